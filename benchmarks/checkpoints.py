@@ -82,12 +82,12 @@ def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
 
 def _look(folder: Path, sizes: dict[str, tuple[bool, int]], done: threading.Event) -> None:
     """Note each checkpoint that appears in a folder."""
-    from gossiprec.eventlog.checkpoints import rests_on
+    from gossiprec.eventlog.checkpoints import base_tick
 
     while not done.wait(0.5):
         for path in folder.glob("*.ckpt"):
             if path.name not in sizes:
-                sizes[path.name] = (rests_on(path) is None, path.stat().st_size)
+                sizes[path.name] = (base_tick(path) is None, path.stat().st_size)
 
 
 def in_process(way: str, wakes: int, seconds: float) -> dict[str, Any]:

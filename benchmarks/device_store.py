@@ -29,32 +29,32 @@ import torch
 from common import emit, median, say
 
 from gossiprec.compute.executors.batched import BatchedExecutor
-from gossiprec.compute.executors.stacks import Stack
-from gossiprec.compute.plan.plan import Plan
+from gossiprec.compute.executors.tensors import UpdateStack
+from gossiprec.compute.plan.program import ExecutionPlan
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import WaveRunner
-from gossiprec.emulation import Prepared, prepare
-from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.numerics.torch_threads import single_torch_thread
 from gossiprec.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def planned(options: argparse.Namespace) -> tuple[Prepared, list[Plan]]:
+def planned(options: argparse.Namespace) -> tuple[PreparedRun, list[ExecutionPlan]]:
     """Return a run that has not begun, and its plans."""
     changes = [f"protocol.wakes={options.wakes}", "executor={name: batched, device: cpu}", *options.set]
     if not options.watched:
         changes.append("observers=[]")
     prepared = prepare(load_scenario(options.scenario, changes))
-    plans: list[Plan] = []
+    plans: list[ExecutionPlan] = []
     for _ in prepared.schedule.play(lambda segment: plans.append(prepared.planner.plan(segment))):
         pass
     return prepared, plans
 
 
-def executor_on(prepared: Prepared, device: torch.device, *, stays: bool) -> BatchedExecutor:
+def executor_on(prepared: PreparedRun, device: torch.device, *, stays: bool) -> BatchedExecutor:
     """Return an executor whose models, the first versions of the run, stay on a device, or else on the host."""
     work, n_nodes = prepared.executor.work, prepared.protocol.n_nodes
     moments, capacity = len(work.arena.first) > 0, prepared.planner.capacity
@@ -67,9 +67,9 @@ def executor_on(prepared: Prepared, device: torch.device, *, stays: bool) -> Bat
     return BatchedExecutor(replace(work, arena=arena), device.type)
 
 
-def stacks_of(executor: BatchedExecutor, plans: list[Plan]) -> list[Stack]:
+def stacks_of(executor: BatchedExecutor, plans: list[ExecutionPlan]) -> list[UpdateStack]:
     """Draw all that is trained."""
-    found: list[Stack] = []
+    found: list[UpdateStack] = []
     for plan in plans:
         offsets = plan.task_offsets.tolist()
         for low, high in itertools.pairwise(offsets):
@@ -78,15 +78,15 @@ def stacks_of(executor: BatchedExecutor, plans: list[Plan]) -> list[Stack]:
     return found
 
 
-def carry_out(runner: WaveRunner, plans: list[Plan]) -> None:
+def carry_out(runner: WaveRunner, plans: list[ExecutionPlan]) -> None:
     """Merge and train as a run does."""
     for plan in plans:
         runner.run(plan)
 
 
-def train(executor: BatchedExecutor, stacks: list[Stack]) -> None:
+def train(executor: BatchedExecutor, stacks: list[UpdateStack]) -> None:
     """Train, and do nothing else."""
-    with one_torch_thread():
+    with single_torch_thread():
         for stack in stacks:
             executor._train(stack)
 

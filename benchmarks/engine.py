@@ -35,12 +35,11 @@ import torch
 from common import emit, median, rate, say
 
 from gossiprec import simulate
-from gossiprec.compute.executors import Workload
-from gossiprec.compute.executors.tensors import tables_of, tensor_of
-from gossiprec.compute.plan.plan import Plan
-from gossiprec.compute.plan.program import Program
+from gossiprec.compute.executors import ExecutorContext
+from gossiprec.compute.executors.tensors import table_views, to_tensor
+from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.train.local_update import draw_order
-from gossiprec.emulation import Prepared, prepare
+from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.scenario import Scenario, load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,16 +54,16 @@ FULL = [
 """A message of the main job has 54 kB: it takes 0.05 of a mean wake period alone, and three share the upload."""
 
 
-def naive(work: Workload, nodes: range) -> int:
+def naive(work: ExecutorContext, nodes: range) -> int:
     """Train some nodes for one local epoch each, as one writes it down with torch."""
     model, layout, training = work.model, work.layout, work.training
     user, epochs = torch.zeros(1, dtype=torch.long), 0
     for node in nodes:
         row = torch.from_numpy(work.arena.rows[node].copy())
-        tables = {name: torch.nn.Parameter(part.clone()) for name, part in tables_of(layout, row).items()}
+        tables = {name: torch.nn.Parameter(part.clone()) for name, part in table_views(layout, row).items()}
         optimizer = torch.optim.Adam(tables.values(), lr=training.learning_rate)
         columns = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
-        samples = {name: tensor_of(column) for name, column in columns.items()}
+        samples = {name: to_tensor(column) for name, column in columns.items()}
         n_samples = len(samples["items"])
         order = torch.from_numpy(draw_order(n_samples, node, epoch=0, seed=work.seed))
         for some in order.split(training.batch_size or n_samples):
@@ -77,14 +76,16 @@ def naive(work: Workload, nodes: range) -> int:
     return epochs
 
 
-def bare(prepared: Prepared, plans: list[Plan], *, training_only: bool) -> int:
+def bare(prepared: PreparedRun, plans: list[ExecutionPlan], *, training_only: bool) -> int:
     """Run the tasks of some plans with no regard for their order: what they cost, not what they compute."""
     threads, epochs = prepared.threads, 0
     for plan in plans:
         program = _training_of(plan.program) if training_only else plan.program
         tasks = np.flatnonzero(program.update >= 0) if training_only else plan.order
 
-        def share(part: int, program: Program = program, tasks: Any = tasks, plan: Plan = plan) -> None:
+        def share(
+            part: int, program: Program = program, tasks: Any = tasks, plan: ExecutionPlan = plan
+        ) -> None:
             mine = tasks[part :: threads.size]
             rows = prepared.executor.work.arena.rows
             if not training_only:

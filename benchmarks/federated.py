@@ -58,17 +58,17 @@ from federated_sequences import clients, whole
 
 from gossiprec import simulate
 from gossiprec.aggregators import Inbox
-from gossiprec.compute.executors.client_trainer import Lesson
-from gossiprec.compute.executors.full_batches import FullBatches
-from gossiprec.compute.executors.pair_batches import PairBatches
+from gossiprec.compute.executors.client_trainer import TrainingTask
+from gossiprec.compute.executors.full_batch_trainer import FullBatchTrainer
+from gossiprec.compute.executors.pair_trainer import PairTrainer
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.emulation import Prepared, prepare
-from gossiprec.emulation.assembly.memory import peak_rss_mib
-from gossiprec.recommenders.client_side import AtHand
+from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.emulation.assembly.memory_limits import peak_rss_mib
+from gossiprec.recommenders.client_context import ClientContext
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.servers.base import Answers, Extras, Round
+from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 
 PASSES, SLICE, NAIVE = 5, 256, 48
 ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}
@@ -101,7 +101,7 @@ def world(
     )  # fmt: skip
 
 
-def naive(prepared: Prepared, extras: Extras | None = None, *, touched: bool = False) -> int:
+def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool = False) -> int:
     """Train some clients one after the other, as one writes it down with torch: all items, or those touched alone."""
     work, extras = prepared.executor.work, extras or {}
     model, layout, training = work.model, work.layout, work.training
@@ -114,7 +114,9 @@ def naive(prepared: Prepared, extras: Extras | None = None, *, touched: bool = F
         if work.recommender is not None:
             own_row = np.zeros(layout.user_width, np.float32)
             positives = work.feed.positives[node]
-            client = AtHand(work.seed, node, 0, layout, positives, positives, own_row, start.numpy(), extras)
+            client = ClientContext(
+                work.seed, node, 0, layout, positives, positives, own_row, start.numpy(), extras
+            )
             draw = generator(work.seed, "changed-samples", node)
             samples = work.recommender.changed_samples(samples, client, draw)
             more = work.recommender.more_samples(node, work.feed.positives[node], extras)
@@ -145,17 +147,17 @@ def naive(prepared: Prepared, extras: Extras | None = None, *, touched: bool = F
     return NAIVE * training.local_epochs
 
 
-def bare(prepared: Prepared, slices: int, threads: int, extras: Extras | None = None) -> int:
+def bare(prepared: PreparedRun, slices: int, threads: int, extras: Extras | None = None) -> int:
     """Draw and train as many clients, from one version, and keep nothing."""
     work, crew = prepared.executor.work, ThreadPool(threads)
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
     store.attach(0, extras or {})
-    trainer = (FullBatches if work.model.pair_gradient() is None else PairBatches)(work, store)
+    trainer = (FullBatchTrainer if work.model.pair_gradient() is None else PairTrainer)(work, store)
     nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
 
     def train(part: int) -> None:
-        for _ in trainer.train([Lesson(node, 0, node, 0) for node in nodes[part::threads]]):
+        for _ in trainer.train([TrainingTask(node, 0, node, 0) for node in nodes[part::threads]]):
             pass
 
     crew.run(train)
@@ -218,8 +220,10 @@ def contributed(options: argparse.Namespace) -> None:
     version = prepared.executor.store.load(np.zeros(1, np.int64))[0, work.layout.merged]
     say("PDC-FRS: the auxiliary model")
     nobody = np.zeros(0, np.int64)
-    answers = Answers(nobody, Inbox(np.zeros((0, len(version)), np.float32), nobody, np.zeros(0), changes=[]))
-    extras = between.step(version, answers, Round(work.seed, 0, ML_1M["users"], work.layout))[1]
+    answers = ClientAnswers(
+        nobody, Inbox(np.zeros((0, len(version)), np.float32), nobody, np.zeros(0), changes=[])
+    )
+    extras = between.step(version, answers, RoundContext(work.seed, 0, ML_1M["users"], work.layout))[1]
     bare(prepared, 1, options.threads, extras)
     found: dict[str, list[float]] = {"naive": [], "local": []}
     for number in range(options.rounds):

@@ -19,31 +19,31 @@ from torch.nn.functional import cross_entropy
 from gossiprec import simulate
 from gossiprec.aggregators.mean import Mean
 from gossiprec.arrays import F32
-from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.executors.clients import ClientExecutor
-from gossiprec.compute.executors.sequence_batches import SequenceBatches
-from gossiprec.compute.reducing import Reducing
+from gossiprec.compute.executors.sequence_trainer import SequenceTrainer
+from gossiprec.compute.inbox_reducer import InboxReducer
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import prepare
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.recommenders.vector_bank import VectorBank
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.servers.adam import Adam
+from gossiprec.servers.adam import AdamServer
 
 BEAUTY = {"users": 22_363, "items": 12_101, "interactions": 198_502}
 SLICE, WAVES, NAIVE, CLUSTERS = 16, 30, 48, 25
 METRICS = ["recall@10"]
 PHASES = {
     "telling": (ClientTrainer, "telling"),
-    "drawing": (SequenceBatches, "_drawn"),
-    "training": (SequenceBatches, "_call"),
+    "drawing": (SequenceTrainer, "_drawn"),
+    "training": (SequenceTrainer, "_call"),
     "clients": (ClientExecutor, "run"),
     "summing": (Mean, "reduce"),
-    "server": (Adam, "round"),
+    "server": (AdamServer, "round"),
     "clustering": (VectorBank, "step"),
-    "coordinator": (Reducing, "prepare"),
+    "coordinator": (InboxReducer, "prepare"),
 }
 """What is timed: `clients` holds the three before it, `coordinator` likewise."""
 
@@ -111,7 +111,7 @@ class Clients:
             told_width=work.recommender.told_width(layout),
         )  # fmt: skip
         self._store.threads = ThreadPool(threads)
-        self._work, self._trainer = work, SequenceBatches(work, self._store)
+        self._work, self._trainer = work, SequenceTrainer(work, self._store)
         work.recommender.threads = self._store.threads
         self._version = self._store.version(0)
         self._versions = [self._version.copy() for _ in range(WAVES)]
@@ -137,7 +137,7 @@ class Clients:
             for node in nodes:
                 self._store.keep(node, version)
             self._store.attach(nodes[0], {"centroids": self._centroids.copy()})
-            lessons = self._trainer.telling([Lesson(node, 0, node, nodes[0]) for node in nodes])
+            lessons = self._trainer.telling([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
             for _, update in self._trainer.train(lessons):
                 yield update
 
@@ -145,10 +145,10 @@ class Clients:
         """Return what the first clients learn from: naive loops need not draw it."""
         nodes = self._nodes[:NAIVE]
         self._store.attach(nodes[0], {"centroids": self._centroids})
-        lessons = self._trainer.telling([Lesson(node, 0, node, nodes[0]) for node in nodes])
+        lessons = self._trainer.telling([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
         return [self._sequence(lesson) for lesson in lessons]
 
-    def _sequence(self, lesson: Lesson) -> History:
+    def _sequence(self, lesson: TrainingTask) -> History:
         work = self._work
         drawn = work.feed.samples(lesson.node, update=0, negatives=work.training.negatives, seed=work.seed)
         columns = self._trainer.changed(lesson, drawn)
@@ -232,7 +232,7 @@ def clients(rounds: int, threads: int) -> None:
 
 def whole(rounds: int, threads: int, folder: Path) -> None:
     """Measure rounds of the whole emulator; what they lead to is not ranked, which takes longer than they do."""
-    Utility.measure = lambda self, current, looks=(): dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
+    UtilityEvaluator.measure = lambda self, current, looks=(): dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
     simulate(world(2, threads), out=folder / "run", overwrite=True)
     say(f"{rounds} rounds")
     spent: dict[str, float] = {}

@@ -21,7 +21,7 @@ from common import emit, say
 from gossiprec import simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog.reader import EventLog, read_log
-from gossiprec.eventlog.verify import verify
+from gossiprec.eventlog.verify import verify_log
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -62,13 +62,13 @@ def main() -> int:
                 byte = file.read(1)[0]
                 file.seek(place)
                 file.write(bytes([byte ^ bit]))
-                found = verify(path)
+                found = verify_log(path)
                 counts["found"] += not found.complete and found.damage is not None
                 counts["rows_found_beyond"] += sum(found.rows_after.values())
                 counts["before_read"] += read_before(path, place, written)
                 file.seek(place)
                 file.write(bytes([byte]))
-        whole = verify(path).complete
+        whole = verify_log(path).complete
     emit(flips=asked.flips, bytes=size, **counts, intact_again=whole)
     return 0 if whole and counts["found"] == counts["before_read"] == asked.flips else 1
 

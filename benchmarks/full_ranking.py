@@ -21,7 +21,7 @@ import torch
 from common import emit
 
 from gossiprec.emulation import prepare
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.scenario import Scenario, load_scenario
 
 METRICS = ("recall@20", "full_ndcg@20")
@@ -71,7 +71,9 @@ def main() -> None:
     options = parser.parse_args()
     scenario = world(options)
     prepared = prepare(scenario)
-    utility = Utility(prepared.split, METRICS, prepared.executor, scenario.seed, threads=options.threads)
+    utility = UtilityEvaluator(
+        prepared.split, METRICS, prepared.executor, scenario.seed, threads=options.threads
+    )
     times = []
     for _ in range(options.repeats):
         wall, cpu = time.perf_counter(), time.process_time()

@@ -17,8 +17,8 @@ import numpy as np
 from common import emit, median
 
 from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import Change
-from gossiprec.aggregators.rule import make_rule
+from gossiprec.aggregators.aggregator_option import make_aggregator
+from gossiprec.aggregators.base import ModelDelta
 
 TOUCHED = {"over": "touched"}
 RULES = {
@@ -40,7 +40,7 @@ def inbox(options: argparse.Namespace) -> Inbox:
     for _ in range(options.clients):
         items = np.sort(rng.choice(options.items, options.touched, replace=False)).astype(np.int32)
         rows = rng.normal(size=(options.touched, options.dim)).astype(np.float32)
-        changes.append(Change(items, rows, rng.normal(size=options.shared).astype(np.float32)))
+        changes.append(ModelDelta(items, rows, rng.normal(size=options.shared).astype(np.float32)))
     none = np.zeros((0, options.items * options.dim + options.shared), np.float32)
     return Inbox(none, np.arange(len(changes)), np.ones(len(changes)), 0.0, changes)
 
@@ -53,7 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     received, own = inbox(options), np.zeros(options.items * options.dim + options.shared, np.float32)
     for name, told in RULES.items():
-        rule, times = make_rule(told), []
+        rule, times = make_aggregator(told), []
         for _ in range(6):
             begin = time.thread_time()
             rule.aggregate(own, received)

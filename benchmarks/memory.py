@@ -110,12 +110,12 @@ def measure_phases(name: str) -> None:
     """Print the sizes of one small run in this process."""
     from gossiprec import simulate as run_scenario
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.shipped import found
+    from gossiprec.scenario.bundled import get_bundled
 
     scenario, changes = OF_LIBRARIES[name]
     sizes = Sizes()
     with tempfile.TemporaryDirectory() as folder:
-        loaded = load_scenario(found("scenarios", scenario).path, changes)
+        loaded = load_scenario(get_bundled("scenarios", scenario).path, changes)
         run = run_scenario(loaded, out=Path(folder) / "run", progress=sizes)
         peak = (run.summary or {})["peak_rss_mib"]
     emit(run=name, **sizes.mib, peak=peak, loaded=[each for each in LIBRARIES if each in sys.modules])
@@ -129,11 +129,11 @@ def simulate(scenario: str, changes: list[str], *more: str, environment: dict[st
     RuntimeError
         If the command fails.
     """
-    from gossiprec.scenario.shipped import found
+    from gossiprec.scenario.bundled import get_bundled
 
     sets = [part for change in changes for part in ("--set", change)]
     command = [
-        sys.executable, "-m", "gossiprec", "simulate", str(found("scenarios", scenario).path),
+        sys.executable, "-m", "gossiprec", "simulate", str(get_bundled("scenarios", scenario).path),
         *sets, "--json", "--quiet", *more,
     ]  # fmt: skip
     with tempfile.TemporaryFile("w+") as printed:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from common import emit, median
 
-from gossiprec.overlay.play import first_heard
-from gossiprec.overlay.profiles import Profiles
+from gossiprec.overlay.base import UserProfiles
+from gossiprec.overlay.contact_times import first_contact_matrix
 from gossiprec.protocols.rand_gossip import RandGossip, RandGossipOptions
 from gossiprec.ragged import Ragged
 
@@ -38,10 +38,10 @@ VIEWS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def users(n_nodes: int) -> Profiles:
+def users(n_nodes: int) -> UserProfiles:
     """Return users of about 100 of 1,682 items each."""
     items = np.random.default_rng(1).integers(0, 1682, 105 * n_nodes)
-    return Profiles("drawn", Ragged.sets(np.repeat(np.arange(n_nodes), 105), items, n_nodes))
+    return UserProfiles("drawn", Ragged.sets(np.repeat(np.arange(n_nodes), 105), items, n_nodes))
 
 
 def seconds(view: dict[str, Any], n_nodes: int, wakes: int) -> tuple[float, float]:
@@ -52,7 +52,7 @@ def seconds(view: dict[str, Any], n_nodes: int, wakes: int) -> tuple[float, floa
     begun = time.process_time()
     views = protocol._views
     ready = time.process_time()
-    first_heard(views, clock, wakes)
+    first_contact_matrix(views, clock, wakes)
     return ready - begun, time.process_time() - ready
 
 

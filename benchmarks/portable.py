@@ -133,7 +133,7 @@ def trial(name: str, folder: Path, rounds: int) -> bool:
             spent[is_portable].append(told["processor_seconds"])
     ratios = [after / before for before, after in zip(*spent.values(), strict=True)]
     emit(
-        world=name, target=portable.target(), other=OTHER, **differ, own_cpu_s=median(spent[False]),
+        world=name, target=portable.describe_target(), other=OTHER, **differ, own_cpu_s=median(spent[False]),
         portable_cpu_s=median(spent[True]), cost=median(ratios), cost_min=min(ratios), cost_max=max(ratios),
     )  # fmt: skip
     return not differ["portable"]

@@ -47,14 +47,14 @@ def scenario_of(nodes: int, items: int, rounds: int, ring: int | None, **executo
 
 def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) -> None:
     """Plan a run as shard 0 of so many, and say what it sends."""
-    from gossiprec.compute.shards.exchange import InProcess, Mailbox
-    from gossiprec.compute.shards.seat import Seat
+    from gossiprec.compute.shards.channel import InProcessChannel, Mailbox
+    from gossiprec.compute.shards.shard_context import ShardContext
     from gossiprec.emulation import prepare
     from gossiprec.scenario import load_scenario
 
     executor = {"name": "ray", "shards": shards, "inner": "reference", "threads": 1}
     scenario = load_scenario(scenario_of(nodes, items, rounds, ring, **executor))
-    seat = Seat(0, shards, InProcess(0, [Mailbox()]))
+    seat = ShardContext(0, shards, InProcessChannel(0, [Mailbox()]))
     prepared = prepare(scenario, seat=seat)
     waves, by_wave, plan_s, routes_s = 0, [0], 0.0, 0.0
     for tick in prepared.schedule.play(lambda segment: None):

@@ -30,21 +30,21 @@ from typing import Any
 import yaml
 from common import emit, median, say
 
-from gossiprec.cli.study_progress import Tally
-from gossiprec.study.cluster import LOCAL, Cluster
+from gossiprec.cli.study_progress import StudyProgressState
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study
-from gossiprec.study.plan import Plan, make_plan
-from gossiprec.study.pool import Pool
+from gossiprec.study.plan import StudyPlan, make_plan
+from gossiprec.study.ray_runner import LOCAL, RayRunner
 from gossiprec.study.runner import Start, StudyRunner
-from gossiprec.study.table import CSV, PARQUET
-from gossiprec.study.task import perform, share_of_cores
+from gossiprec.study.table_writer import CSV, PARQUET
+from gossiprec.study.task import run_task, threads_per_job
+from gossiprec.study.worker_pool import WorkerPool
 
 ROOT = Path(__file__).resolve().parents[1]
 PER_SEED = 20
 
 
-def study(folder: Path, n_runs: int) -> Plan:
+def study(folder: Path, n_runs: int) -> StudyPlan:
     """Write and read the study: fan-outs by learning rates by seeds."""
     path = folder / "study.yaml"
     told = {
@@ -61,7 +61,7 @@ def study(folder: Path, n_runs: int) -> Plan:
     return make_plan(load_study(path))
 
 
-class Timed(Tally):
+class Timed(StudyProgressState):
     """Notes when the first run ended: what comes after is free of imports."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Timed(Tally):
         self.times.append(time.perf_counter())
 
 
-def carried_out(plan: Plan, path: Path, start: Start) -> tuple[float, float]:
+def carried_out(plan: StudyPlan, path: Path, start: Start) -> tuple[float, float]:
     """Carry out a study; return runs a second in all, and from the end of the first run to that of the last."""
     folder, watching = StudyFolder(path), Timed()
     with folder.locked():
@@ -89,10 +89,10 @@ def carried_out(plan: Plan, path: Path, start: Start) -> tuple[float, float]:
 
 def pool(jobs: int, told: Any = None) -> Start:
     """Return what carries tasks out in worker processes."""
-    return Pool(jobs, share_of_cores(jobs), told or (lambda *_: None)).carry_out
+    return WorkerPool(jobs, threads_per_job(jobs), told or (lambda *_: None)).carry_out
 
 
-def bare(plan: Plan, folder: Path, processes: int, each: int = 20) -> float:
+def bare(plan: StudyPlan, folder: Path, processes: int, each: int = 20) -> float:
     """Return the runs a second of bare processes that do nothing but run."""
     context = mp.get_context("spawn")
     barrier = context.Barrier(processes + 1)
@@ -114,14 +114,14 @@ def bare(plan: Plan, folder: Path, processes: int, each: int = 20) -> float:
 
 def _bare(barrier: Any, task: Any, path: str, each: int) -> None:
     task = replace(task, path=path)
-    perform(task, threads=1)
+    run_task(task, threads=1)
     barrier.wait()
     for _ in range(each):
-        assert not perform(task, threads=1).problem
+        assert not run_task(task, threads=1).problem
     barrier.wait()
 
 
-def killed(plan: Plan, path: Path, jobs: int) -> None:
+def killed(plan: StudyPlan, path: Path, jobs: int) -> None:
     """Carry out a study, killing one worker in the middle with SIGKILL."""
     victims: list[int] = []
     seen: set[str] = set()
@@ -133,7 +133,7 @@ def killed(plan: Plan, path: Path, jobs: int) -> None:
             victims.append(process.pid or 0)
             os.kill(victims[0], signal.SIGKILL)
 
-    workers = Pool(jobs, share_of_cores(jobs), kill)
+    workers = WorkerPool(jobs, threads_per_job(jobs), kill)
     carried_out(plan, path, workers.carry_out)
     assert victims
 
@@ -176,7 +176,7 @@ def main() -> None:
         )  # fmt: skip
         if not options.no_ray and importlib.util.find_spec("ray"):
             say("Ray")
-            whole, warm = carried_out(plan, folder / "ray", Cluster(LOCAL, jobs, lambda *_: None).carry_out)
+            whole, warm = carried_out(plan, folder / "ray", RayRunner(LOCAL, jobs, lambda *_: None).carry_out)
             emit(
                 question="ray", per_s=whole, against_jobs=whole / rates["many"],
                 warm_against_jobs=warm / rates["many_warm"], same_table=same_tables(folder / "ray", folder / "many-0"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from gossiprec.old_names import install as _find_old_paths
 from gossiprec.version import __version__
 
 TYPE_CHECKING = False  # typing takes milliseconds, in which Ctrl-C would print a traceback
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.eventlog import open_run
-    from gossiprec.study.in_python import study
+    from gossiprec.study.api import study
     from gossiprec.study.result import open_study
 
 # Without it the last bits of a matrix product of torch's depend, on some processors, on where in memory its factors
 # lie, and so a model's on who is trained beside it. Read when torch first multiplies; costs nothing measurable.
 os.environ.setdefault("MKL_CBWR", "AUTO")
+
+_find_old_paths()
 
 __all__ = ["__version__", "open_run", "open_study", "replay", "resume", "simulate", "study"]
 

@@ -34,7 +34,7 @@ def usable_cores(root: Path = ROOT) -> int:
     return min([cores, *_quotas(root)])
 
 
-def processor(root: Path = ROOT) -> str:
+def processor_name(root: Path = ROOT) -> str:
     """Return what the processor is called, as far as the system tells."""
     named = (
         line.partition(":")[2].strip()

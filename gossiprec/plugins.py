@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from gossiprec.errors import GossipRecError, PluginError
-from gossiprec.version import __version__, code_version, fingerprint
+from gossiprec.version import __version__, code_version, source_fingerprint
 
 PREFIX = "gossiprec."
 """Of the groups of entry points: ``gossiprec.models`` and so on."""
@@ -64,7 +64,7 @@ def import_plugin(point: EntryPoint, what: str) -> None:
         ) from error
 
 
-def used(points: Iterable[EntryPoint]) -> Plugins:
+def distributions_used(points: Iterable[EntryPoint]) -> Plugins:
     """Return the distributions behind some entry points, in alphabetical order."""
     modules: dict[str, set[str]] = {}
     versions: dict[str, str] = {}
@@ -76,7 +76,7 @@ def used(points: Iterable[EntryPoint]) -> Plugins:
     }
 
 
-def check_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -> None:
+def check_plugins_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -> None:
     """Refuse to go on without the plug-ins of a run; their versions may be others.
 
     Parameters
@@ -98,7 +98,7 @@ def check_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -
         raise error(f"{whose} plug-ins that are not installed; install them with: pip install {wanted}")
 
 
-def code_with(plugins: Plugins, code: str | None = None) -> str:
+def combined_code_version(plugins: Plugins, code: str | None = None) -> str:
     """Return the version of all code that a run takes: that of gossiprec, and its plug-ins.
 
     Parameters
@@ -107,10 +107,10 @@ def code_with(plugins: Plugins, code: str | None = None) -> str:
     code : str, optional
         Of gossiprec; of the one that is here, if not given.
     """
-    return " + ".join([code or code_version(), *map(" ".join, versions(plugins).items())])
+    return " + ".join([code or code_version(), *map(" ".join, plugin_versions(plugins).items())])
 
 
-def versions(plugins: Plugins) -> dict[str, str]:
+def plugin_versions(plugins: Plugins) -> dict[str, str]:
     """Return the version of each plug-in and of its code, in words."""
     return {name: f"{about['version']} ({about['code']})" for name, about in plugins.items()}
 
@@ -118,7 +118,7 @@ def versions(plugins: Plugins) -> dict[str, str]:
 @functools.cache
 def _code(*modules: str) -> str:
     """Return the fingerprint of the packages in which modules lie."""
-    return fingerprint(*dict.fromkeys(path for module in modules for path in _sources(module)))
+    return source_fingerprint(*dict.fromkeys(path for module in modules for path in _sources(module)))
 
 
 def _sources(module: str) -> list[Path]:

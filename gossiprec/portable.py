@@ -42,7 +42,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in given.items() if key not in _IN_THE_WAY} | ENVIRONMENT
 
 
-def is_set(given: Mapping[str, str] = os.environ) -> bool:
+def is_portable_env(given: Mapping[str, str] = os.environ) -> bool:
     """Return whether an environment is one for the portable target."""
     return dict(given) == environment(given)
 
@@ -58,7 +58,7 @@ def enter() -> None:
         If libraries that would have to know have been loaded.
     """
     check_processor()
-    if is_set():
+    if is_portable_env():
         return
     loaded = [name for name in _READ_BY if name in sys.modules]
     if loaded:
@@ -82,7 +82,7 @@ def require() -> None:
         If this process is not; the command line then begins anew.
     """
     check_processor()
-    if not is_set():
+    if not is_portable_env():
         needed = " ".join(f"{name}='{value}'" for name, value in ENVIRONMENT.items())
         raise NotPortableError(
             "executor.portable: found true, but the libraries of this process were loaded with code "
@@ -147,12 +147,12 @@ def target_features() -> frozenset[str]:
     return frozenset(word[1:] for word in told.split(",") if word.startswith("+"))
 
 
-def target() -> str:
+def describe_target() -> str:
     """Return for what kernels are compiled, in words: a processor's name, and of its features those that tell."""
     import llvmlite.binding
     import numba
 
-    if is_set():
+    if is_portable_env():
         return f"{TARGET}, portable"
     name = numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()  # type: ignore[attr-defined]
     have = target_features()

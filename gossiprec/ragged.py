@@ -14,7 +14,7 @@ from gossiprec.arrays import I64
 Integers = npt.NDArray[np.integer]
 
 
-def entries_of(offsets: I64, rows: I64) -> tuple[I64, I64]:
+def row_entries(offsets: I64, rows: I64) -> tuple[I64, I64]:
     """Return where the entries of some rows lie, row after row, and which of these rows each belongs to (its place)."""
     counts = offsets[rows + 1] - offsets[rows]
     first = np.repeat(offsets[rows] - np.cumsum(counts) + counts, counts)

@@ -24,10 +24,10 @@ def code_version() -> str:
 
     package = Path(__file__).resolve().parent
     parts = [path for path in package.iterdir() if path.name not in ("figures", "testing")]
-    return fingerprint(*sorted(path for path in parts if path.is_dir() or path.suffix == ".py"))
+    return source_fingerprint(*sorted(path for path in parts if path.is_dir() or path.suffix == ".py"))
 
 
-def fingerprint(*sources: Path) -> str:
+def source_fingerprint(*sources: Path) -> str:
     """Return a hash of the Python files in some folders, with their names; or of single files."""
     import hashlib
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gossiprec.data.parquet import is_parquet
-from gossiprec.data.sources import Source
-from gossiprec.emulation.assembly.tables import read_column, read_matrix
+from gossiprec.data.sources import FileSource
+from gossiprec.emulation.assembly.input_files import read_column, read_matrix
 from gossiprec.errors import DataError
 from gossiprec.graphs.files import read_graph, write_graph
 from gossiprec.inputs import (
@@ -63,8 +63,8 @@ READERS = {
     "read_input": (lambda folder: text(folder / "a"), read_input),
     "column": (lambda folder: text(folder / "a.txt"), lambda path: read_column(str(path), "key")),
     "matrix": (lambda folder: matrix(folder / "a.npy"), lambda path: read_matrix(str(path), "key", 2)),
-    "gzip": (lambda folder: packed(folder / "a.gz"), lambda path: Source(path).sha256()),
-    "zip": (lambda folder: archive(folder / "a.zip"), lambda path: Source(path, "a.txt").sha256()),
+    "gzip": (lambda folder: packed(folder / "a.gz"), lambda path: FileSource(path).sha256()),
+    "zip": (lambda folder: archive(folder / "a.zip"), lambda path: FileSource(path, "a.txt").sha256()),
     "parquet": (lambda folder: table(folder / "a.parquet"), is_parquet),
     "graph": (lambda folder: graph(folder / "a.edges"), read_graph),
 }

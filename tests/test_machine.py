@@ -5,7 +5,7 @@ import resource
 
 import pytest
 
-from gossiprec.machine import available_bytes, processor, usable_cores
+from gossiprec.machine import available_bytes, processor_name, usable_cores
 
 GIB = 2**30
 INACTIVE = 3 * 2**20
@@ -30,8 +30,8 @@ def second(limit, current, folder=""):
 
 def test_a_processor_is_called_as_the_system_calls_it(tmp_path):
     text = "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nprocessor\t: 1\nmodel name\t: AMD EPYC\n"
-    assert processor(system(tmp_path, "", {"proc/cpuinfo": text})) == "AMD EPYC"
-    assert processor(tmp_path / "nowhere")
+    assert processor_name(system(tmp_path, "", {"proc/cpuinfo": text})) == "AMD EPYC"
+    assert processor_name(tmp_path / "nowhere")
 
 
 def test_without_limits_the_machine_decides(tmp_path):

@@ -36,9 +36,9 @@ def test_an_environment_is_made_portable_whatever_it_said_before():
     made = portable.environment(given)
 
     assert made == {"HOME": "/home/x", **portable.ENVIRONMENT}
-    assert portable.is_set(made)
-    assert not portable.is_set(given)
-    assert not portable.is_set({**made, "NPY_DISABLE_CPU_FEATURES": "X86_V4"})
+    assert portable.is_portable_env(made)
+    assert not portable.is_portable_env(given)
+    assert not portable.is_portable_env({**made, "NPY_DISABLE_CPU_FEATURES": "X86_V4"})
 
 
 def test_a_processor_without_the_target_is_told_what_it_lacks():

@@ -10,10 +10,10 @@ from gossiprec.cli.options import SAFE_CSV
 from gossiprec.cli.plot import plot
 from gossiprec.cli.simulate import simulate
 from gossiprec.cli.study import study
-from gossiprec.eventlog.tables import ITEMS, read_table, write_table
-from gossiprec.figures.output import csv_bytes
+from gossiprec.eventlog.run_tables import ITEMS, read_run_table, write_run_table
+from gossiprec.figures.figure_files import csv_bytes
 from gossiprec.spreadsheet import plain_cells, safe_cell
-from gossiprec.study.table import write_table as write_study_table
+from gossiprec.study.table_writer import write_study_table as write_study_table
 
 FORMULAS = ["=1+2", "+cmd", "-x", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
 PLAIN = ["-0.5", "+3", "-1e-05", "a=b", "", -0.5, 7, None, "-inf"]
@@ -35,11 +35,11 @@ def test_numbers_and_other_text_stay(cell):
 
 def test_names_from_data_are_made_plain_in_the_files_of_a_run(tmp_path):
     names = ["=1+2", "-0.5", "plain"]
-    write_table(tmp_path, ITEMS, {"item": range(3), "name": names}, quote_text=True)
-    assert read_table(tmp_path, ITEMS)["name"].tolist() == names
+    write_run_table(tmp_path, ITEMS, {"item": range(3), "name": names}, quote_text=True)
+    assert read_run_table(tmp_path, ITEMS)["name"].tolist() == names
     with plain_cells():
-        write_table(tmp_path, ITEMS, {"item": range(3), "name": names}, quote_text=True)
-    assert read_table(tmp_path, ITEMS)["name"].tolist() == ["'=1+2", "-0.5", "plain"]
+        write_run_table(tmp_path, ITEMS, {"item": range(3), "name": names}, quote_text=True)
+    assert read_run_table(tmp_path, ITEMS)["name"].tolist() == ["'=1+2", "-0.5", "plain"]
 
 
 def test_tables_of_figures_and_studies_are_made_plain(tmp_path):

@@ -9,21 +9,27 @@ from typing import Any
 
 import click
 
-from analysis.all_papers.experiments import STUDY, experiments, subjects
-from analysis.all_papers.plan import DATA, table_study
-from analysis.papers.command import asked, carry_out, chosen, list_subjects, names_in
-from analysis.papers.data_places import missing_data
-from analysis.papers.seeds import Runs
+from analysis.all_papers.experiments import STUDY, experiments, selectable_names
+from analysis.all_papers.plan import DATA, make_study
+from analysis.papers.command import (
+    add_study_options,
+    list_subjects,
+    parse_names,
+    run_and_report,
+    select_experiments,
+)
+from analysis.papers.data_locations import missing_data
+from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
 from gossiprec.cli.main import exit_code
-from gossiprec.study.load import Study
+from gossiprec.study.load import LoadedStudy
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--dataset", type=click.Choice(tuple(DATA)), default="movielens-100k", help="Data set of all rows."
 )
-@asked(
+@add_study_options(
     data="Folder that contains ml-100k or ml-1m.",
     only="Run only these, such as plain, watched, attacked, row-fedncf or an experiment; see --list.",
     seeds="Seeds of every experiment.  [default: 1]",
@@ -43,21 +49,21 @@ def main(
     """Run or resume every recommender on the same data, splits and seeds, and write one table of what is measured."""
     there = list(experiments())
     if is_list:
-        list_subjects(subjects(), there)
+        list_subjects(selectable_names(), there)
         return
-    names = chosen(names_in(only), subjects(), there)
+    names = select_experiments(parse_names(only), selectable_names(), there)
     places = {dataset: DATA[dataset]}
     without = missing_data(there, places, lambda _: dataset, data=data, scale=scale)
 
     def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
-        from analysis.all_papers.report import write  # late: the list needs none of it
+        from analysis.all_papers.report import write_study_report  # late: the list needs none of it
 
-        return write(folder, runs, reasons, planned=STUDY.count_runs(seeds), scale=scale)
+        return write_study_report(folder, runs, reasons, planned=STUDY.count_runs(seeds), scale=scale)
 
-    def study_of(some: Sequence[str]) -> Study:
-        return table_study(some, data=data, dataset=dataset, scale=scale, seeds=seeds)
+    def study_of(some: Sequence[str]) -> LoadedStudy:
+        return make_study(some, data=data, dataset=dataset, scale=scale, seeds=seeds)
 
-    if carry_out(names, study_of, without, report, experiments=there, **how).failed:
+    if run_and_report(names, study_of, without, report, experiments=there, **how).failed:
         context.exit(1)
 
 

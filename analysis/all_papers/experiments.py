@@ -9,14 +9,14 @@ from typing import Any
 
 import yaml
 
-from analysis.papers.study_file import StudyFile
+from analysis.papers.study_file import PaperStudyFile
 
-STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
+STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 WATCHED, ATTACKED = "-watched", "-attacked"
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of the table, as ``rows.yaml`` has it.
 
     Attributes
@@ -49,10 +49,10 @@ class Row:
 
 
 @cache
-def rows() -> dict[str, Row]:
+def paper_rows() -> dict[str, PaperRow]:
     """Return the rows in the order of the table."""
     told = yaml.safe_load(Path(__file__).with_name("rows.yaml").read_text(encoding="utf-8"))
-    return {name: Row(**{"runs": name, **own}) for name, own in told.items()}
+    return {name: PaperRow(**{"runs": name, **own}) for name, own in told.items()}
 
 
 def experiments() -> dict[str, dict[str, Any]]:
@@ -61,11 +61,11 @@ def experiments() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def subjects() -> dict[str, tuple[str, ...]]:
+def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name: plain, watched and attacked runs, papers, rows and experiments."""
     there = tuple(experiments())
     ends = {"watched": WATCHED, "attacked": ATTACKED}
     found = {name: tuple(one for one in there if one.endswith(end)) for name, end in ends.items()}
     plain = tuple(one for one in there if not one.endswith((WATCHED, ATTACKED)))
-    own = {f"row-{name}": row.experiments for name, row in rows().items()}
+    own = {f"row-{name}": row.experiments for name, row in paper_rows().items()}
     return {"plain": plain, **found, **own, **{name: (name,) for name in there}}

@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from analysis.all_papers.experiments import STUDY
-from analysis.papers.data_places import place_of
+from analysis.papers.data_locations import find_dataset
 from analysis.papers.study_file import Scale, tiny_data
-from gossiprec.study.load import Study, load_study
+from gossiprec.study.load import LoadedStudy, load_study
 
 DATA = {"movielens-100k": ("ml-100k",), "movielens-1m": ("ml-1m",)}
 """Data set -> under which names it may lie in the folder of ``--data``."""
 _TINY_SLICE = 20
 
 
-def table_study(
+def make_study(
     names: Iterable[str],
     *,
     data: Path | None,
     dataset: str = "movielens-100k",
     scale: Scale = "full",
     seeds: int | None = None,
-) -> Study:
+) -> LoadedStudy:
     """Return the study of some experiments.
 
     Parameters
@@ -57,7 +57,7 @@ def table_study(
 def _on(dataset: str, data: Path) -> dict[str, Any]:
     """Return the scenario on a data set of the folder."""
     base = STUDY.told["base"]
-    place = place_of(data, DATA[dataset])
+    place = find_dataset(data, DATA[dataset])
     assert place is not None, "its data are there"
     return {**base, "dataset": {**base["dataset"], "name": dataset, "path": str(place.resolve())}}
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from analysis.all_papers.experiments import rows
-from analysis.all_papers.table import LEVELS, METRICS, Line, level, table
-from analysis.papers.document import Heading, Text
+from analysis.all_papers.experiments import paper_rows
+from analysis.all_papers.table import LEVELS, METRICS, TableLine, baseline_value, make_table
+from analysis.papers.document import Heading, ParagraphBlock
 from analysis.papers.page import write_pages
-from analysis.papers.report_parts import INTERVALS, made_with, missing
-from analysis.papers.seeds import Runs
+from analysis.papers.report_parts import INTERVALS, missing_blocks, versions_used
+from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
 from gossiprec.eventlog.atomic_write import replace_file
-from gossiprec.figures.output import Cell, csv_bytes
+from gossiprec.figures.figure_files import Cell, csv_bytes
 
 CSV_HEADER = ("row", "number", "seed", "value")
 _READ = (
@@ -27,7 +27,7 @@ _READ = (
 )
 
 
-def write(
+def write_study_report(
     folder: Path, runs: Runs, reasons: Mapping[str, str], *, planned: int, scale: Scale = "full"
 ) -> list[Path]:
     """Write report and ``cells.csv``, each file in one step; return the paths of the texts.
@@ -44,11 +44,11 @@ def write(
     scale : {'full', 'tiny'}
     """
     blocks = [
-        Text(_opening(runs, planned, scale)),
-        Text(f"{_READ} {INTERVALS}"),
+        ParagraphBlock(_opening(runs, planned, scale)),
+        ParagraphBlock(f"{_READ} {INTERVALS}"),
         Heading(2, "All recommenders", "table"),
-        table(rows().values(), runs, reasons),
-        *missing(reasons),
+        make_table(paper_rows().values(), runs, reasons),
+        *missing_blocks(reasons),
     ]
     written = write_pages(folder, {"report": ("Every recommender in one table", blocks)})
     replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(runs, reasons)))
@@ -57,13 +57,13 @@ def write(
 
 def csv_rows(runs: Runs, reasons: Mapping[str, str]) -> Iterator[list[Cell]]:
     """Yield each number of the table by row and seed."""
-    for name, row in rows().items():
-        for number, values in Line(row, runs, reasons).numbers().items():
+    for name, row in paper_rows().items():
+        for number, values in TableLine(row, runs, reasons).numbers().items():
             for seed, value in values.items():
                 yield [name, number, seed, value]
     for order in LEVELS:
         for metric in METRICS:
-            for seed, value in level(order, metric, runs).items():
+            for seed, value in baseline_value(order, metric, runs).items():
                 yield [order, metric, seed, value]
 
 
@@ -73,6 +73,6 @@ def _opening(runs: Runs, planned: int, scale: Scale) -> str:
     if scale == "tiny":
         return f"**Scale tiny: small synthetic data and short runs; no number here means anything.** {there}."
     data = ", ".join(sorted({str(run.scenario["dataset"]["name"]) for run in made})) or "no data yet"
-    versions = made_with(made)
+    versions = versions_used(made)
     by = f", made by gossiprec {', '.join(versions)}" if versions else ""
     return f"Every recommender of all papers on {data}: same split, same seeds. {there}{by}."

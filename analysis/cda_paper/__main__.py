@@ -8,16 +8,22 @@ from typing import Any
 
 import click
 
-from analysis.cda_paper.experiments import data_of, experiments
-from analysis.cda_paper.plan import chosen, count_runs, missing_data, paper_study, subjects
-from analysis.papers.command import asked, carry_out, names_in
-from analysis.papers.seeds import Runs
+from analysis.cda_paper.experiments import dataset_name, experiments
+from analysis.cda_paper.plan import (
+    count_runs,
+    missing_data,
+    paper_study,
+    select_experiments,
+    selectable_names,
+)
+from analysis.papers.command import add_study_options, parse_names, run_and_report
+from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
 from gossiprec.cli.main import exit_code
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@asked(
+@add_study_options(
     data="Folder that contains ml-100k, foursquare-nyc and gowalla.",
     only="Run only these, such as table5,fig6 or an experiment; see --list.",
     seeds="Number of seeds of experiments that do not set it.  [default: 5]",
@@ -39,7 +45,7 @@ def study(
     if is_list:
         _list()
         return
-    names = chosen(names_in(only))
+    names = select_experiments(parse_names(only))
     lacking = missing_data(experiments(), data=data, scale=scale)
 
     def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
@@ -47,7 +53,7 @@ def study(
 
         return write_report(folder, runs, reasons, planned=count_runs(seeds, scale), scale=scale)
 
-    outcome = carry_out(
+    outcome = run_and_report(
         names, lambda some: paper_study(some, data=data, scale=scale, seeds=seeds), lacking, report,
         experiments=list(experiments()), **how,
     )  # fmt: skip
@@ -56,9 +62,9 @@ def study(
 
 
 def _list() -> None:
-    for name, own in subjects().items():
+    for name, own in selectable_names().items():
         if name in experiments():
-            click.echo(f"{name}  ({Path(experiments()[name]['base']).name}, {data_of(name)})")
+            click.echo(f"{name}  ({Path(experiments()[name]['base']).name}, {dataset_name(name)})")
         else:
             click.echo(f"{name}: {len(own)} experiments")
 

@@ -13,24 +13,24 @@ from analysis.cda_paper.experiments import (
     FULL_BATCH,
     MOVIELENS,
     WITH_ALL,
-    checkins,
-    dp,
-    looking,
+    checkin_experiment,
+    dp_experiment,
+    observer_name,
 )
 from analysis.cda_paper.measures import (
     MAIN_RULE,
-    Attack,
-    Measure,
-    alone,
-    among,
+    AttackNumber,
+    RunNumber,
+    accuracy_among,
     attack_seconds,
-    fact,
-    membership,
+    membership_rate,
+    single_attack,
+    summary_number,
 )
-from analysis.cda_paper.published import Printed, printed
-from analysis.cda_paper.quoted import quoted
-from analysis.cda_paper.readings import Reading, under_each_rule
-from analysis.cda_paper.remarks import remark
+from analysis.cda_paper.published import PrintedCell, printed_numbers
+from analysis.cda_paper.readings import Reading, readings_by_rule
+from analysis.cda_paper.remarks import number_remark
+from analysis.cda_paper.text_numbers import compare_text_number
 
 COLUMNS = {
     "max_aac": "Max AAC %",
@@ -60,7 +60,7 @@ AFTER_SEEING = "the momentum was chosen after both numbers were seen"
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReportCell:
     """A number of the report: what is printed, with the measure beside it or why there is none.
 
     Attributes
@@ -73,9 +73,9 @@ class Cell:
         Why it differs, or cannot be reproduced: a sentence a line.
     """
 
-    printed: Printed
+    printed: PrintedCell
     variant: str = ""
-    measure: Measure | None = None
+    measure: RunNumber | None = None
     why_not: str = ""
     rule: str = MAIN_RULE
     note: str = ""
@@ -86,19 +86,19 @@ class Cell:
         return COLUMNS.get(self.printed.column, self.printed.column)
 
     @property
-    def attack(self) -> Attack | None:
+    def attack(self) -> AttackNumber | None:
         """The attack behind it, which has bounds; None for other numbers."""
-        return self.measure if isinstance(self.measure, Attack) else None
+        return self.measure if isinstance(self.measure, AttackNumber) else None
 
 
 @cache
-def all_cells() -> tuple[Cell, ...]:
+def report_cells() -> tuple[ReportCell, ...]:
     """Return the cells in the order of the paper: every printed number, the setting compared first before others."""
-    cells: list[Cell] = []
-    for number in printed():
+    cells: list[ReportCell] = []
+    for number in printed_numbers():
         compared = _COMPARED[number.table](number)
         if isinstance(compared, str):
-            cells.append(Cell(number, why_not=compared))
+            cells.append(ReportCell(number, why_not=compared))
             continue
         cells += [_cell(number, one) for one in compared]
         if number.column == "best10":  # a printed 60.3 % is no multiple of 1/K, as a least accuracy would be
@@ -106,37 +106,43 @@ def all_cells() -> tuple[Cell, ...]:
             cells += [
                 _cell(also, replace(one, measure=one.measure.of("best10_mean")))
                 for one in compared
-                if isinstance(one.measure, Attack)
+                if isinstance(one.measure, AttackNumber)
             ]
     return (*cells, *_not_printed())
 
 
-def _cell(number: Printed, one: Reading) -> Cell:
-    note = "\n".join(part for part in (one.note, remark(number)) if part)
-    return Cell(number, one.setting, one.measure, rule=one.rule, note=note)
+def _cell(number: PrintedCell, one: Reading) -> ReportCell:
+    note = "\n".join(part for part in (one.note, number_remark(number)) if part)
+    return ReportCell(number, one.setting, one.measure, rule=one.rule, note=note)
 
 
-def _statistics(number: Printed) -> Compared:
+def _statistics(number: PrintedCell) -> Compared:
     key = {"users": "nodes"}.get(number.column, number.column)
-    return [Reading("", fact(_fedavg(number), key))]
+    return [Reading("", summary_number(_fedavg(number), key))]
 
 
-def _fedavg(number: Printed) -> str:
-    return ex.ML_FEDAVG if number.dataset == "movielens-100k" else checkins("foursquare", "fedavg", "gmf")
+def _fedavg(number: PrintedCell) -> str:
+    return (
+        ex.ML_FEDAVG
+        if number.dataset == "movielens-100k"
+        else checkin_experiment("foursquare", "fedavg", "gmf")
+    )
 
 
-def _quantity(number: Printed) -> str:
+def _quantity(number: PrintedCell) -> str:
     return {"best10": "best10_min"}.get(number.column, number.column)
 
 
-def _main_tables(number: Printed) -> Compared:
+def _main_tables(number: PrintedCell) -> Compared:
     protocol, model = number.row.split()
-    one = partial(alone, quantity=_quantity(number))
+    one = partial(single_attack, quantity=_quantity(number))
     if number.dataset == "movielens-100k":
         if protocol == "fedavg":
             return _federated(one)
-        return _gossip(partial(Attack, observer="single", quantity=_quantity(number)), protocol)
-    whole, some = (checkins(v, protocol, model.removesuffix("-g")) for v in ("foursquare", "foursquare146"))
+        return _gossip(partial(AttackNumber, observer="single", quantity=_quantity(number)), protocol)
+    whole, some = (
+        checkin_experiment(v, protocol, model.removesuffix("-g")) for v in ("foursquare", "foursquare146")
+    )
     sizes = ((whole, "all users", 50), (some, "146 users", 5), (some, "146 users", 50))
     found = [Reading(f"{users}, K = {k}", one(experiment, k)) for experiment, users, k in sizes]
     if number.row == "fedavg prme-g":
@@ -150,18 +156,18 @@ def _main_tables(number: Printed) -> Compared:
     return found
 
 
-def _federated(one: Callable[..., Attack]) -> Compared:
+def _federated(one: Callable[..., AttackNumber]) -> Compared:
     return [
-        *under_each_rule(FULL943, one(ex.ML_FEDAVG)),
-        *under_each_rule(FULL_BATCH_FEDAVG, one(dp("fedavg", None))),
+        *readings_by_rule(FULL943, one(ex.ML_FEDAVG)),
+        *readings_by_rule(FULL_BATCH_FEDAVG, one(dp_experiment("fedavg", None))),
         Reading(AUTHORS100, one(ex.AUTHORS_FEDAVG, 5)),
     ]
 
 
-def _gossip(attack: Callable[..., Attack], protocol: str = "rand-gossip") -> Compared:
+def _gossip(attack: Callable[..., AttackNumber], protocol: str = "rand-gossip") -> Compared:
     """Return the readings of an attack in gossip with full models: the setting of the published code comes first."""
     found = [
-        *under_each_rule(AUTHORS100, attack(ex.AUTHORS[protocol], k=5)),
+        *readings_by_rule(AUTHORS100, attack(ex.AUTHORS[protocol], k=5)),
         Reading(FULL943, attack(MOVIELENS[protocol])),
     ]
     if protocol != "rand-gossip":
@@ -174,18 +180,18 @@ def _gossip(attack: Callable[..., Attack], protocol: str = "rand-gossip") -> Com
     return found
 
 
-def _bounds(number: Printed) -> Compared:
-    bound = partial(alone, quantity="random_bound")
+def _bounds(number: PrintedCell) -> Compared:
+    bound = partial(single_attack, quantity="random_bound")
     if number.row != "random bound":
         protocol = number.row.split()[0]
-        upper = partial(alone, quantity="upper_bound")
+        upper = partial(single_attack, quantity="upper_bound")
         if protocol == "fedavg":
             return [Reading(FULL943, upper(ex.ML_FEDAVG))]
         settings = ((AUTHORS100, ex.AUTHORS[protocol], 5), (FULL943, MOVIELENS[protocol], 50))
         return [Reading(setting, upper(experiment, k)) for setting, experiment, k in settings]
     if number.dataset == "movielens-100k":
         return [Reading(FULL943, bound(ex.ML_FEDAVG)), Reading(AUTHORS100, bound(ex.AUTHORS_RAND, 5))]
-    some = checkins("foursquare146", "fedavg", "gmf")
+    some = checkin_experiment("foursquare146", "fedavg", "gmf")
     return [
         Reading("all users, K = 50", bound(_fedavg(number))),
         Reading("146 users, K = 5", bound(some, 5)),
@@ -205,34 +211,34 @@ def _observer(row: str) -> str:
     return "single" if share is None else f"coalition-{share}"
 
 
-def _colluders(number: Printed) -> Compared:
-    return _gossip(partial(Attack, observer=_observer(number.row), quantity=_quantity(number)))
+def _colluders(number: PrintedCell) -> Compared:
+    return _gossip(partial(AttackNumber, observer=_observer(number.row), quantity=_quantity(number)))
 
 
-def _colluders_less(number: Printed) -> Compared:
+def _colluders_less(number: PrintedCell) -> Compared:
     """Return the readings of Table 7: each setting with each way to look at hidden rows."""
     found = []
     for setting, experiment, k in ((AUTHORS100, ex.AUTHORS_RAND_LESS, 5), (FULL943, ex.ML_RAND_LESS, 50)):
         for kind, words in LOOKING.items():
-            observer = looking(kind, _share(number.row))
-            attack = Attack(experiment, observer, k=k, quantity=_quantity(number))
+            observer = observer_name(kind, _share(number.row))
+            attack = AttackNumber(experiment, observer, k=k, quantity=_quantity(number))
             found.append(Reading(f"{setting}, {words}", attack))
             if kind != "fitted":
                 found.append(Reading(f"{setting}, {words}", attack, "mean_score", "the paper's rule, eq. 4"))
     return found
 
 
-def _momentum(number: Printed) -> Compared:
+def _momentum(number: PrintedCell) -> Compared:
     beta = 0.99 if number.column == "with_momentum" else 0.0
-    return _gossip(partial(Attack, observer=_observer(number.row), momentum=beta))
+    return _gossip(partial(AttackNumber, observer=_observer(number.row), momentum=beta))
 
 
-def _sizes(number: Printed) -> Compared:
+def _sizes(number: PrintedCell) -> Compared:
     k = int(number.row.removeprefix("K="))
     if number.column != "share_less":
-        attack = alone(ex.ML_FEDAVG, k, "random_bound" if number.column == "random" else "max_aac")
-        return under_each_rule(FULL943, attack)
-    own = alone(ex.ML_FEDAVG_LESS, k)
+        attack = single_attack(ex.ML_FEDAVG, k, "random_bound" if number.column == "random" else "max_aac")
+        return readings_by_rule(FULL943, attack)
+    own = single_attack(ex.ML_FEDAVG_LESS, k)
     without = replace(own, momentum=0.0)
     said = f"{FULL943}, {LOOKING['own_embedding']}"
     found = [
@@ -241,43 +247,43 @@ def _sizes(number: Printed) -> Compared:
         Reading(f"{said}, momentum 0.99", own),
     ]
     for kind, experiment in (("paper", ex.ML_FEDAVG_LESS_PAPER), ("fitted", ex.ML_FEDAVG_LESS_FITTED)):
-        found.append(Reading(f"{FULL943}, {LOOKING[kind]}, momentum 0.99", alone(experiment, k)))
+        found.append(Reading(f"{FULL943}, {LOOKING[kind]}, momentum 0.99", single_attack(experiment, k)))
     return found
 
 
-def membership_attack(threshold: str) -> Attack:
+def membership_number(threshold: str) -> AttackNumber:
     """Return the entropy MIA of a threshold, read as a community attack; on the latest models, without momentum."""
-    return Attack(ex.ML_FEDAVG, "coordinator", momentum=0.0, relevance=f"mia-{threshold}")
+    return AttackNumber(ex.ML_FEDAVG, "coordinator", momentum=0.0, relevance=f"mia-{threshold}")
 
 
-def _membership(number: Printed) -> Compared:
+def _membership(number: PrintedCell) -> Compared:
     if number.row == "cda":
-        return under_each_rule(FULL943, alone(ex.ML_FEDAVG))
+        return readings_by_rule(FULL943, single_attack(ex.ML_FEDAVG))
     threshold = number.row.split()[-1]
-    attack = membership_attack(threshold)
+    attack = membership_number(threshold)
     is_rate = number.column != "max_aac"
-    measure = membership(attack, float(threshold), number.column) if is_rate else attack
+    measure = membership_rate(attack, float(threshold), number.column) if is_rate else attack
     return [Reading(f"{FULL943}, momentum 0", measure, note=AFTER_SEEING)]
 
 
-AIA = Attack(ex.ML_AIA, "coordinator", momentum=0.0, relevance="aia")
-CDA_BESIDE_AIA = among(alone(ex.ML_AIA), AIA)
+AIA = AttackNumber(ex.ML_AIA, "coordinator", momentum=0.0, relevance="aia")
+CDA_BESIDE_AIA = accuracy_among(single_attack(ex.ML_AIA), AIA)
 """CDA on the one community that attribute inference looks for."""
 
 
-def _inference(number: Printed) -> Compared:
+def _inference(number: PrintedCell) -> Compared:
     if number.column == "seconds":
         return [Reading(FULL943, attack_seconds(ex.ML_AIA, f"{number.row}-coordinator"))]
     return [Reading(FULL943, AIA if number.row == "aia" else CDA_BESIDE_AIA)]
 
 
-def _not_printed() -> list[Cell]:
+def _not_printed() -> list[ReportCell]:
     """Return what is measured where the print at hand has no number."""
     return [
-        Cell(
-            Printed("table4" if p == "fedavg" else "table5", "gowalla", f"{p} {model}", "max_aac", ""),
+        ReportCell(
+            PrintedCell("table4" if p == "fedavg" else "table5", "gowalla", f"{p} {model}", "max_aac", ""),
             f"100 users, K = {k}",
-            alone(checkins("gowalla100", p, model.removesuffix("-g")), k),
+            single_attack(checkin_experiment("gowalla100", p, model.removesuffix("-g")), k),
         )
         for p in MOVIELENS
         for model in ("gmf", "prme-g")
@@ -285,7 +291,7 @@ def _not_printed() -> list[Cell]:
     ]
 
 
-_COMPARED: dict[str, Callable[[Printed], Compared | str]] = {
+_COMPARED: dict[str, Callable[[PrintedCell], Compared | str]] = {
     "table2": _statistics,
     "table4": _main_tables,
     "table4-bounds": _bounds,
@@ -296,5 +302,5 @@ _COMPARED: dict[str, Callable[[Printed], Compared | str]] = {
     "table9": _sizes,
     "table10": _membership,
     "table11": _inference,
-    "text": quoted,
+    "text": compare_text_number,
 }

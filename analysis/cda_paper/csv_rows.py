@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.cda_paper.cells import Cell
+from analysis.cda_paper.cells import ReportCell
 from analysis.cda_paper.measures import RULES
-from analysis.cda_paper.verdicts import Group
-from analysis.papers.seeds import Runs
+from analysis.cda_paper.verdicts import NumberResults
+from analysis.papers.seed_statistics import Runs
 
 CSV_HEADER = (
     "table", "dataset", "row", "column", "published", "band_low", "band_high",
@@ -16,7 +16,7 @@ CSV_HEADER = (
 Row = list[str | int | float | None]
 
 
-def csv_rows(found: Sequence[Group], runs: Runs) -> Iterator[Row]:
+def csv_rows(found: Sequence[NumberResults], runs: Runs) -> Iterator[Row]:
     """Yield a row for each seed and relevance rule.
 
     ``variant`` is the setting, ``place`` 1 for the one compared first; ``rule`` is the relevance rule that is compared
@@ -38,7 +38,7 @@ def csv_rows(found: Sequence[Group], runs: Runs) -> Iterator[Row]:
                     yield [*about, *own]
 
 
-def _others(group: Group, cell: Cell) -> list[str]:
+def _others(group: NumberResults, cell: ReportCell) -> list[str]:
     """Return the rules under which a cell is told besides its own: those that have no cell for themselves."""
     if cell.attack is None:
         return []

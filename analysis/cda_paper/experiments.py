@@ -52,7 +52,7 @@ FICTIVE = {
 
 
 @cache
-def study() -> dict[str, Any]:
+def load_paper_study() -> dict[str, Any]:
     """Return the study as it is written."""
     told: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
     return told
@@ -60,16 +60,16 @@ def study() -> dict[str, Any]:
 
 def experiments() -> dict[str, dict[str, Any]]:
     """Return what each experiment sets, in the order in which they are run: the cheap and most wanted first."""
-    found: dict[str, dict[str, Any]] = study()["axes"]["experiment"]["values"]
+    found: dict[str, dict[str, Any]] = load_paper_study()["axes"]["experiment"]["values"]
     return found
 
 
-def dp(protocol: str, epsilon: int | None) -> str:
+def dp_experiment(protocol: str, epsilon: int | None) -> str:
     """Return a point of Figure 6; None: the same training without noise or clipping (epsilon infinite)."""
     return f"fig6-ml100k-{protocol}-dp-eps-{epsilon or 'inf'}"
 
 
-def checkins(variant: str, protocol: str, model: str, *, share_less: bool = False) -> str:
+def checkin_experiment(variant: str, protocol: str, model: str, *, share_less: bool = False) -> str:
     """Return an experiment on check-ins.
 
     Parameters
@@ -84,7 +84,7 @@ def checkins(variant: str, protocol: str, model: str, *, share_less: bool = Fals
     return f"{table}-{variant}-{protocol}-{model}{'-share-less' if share_less else ''}"
 
 
-def switch(batch: str, train_on: str, clock: str) -> str:
+def variant_experiment(batch: str, train_on: str, clock: str) -> str:
     """Return an experiment of 100 wakes in which Rand-Gossip trains in one of eight ways.
 
     Parameters
@@ -98,13 +98,13 @@ def switch(batch: str, train_on: str, clock: str) -> str:
     return f"switch-{batch}-{train_on}-{clock}-ml100k"
 
 
-def switches() -> dict[tuple[str, str, str], str]:
+def variant_experiments() -> dict[tuple[str, str, str], str]:
     """Return the eight, by their switches."""
     ways = itertools.product(("64", "full"), ("wake", "receive"), ("clocks", "lock-step"))
-    return {way: switch(*way) for way in ways}
+    return {way: variant_experiment(*way) for way in ways}
 
 
-def looking(kind: str, share: str | None = None) -> str:
+def observer_name(kind: str, share: str | None = None) -> str:
     """Return what an observer is called that looks at hidden rows in its own way.
 
     Parameters
@@ -117,19 +117,22 @@ def looking(kind: str, share: str | None = None) -> str:
     return single if share is None else f"coalition-{share.removesuffix('%')}{digits}%"
 
 
-def on_checkins(variant: str, model: str, *, share_less: bool = False) -> dict[str, str]:
+def checkin_experiments(variant: str, model: str, *, share_less: bool = False) -> dict[str, str]:
     """Return the experiments on check-ins that differ in their protocol alone, by it."""
-    return {protocol: checkins(variant, protocol, model, share_less=share_less) for protocol in PROTOCOLS}
+    return {
+        protocol: checkin_experiment(variant, protocol, model, share_less=share_less)
+        for protocol in PROTOCOLS
+    }
 
 
-def data_of(experiment: str) -> str:
+def dataset_name(experiment: str) -> str:
     """Return the data set of an experiment, as its folder is called."""
     folders = {"gowalla": "gowalla", "foursquare": "foursquare-nyc", "ml100k": "ml-100k"}
     return next(folder for word, folder in folders.items() if word in experiment)
 
 
-def momentum_of(experiment: str) -> float:
+def table_momentum(experiment: str) -> float:
     """Return the momentum of the attack that tables show, where they do not say."""
     # as the files say: momentum models of everyone do not fit 24 GB
-    too_large = (checkins("foursquare", protocol, "prme") for protocol in ("fedavg", "pers-gossip"))
+    too_large = (checkin_experiment("foursquare", protocol, "prme") for protocol in ("fedavg", "pers-gossip"))
     return 0.0 if experiment in too_large else 0.99

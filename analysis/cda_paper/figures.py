@@ -18,24 +18,30 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import MOVIELENS, MOVIELENS_LESS, PROTOCOLS, dp, on_checkins
-from analysis.cda_paper.measures import Attack, Measure, alone, utility
-from analysis.papers.seeds import Runs
+from analysis.cda_paper.experiments import (
+    MOVIELENS,
+    MOVIELENS_LESS,
+    PROTOCOLS,
+    checkin_experiments,
+    dp_experiment,
+)
+from analysis.cda_paper.measures import AttackNumber, RunNumber, single_attack, utility_number
+from analysis.papers.seed_statistics import Runs
 from gossiprec.figures import style
-from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, as_series
-from gossiprec.figures.distributions import distribution
-from gossiprec.figures.output import Cell, write_figure
+from gossiprec.figures.accuracy_distributions import accuracy_distribution
+from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, to_percent_series
+from gossiprec.figures.attack_selection import attack_curves
+from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_dots, plot_line, plot_steps
-from gossiprec.figures.series import attack_curves
 
 FULL, LESS = "full models", "Share less"
 MAX_AAC = Axis("Max AAC (%)")
 EPSILON_LABELS = [*(f"{epsilon:,}" for epsilon in ex.EPSILONS), "∞"]
-Coordinate = float | Measure
+Coordinate = float | RunNumber
 
 
 @dataclass(frozen=True)
-class Setting:
+class LeakageSetting:
     """What full models and Share less are compared in: experiments by protocol, K, and the utility shown."""
 
     full: Mapping[str, str]
@@ -45,7 +51,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Line:
+class FigureLine:
     """A line of a figure: what it is called, the experiments behind it, and how its points are found."""
 
     name: str
@@ -54,7 +60,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class CDAFigure:
     """A figure of the paper: the lines of its panels, by their titles.
 
     Attributes
@@ -68,10 +74,10 @@ class Drawing:
     """
 
     caption: str
-    panels: Mapping[str, Sequence[Line]]
+    panels: Mapping[str, Sequence[FigureLine]]
     x: Axis
     y: Axis
-    random: Mapping[str, Sequence[Attack]] = field(default_factory=dict)
+    random: Mapping[str, Sequence[AttackNumber]] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     look: Mapping[str, Any] = field(default_factory=dict)
 
@@ -106,22 +112,24 @@ class Drawing:
 
 
 @cache
-def settings() -> dict[str, Setting]:
+def leakage_settings() -> dict[str, LeakageSetting]:
     """Return the settings in which full models and Share less are compared, by their titles."""
-    found = {"MovieLens-100k, GMF": Setting(MOVIELENS, MOVIELENS_LESS)}
+    found = {"MovieLens-100k, GMF": LeakageSetting(MOVIELENS, MOVIELENS_LESS)}
     for label, model, metric in (("GMF", "gmf", "hr@20"), ("PRME-G", "prme", "f1@20")):
-        full, less = (on_checkins("foursquare146", model, share_less=is_less) for is_less in (False, True))
-        found[f"Foursquare 146, {label}"] = Setting(full, less, 5, metric)
+        full, less = (
+            checkin_experiments("foursquare146", model, share_less=is_less) for is_less in (False, True)
+        )
+        found[f"Foursquare 146, {label}"] = LeakageSetting(full, less, 5, metric)
     return found
 
 
 @cache
-def drawings() -> dict[str, Drawing]:
+def paper_figures() -> dict[str, CDAFigure]:
     """Return the figures by name."""
     whole = {
         "MovieLens-100k, GMF": MOVIELENS,
-        "Foursquare, GMF": on_checkins("foursquare", "gmf"),
-        "Foursquare, PRME-G": on_checkins("foursquare", "prme"),
+        "Foursquare, GMF": checkin_experiments("foursquare", "gmf"),
+        "Foursquare, PRME-G": checkin_experiments("foursquare", "prme"),
     }
     at = "at the round of the largest AAC, full models"
     return {
@@ -131,7 +139,7 @@ def drawings() -> dict[str, Drawing]:
         ),
         "fig3": _distributions(
             "Figure 3. The same under Share less; Foursquare: the first 146 users, K = 5.",
-            {title: _attacks(one.less, one.k) for title, one in settings().items()},
+            {title: _attacks(one.less, one.k) for title, one in leakage_settings().items()},
         ),
         "fig4": _leakage(),
         "fig5": _trade_off(),
@@ -142,23 +150,23 @@ def drawings() -> dict[str, Drawing]:
 
 def draw_figures(runs: Runs, folder: Path) -> dict[str, list[Path]]:
     """Draw every figure for which there are runs; return the files of each."""
-    found = {name: drawing.draw(runs, folder / name) for name, drawing in drawings().items()}
+    found = {name: drawing.draw(runs, folder / name) for name, drawing in paper_figures().items()}
     return {name: paths for name, paths in found.items() if paths}
 
 
-def _attacks(experiments: Mapping[str, str], k: int = 50) -> dict[str, Attack]:
-    return {PROTOCOLS[protocol]: alone(experiment, k) for protocol, experiment in experiments.items()}
+def _attacks(experiments: Mapping[str, str], k: int = 50) -> dict[str, AttackNumber]:
+    return {PROTOCOLS[protocol]: single_attack(experiment, k) for protocol, experiment in experiments.items()}
 
 
-def _line(name: str, points: Sequence[tuple[Coordinate, Coordinate]]) -> Line:
+def _line(name: str, points: Sequence[tuple[Coordinate, Coordinate]]) -> FigureLine:
     """Return a line through points given by numbers and by measures; those not measured are left out."""
-    measures = [one for point in points for one in point if isinstance(one, Measure)]
+    measures = [one for point in points for one in point if isinstance(one, RunNumber)]
 
     def series(runs: Runs) -> Series:
-        at = [[one.mean(runs) if isinstance(one, Measure) else one for one in point] for point in points]
+        at = [[one.mean(runs) if isinstance(one, RunNumber) else one for one in point] for point in points]
         return _known(name, at)
 
-    return Line(name, tuple(name for one in measures for name in one.experiments), series)
+    return FigureLine(name, tuple(name for one in measures for name in one.experiments), series)
 
 
 def _known(name: str, points: Iterable[Sequence[float]]) -> Series:
@@ -166,8 +174,8 @@ def _known(name: str, points: Iterable[Sequence[float]]) -> Series:
     return Series(name, [x for x, _ in known], [y for _, y in known])
 
 
-def _distributions(caption: str, attacks: Mapping[str, Mapping[str, Attack]]) -> Drawing:
-    return Drawing(
+def _distributions(caption: str, attacks: Mapping[str, Mapping[str, AttackNumber]]) -> CDAFigure:
+    return CDAFigure(
         caption,
         {title: [_spread(name, one) for name, one in own.items()] for title, own in attacks.items()},
         ACCURACY,
@@ -177,20 +185,22 @@ def _distributions(caption: str, attacks: Mapping[str, Mapping[str, Attack]]) ->
     )
 
 
-def _spread(name: str, attack: Attack) -> Line:
+def _spread(name: str, attack: AttackNumber) -> FigureLine:
     """Return how accuracy is spread over the adversaries of all seeds."""
 
     def series(runs: Runs) -> Series:
         found = [attack.accuracies(run) for run in runs.get(attack.experiment, {}).values()]
         own = [accuracies for one in found if one is not None for accuracies in one[1]]
-        return as_series(distribution(own, float("nan")), name) if own else Series(name, (), ())
+        return (
+            to_percent_series(accuracy_distribution(own, float("nan")), name) if own else Series(name, (), ())
+        )
 
-    return Line(name, (attack.experiment,), series)
+    return FigureLine(name, (attack.experiment,), series)
 
 
-def _leakage() -> Drawing:
+def _leakage() -> CDAFigure:
     panels, random = {}, {}
-    for title, one in settings().items():
+    for title, one in leakage_settings().items():
         both = {FULL: _attacks(one.full, one.k), LESS: _attacks(one.less, one.k)}
         panels[title] = [_line(name, list(enumerate(attacks.values()))) for name, attacks in both.items()]
         random[title] = [attack for attacks in both.values() for attack in attacks.values()]
@@ -198,7 +208,7 @@ def _leakage() -> Drawing:
     def dress(axes: Axes) -> None:
         axes.set_xticks(range(len(PROTOCOLS)), [name.replace("-", "-\n") for name in PROTOCOLS.values()])
 
-    return Drawing(
+    return CDAFigure(
         "Figure 4. What Share less does to leakage; Foursquare: the first 146 users, K = 5.",
         panels,
         Axis("", (-0.5, 2.5)),
@@ -208,18 +218,21 @@ def _leakage() -> Drawing:
     )
 
 
-def _trade_off() -> Drawing:
+def _trade_off() -> CDAFigure:
     """Return utility against leakage: an arrow leads from full models to Share less."""
     panels = {}
-    for title, one in settings().items():
+    for title, one in leakage_settings().items():
         panels[f"{title}: {one.metric.upper()}"] = [
             _line(
                 name,
-                [(utility(own[key], one.metric), alone(own[key], one.k)) for own in (one.full, one.less)],
+                [
+                    (utility_number(own[key], one.metric), single_attack(own[key], one.k))
+                    for own in (one.full, one.less)
+                ],
             )
             for key, name in PROTOCOLS.items()
         ]
-    return Drawing(
+    return CDAFigure(
         "Figure 5. Leakage against utility: from full models (filled) to Share less (open).",
         panels,
         Axis("utility (%), arrow: to Share less"),
@@ -237,16 +250,16 @@ def _arrow(axes: Axes, series: Series, look: style.LineStyle) -> None:
         axes.annotate("", xytext=(series.x[0], series.y[0]), xy=(x, y), arrowprops=arrow)
 
 
-def _privacy() -> Drawing:
+def _privacy() -> CDAFigure:
     panels, random = {}, {}
     for protocol in ("fedavg", "rand-gossip"):
-        points = [dp(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)]
-        random[PROTOCOLS[protocol]] = [alone(point) for point in points]
+        points = [dp_experiment(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)]
+        random[PROTOCOLS[protocol]] = [single_attack(point) for point in points]
         panels[PROTOCOLS[protocol]] = [
-            _line("Max AAC", [(place, alone(point)) for place, point in enumerate(points)]),
-            _line("HR@20", [(place, utility(point)) for place, point in enumerate(points)]),
+            _line("Max AAC", [(place, single_attack(point)) for place, point in enumerate(points)]),
+            _line("HR@20", [(place, utility_number(point)) for place, point in enumerate(points)]),
         ]
-    return Drawing(
+    return CDAFigure(
         "Figure 6. DP-SGD: leakage and utility over the privacy budget, MovieLens-100k, GMF.",
         panels,
         Axis("epsilon (∞: no noise, no clipping)", (-0.3, len(EPSILON_LABELS) - 0.7)),
@@ -257,14 +270,14 @@ def _privacy() -> Drawing:
     )
 
 
-def _momentum() -> Drawing:
+def _momentum() -> CDAFigure:
     observers = {
-        "FedAvg, coordinator": alone(ex.ML_FEDAVG),
-        "Rand-Gossip, single": alone(ex.ML_RAND),
-        "Rand-Gossip, 20 % colluders": Attack(ex.ML_RAND, "coalition-20%"),
+        "FedAvg, coordinator": single_attack(ex.ML_FEDAVG),
+        "Rand-Gossip, single": single_attack(ex.ML_RAND),
+        "Rand-Gossip, 20 % colluders": AttackNumber(ex.ML_RAND, "coalition-20%"),
     }
     betas = (0.0, 0.5, 0.9, 0.99)
-    return Drawing(
+    return CDAFigure(
         "Figure 7. Momentum: average attack accuracy over rounds, MovieLens-100k, GMF.",
         {
             title: [_curve(own.experiment, own.observer, beta) for beta in betas]
@@ -277,9 +290,9 @@ def _momentum() -> Drawing:
     )
 
 
-def _curve(experiment: str, observer: str, beta: float) -> Line:
+def _curve(experiment: str, observer: str, beta: float) -> FigureLine:
     """Return AAC by round, the mean over seeds."""
-    name, attack = f"momentum {beta:g}", Attack(experiment, observer, beta)
+    name, attack = f"momentum {beta:g}", AttackNumber(experiment, observer, beta)
 
     def series(runs: Runs) -> Series:
         by_round: dict[float, list[float]] = {}
@@ -290,4 +303,4 @@ def _curve(experiment: str, observer: str, beta: float) -> Line:
                         by_round.setdefault(float(at), []).append(100 * aac)
         return _known(name, [(at, float(np.mean(values))) for at, values in sorted(by_round.items())])
 
-    return Line(name, (experiment,), series)
+    return FigureLine(name, (experiment,), series)

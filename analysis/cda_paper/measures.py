@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from analysis.cda_paper.experiments import momentum_of
-from analysis.papers.seeds import PerSeed, Runs, interval, mean
+from analysis.cda_paper.experiments import table_momentum
+from analysis.papers.seed_statistics import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.arrays import F64, I64
 from gossiprec.eventlog import Run
-from gossiprec.figures.series import AttackKey
-from gossiprec.measures.names import FILTERS
+from gossiprec.figures.attack_selection import AttackKey
+from gossiprec.measures.selectors import FILTERS
 
 RULES = ("standardized", "ndcg", "mean_score")
 MAIN_RULE = RULES[0]
 
 
-class Measure(ABC):
+class RunNumber(ABC):
     """A number per seed."""
 
     @property
@@ -56,7 +56,7 @@ class Measure(ABC):
 
 
 @dataclass(frozen=True)
-class Attack(Measure):
+class AttackNumber(RunNumber):
     """A number of one attack's line of ``summary.json``.
 
     Attributes
@@ -90,7 +90,7 @@ class Attack(Measure):
         """Its own."""
         return (self.experiment,)
 
-    def of(self, quantity: str) -> Attack:
+    def of(self, quantity: str) -> AttackNumber:
         """Return another number of the same attack."""
         return replace(self, quantity=quantity)
 
@@ -103,7 +103,7 @@ class Attack(Measure):
 
     def fits(self, key: AttackKey, rule: str = MAIN_RULE) -> bool:
         """Say whether a key is this attack's under a relevance rule."""
-        wanted = momentum_of(self.experiment) if self.momentum is None else self.momentum
+        wanted = table_momentum(self.experiment) if self.momentum is None else self.momentum
         told = (key.observer, key.relevance, key.community_size)
         return told == (self.observer, self.relevance or rule, self.k) and abs(key.momentum - wanted) < 1e-6
 
@@ -114,7 +114,7 @@ class Attack(Measure):
 
 
 @dataclass(frozen=True)
-class Number(Measure):
+class FunctionNumber(RunNumber):
     """A number that a function reads from the runs of a seed."""
 
     names: tuple[str, ...]
@@ -131,12 +131,14 @@ class Number(Measure):
         return self.read(runs, rule)
 
 
-def number(experiment: str, read: Callable[[Run, str], float | None], *, uses_rule: bool = True) -> Number:
+def function_number(
+    experiment: str, read: Callable[[Run, str], float | None], *, uses_rule: bool = True
+) -> FunctionNumber:
     """Return what a function reads from a run of one experiment under a rule."""
-    return Number((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_rule)
+    return FunctionNumber((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_rule)
 
 
-def combined(first: Measure, second: Measure, join: Callable[[float, float], float]) -> Number:
+def combine(first: RunNumber, second: RunNumber, join: Callable[[float, float], float]) -> FunctionNumber:
     """Return two measures joined seed by seed, such as a difference."""
 
     def read(runs: Mapping[str, Run], rule: str) -> float | None:
@@ -144,15 +146,17 @@ def combined(first: Measure, second: Measure, join: Callable[[float, float], flo
         return None if a is None or b is None else join(a, b)
 
     names = tuple(dict.fromkeys((*first.experiments, *second.experiments)))
-    return Number(names, read, first.uses_rule or second.uses_rule)
+    return FunctionNumber(names, read, first.uses_rule or second.uses_rule)
 
 
-def alone(experiment: str, k: int = 50, quantity: str = "max_aac") -> Attack:
+def single_attack(experiment: str, k: int = 50, quantity: str = "max_aac") -> AttackNumber:
     """Return the attack by the coordinator, or by single nodes where there is none."""
-    return Attack(experiment, "coordinator" if "fedavg" in experiment else "single", k=k, quantity=quantity)
+    return AttackNumber(
+        experiment, "coordinator" if "fedavg" in experiment else "single", k=k, quantity=quantity
+    )
 
 
-def adversaries(attack: Attack, take: Callable[[F64, float], float]) -> Number:
+def adversary_number(attack: AttackNumber, take: Callable[[F64, float], float]) -> FunctionNumber:
     """Return what `take` makes of the accuracies of an attack and the random bound (fractions), percent."""
 
     def read(run: Run, rule: str) -> float | None:
@@ -160,10 +164,10 @@ def adversaries(attack: Attack, take: Callable[[F64, float], float]) -> Number:
         bound = attack.of("random_bound").of_seed({attack.experiment: run}, rule)
         return None if found is None or bound is None else 100 * float(take(found[1], bound / 100))
 
-    return number(attack.experiment, read)
+    return function_number(attack.experiment, read)
 
 
-def among(attack: Attack, others: Attack) -> Number:
+def accuracy_among(attack: AttackNumber, others: AttackNumber) -> FunctionNumber:
     """Return the mean accuracy (percent) of an attack over the adversaries of another, at its own best round."""
 
     def read(run: Run, rule: str) -> float | None:
@@ -172,10 +176,10 @@ def among(attack: Attack, others: Attack) -> Number:
             return None
         return 100 * float(np.mean(own[1][np.isin(own[0], other[0])]))
 
-    return number(attack.experiment, read)
+    return function_number(attack.experiment, read)
 
 
-def membership(attack: Attack, threshold: float, quantity: str) -> Number:
+def membership_rate(attack: AttackNumber, threshold: float, quantity: str) -> FunctionNumber:
     """Return a number of membership inference at the round where its community attack does best (a fraction)."""
 
     def read(run: Run, _: str) -> float | None:
@@ -183,19 +187,19 @@ def membership(attack: Attack, threshold: float, quantity: str) -> Number:
         found = [line[quantity] for line in lines if abs(line["threshold"] - threshold) < 1e-9]
         return next((float(value) for value in reversed(found) if value is not None), None)
 
-    return number(attack.experiment, read, uses_rule=False)
+    return function_number(attack.experiment, read, uses_rule=False)
 
 
-def utility(experiment: str, metric: str = "hr@20") -> Number:
+def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
     """Return the quality of the recommendations at the end of a run, percent."""
 
     def read(run: Run, _: str) -> float | None:
         return _percent(_summary(run).get("utility", {}).get(metric))
 
-    return number(experiment, read, uses_rule=False)
+    return function_number(experiment, read, uses_rule=False)
 
 
-def fact(experiment: str, *keys: str) -> Number:
+def summary_number(experiment: str, *keys: str) -> FunctionNumber:
     """Return a number of ``summary.json`` as it stands there; several keys lead into mappings."""
 
     def read(run: Run, _: str) -> float | None:
@@ -204,33 +208,33 @@ def fact(experiment: str, *keys: str) -> Number:
             value = value.get(key) if isinstance(value, dict) else None
         return float(value) if isinstance(value, int | float) else None
 
-    return number(experiment, read, uses_rule=False)
+    return function_number(experiment, read, uses_rule=False)
 
 
-def attack_seconds(experiment: str, label: str) -> Number:
+def attack_seconds(experiment: str, label: str) -> FunctionNumber:
     """Return the time of an attack, such as ``cda-coordinator``, over all threads."""
-    return fact(experiment, "attack_seconds", label)
+    return summary_number(experiment, "attack_seconds", label)
 
 
-def difference(first: Measure, second: Measure) -> Number:
+def difference_of(first: RunNumber, second: RunNumber) -> FunctionNumber:
     """Return first - second."""
-    return combined(first, second, lambda a, b: a - b)
+    return combine(first, second, lambda a, b: a - b)
 
 
-def factor(first: Measure, second: Measure) -> Number:
+def ratio_of(first: RunNumber, second: RunNumber) -> FunctionNumber:
     """Return first / second; NaN where second is zero."""
-    return combined(first, second, lambda a, b: a / b if b else float("nan"))
+    return combine(first, second, lambda a, b: a / b if b else float("nan"))
 
 
-def loss(before: Measure, after: Measure) -> Number:
+def relative_loss(before: RunNumber, after: RunNumber) -> FunctionNumber:
     """Return how much is lost, in percent of `before`."""
-    return combined(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
+    return combine(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
 
 
-def shown(measure: Measure, runs: Runs, digits: int = 1) -> str:
+def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:
     """Return a mean over seeds as text, with half of its 95 % interval where there are several."""
     values = measure.per_seed(runs)
-    text, half = f"{mean(values):.{digits}f}", interval(values)[1] - mean(values)
+    text, half = f"{mean(values):.{digits}f}", confidence_half_width(values)[1] - mean(values)
     return f"{text} ± {half:.{digits}f}" if len(values) > 1 else text
 
 

@@ -7,12 +7,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.cda_paper.cells import all_cells
-from analysis.cda_paper.experiments import STUDY, data_of, experiments, study, switches
-from analysis.cda_paper.figures import drawings
-from analysis.papers import command, data_places
+from analysis.cda_paper.cells import report_cells
+from analysis.cda_paper.experiments import (
+    STUDY,
+    dataset_name,
+    experiments,
+    load_paper_study,
+    variant_experiments,
+)
+from analysis.cda_paper.figures import paper_figures
+from analysis.papers import command, data_locations
 from analysis.papers.study_file import Scale
-from gossiprec.study.load import Study, load_study
+from gossiprec.study.load import LoadedStudy, load_study
 
 DATA = {
     "ml-100k": ("ml-100k", "ml-100k.zip"),
@@ -39,32 +45,34 @@ MOVIELENS_TABLES = tuple(f"table{place}" for place in range(4, 11))
 
 
 @cache
-def subjects() -> dict[str, tuple[str, ...]]:
+def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name: tables, figures, data sets and experiments, each with its experiments."""
     tables: dict[str, dict[str, None]] = {}
-    for cell in all_cells():
+    for cell in report_cells():
         if cell.measure is not None:
             name = cell.printed.table.removesuffix("-bounds")
             tables.setdefault(name, {}).update(dict.fromkeys(cell.measure.experiments))
     movielens = {
-        name for table in MOVIELENS_TABLES for name in tables[table] if data_of(name) == "ml-100k"
-    } | set(switches().values())
+        name for table in MOVIELENS_TABLES for name in tables[table] if dataset_name(name) == "ml-100k"
+    } | set(variant_experiments().values())
     return {
         **{name: tuple(serving) for name, serving in tables.items()},
         "movielens-tables": tuple(name for name in experiments() if name in movielens),
-        "switches": tuple(switches().values()),
-        **{name: drawing.experiments for name, drawing in drawings().items()},
-        **{data: tuple(name for name in experiments() if data_of(name) == data) for data in DATA},
+        "switches": tuple(variant_experiments().values()),
+        **{name: drawing.experiments for name, drawing in paper_figures().items()},
+        **{data: tuple(name for name in experiments() if dataset_name(name) == data) for data in DATA},
         **{name: (name,) for name in experiments()},
     }
 
 
-def chosen(names: Sequence[str]) -> list[str]:
-    """Return the experiments that these names ask for, as :func:`analysis.papers.command.chosen`."""
-    return command.chosen(names, subjects(), experiments())
+def select_experiments(names: Sequence[str]) -> list[str]:
+    """Return the experiments that these names ask for, as :func:`analysis.papers.command.select_experiments`."""
+    return command.select_experiments(names, selectable_names(), experiments())
 
 
-def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale, seeds: int | None = None) -> Study:
+def paper_study(
+    names: Iterable[str], *, data: Path | None, scale: Scale, seeds: int | None = None
+) -> LoadedStudy:
     """Return the study of these experiments.
 
     Parameters
@@ -77,25 +85,25 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale, seeds:
     seeds : int, optional
         How many for every experiment that names no number of its own; at the tiny scale for every one.
     """
-    values = {name: _here(name, data, scale) | {"seeds": seeds_of(name, seeds, scale)} for name in names}
-    told = {**study(), "axes": {"experiment": {"values": values}}}
+    values = {name: _here(name, data, scale) | {"seeds": count_seeds(name, seeds, scale)} for name in names}
+    told = {**load_paper_study(), "axes": {"experiment": {"values": values}}}
     return load_study({**told, "name": told["name"] + ("-tiny" if scale == "tiny" else "")})
 
 
-def seeds_of(name: str, seeds: int | None, scale: Scale = "full") -> int:
+def count_seeds(name: str, seeds: int | None, scale: Scale = "full") -> int:
     """Return how many seeds an experiment has: its own number, else what is asked for, else that of the study."""
     own = None if scale == "tiny" else experiments()[name].get("seeds")
-    return int(own or seeds or study()["seeds"])
+    return int(own or seeds or load_paper_study()["seeds"])
 
 
 def count_runs(seeds: int | None, scale: Scale = "full") -> int:
     """Return how many runs the whole study has."""
-    return sum(seeds_of(name, seeds, scale) for name in experiments())
+    return sum(count_seeds(name, seeds, scale) for name in experiments())
 
 
 def missing_data(names: Iterable[str], *, data: Path | None, scale: Scale) -> dict[str, str]:
-    """Return the experiments that cannot be run, as :func:`analysis.papers.data_places.missing_data`."""
-    return data_places.missing_data(names, DATA, data_of, data=data, scale=scale)
+    """Return the experiments that cannot be run, as :func:`analysis.papers.data_locations.missing_data`."""
+    return data_locations.missing_data(names, DATA, dataset_name, data=data, scale=scale)
 
 
 def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
@@ -106,6 +114,6 @@ def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
         length = "protocol.rounds" if "fedavg" in name else "protocol.wakes"
         short = {length: 2, "evaluate.every": 1, "evaluate.also": None}
         return {**sets, "dataset": _TINY_PLACES if "prme" in name else _TINY, **short}
-    place = data_places.place_of(data or Path(), DATA[data_of(name)])
+    place = data_locations.find_dataset(data or Path(), DATA[dataset_name(name)])
     assert place is not None, "its data are there"
     return {**sets, "dataset.path": str(place.resolve())}

@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from analysis.papers.verdict import Band, band
+from analysis.papers.verdict import Band, tolerance_band
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedCell:
     """One printed number.
 
     Attributes
@@ -49,29 +49,29 @@ class Printed:
 
 
 @cache
-def titles() -> dict[str, str]:
+def table_titles() -> dict[str, str]:
     """Return the title of each table, in the order of the paper."""
     return {**{table: own["title"] for table, own in _tables().items()}, "text": "Numbers quoted in the text"}
 
 
 @cache
-def notes() -> dict[str, str]:
+def table_notes() -> dict[str, str]:
     """Return what is wrong with the print of a table, where something is."""
     return {table: own["note"] for table, own in _tables().items() if "note" in own}
 
 
 @cache
-def printed() -> tuple[Printed, ...]:
+def printed_numbers() -> tuple[PrintedCell, ...]:
     """Return every printed number, in the order of the paper."""
     cells = [
-        Printed(table, dataset, row, column, value, "", *_judging(value, _kind(own, row, column)))
+        PrintedCell(table, dataset, row, column, value, "", *_judging(value, _kind(own, row, column)))
         for table, own in _tables().items()
         for dataset, row, *values in own["rows"]
         for column, value in zip(own["columns"], values, strict=True)
         if value is not None
     ]
     quoted = [
-        Printed(
+        PrintedCell(
             "text", one["where"], one["id"], one["quantity"], one["value"], one.get("note", ""),
             *_judging(one["value"], one.get("band", "percent")),
         )
@@ -93,7 +93,7 @@ def _judging(value: float | str, kind: str | list[float]) -> tuple[Band | None, 
     if isinstance(kind, list):
         return (kind[0], kind[1]), ""
     rule = _content()["bands"][kind]
-    return (None, rule["unjudged"]) if "unjudged" in rule else (band(value, **rule), "")
+    return (None, rule["unjudged"]) if "unjudged" in rule else (tolerance_band(value, **rule), "")
 
 
 def _tables() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.cda_paper.measures import MAIN_RULE, Attack, Measure
+from analysis.cda_paper.measures import MAIN_RULE, AttackNumber, RunNumber
 
 OTHER_RULES = {"mean_score": "the paper's rule, eq. 4", "ndcg": "the rule of the published code"}
 
@@ -25,12 +25,12 @@ class Reading:
     """
 
     setting: str
-    measure: Measure
+    measure: RunNumber
     rule: str = MAIN_RULE
     note: str = ""
 
 
-def under_each_rule(setting: str, measure: Attack) -> list[Reading]:
+def readings_by_rule(setting: str, measure: AttackNumber) -> list[Reading]:
     """Return the readings of one attack: under our rule, the paper's and the published code's; a bound has none."""
     if not measure.uses_rule:
         return [Reading(setting, measure)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.cda_paper.published import Printed
+from analysis.cda_paper.published import PrintedCell
 
 NO_ONE_WAY = (
     "no one way to train fits Tables 5, 6 and 8 together (see Switches): what brings large coalitions near the print "
@@ -19,7 +19,7 @@ ALL_USERS = "its random guesses, 1 to 10 %, are K over 943 users, while other ta
 NO_LEAST = "a least accuracy is a multiple of 1/K, 20 % with K = 5 and 2 % with K = 50; some of the print are neither"
 CUT_LIST = (
     "a list cut at 50 users and scored over 100 finds 40.3 % with full models, 27.1 % with Share less (seed 1; "
-    "analysis/cda_paper/cut_list.py): the print may have kept 50 victims"
+    "analysis/cda_paper/truncated_lists.py): the print may have kept 50 victims"
 )
 NO_AIA = (
     "not reproducible from the text, which gives no number of models, sizes of samples or epochs of the classifier: "
@@ -32,7 +32,7 @@ NO_GOSSIP_DP = (
 NO_TIME = "a time of another machine and another program"
 
 
-def remark(number: Printed) -> str:
+def number_remark(number: PrintedCell) -> str:
     """Return what is to be said of a printed number under whatever setting; nothing of most."""
     is_movielens = number.dataset == "movielens-100k"
     found = []

@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from analysis.cda_paper.acceptance_targets import NOT_REACHED, REACHED, TargetResult, judge_targets
+from analysis.cda_paper.claims import judge_claims
 from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
 from analysis.cda_paper.experiments import experiments
-from analysis.cda_paper.figures import draw_figures, drawings
-from analysis.cda_paper.findings import findings
-from analysis.cda_paper.measures import MAIN_RULE, RULES, fact
-from analysis.cda_paper.overview import legend, overview
-from analysis.cda_paper.plan import subjects
-from analysis.cda_paper.switches import switch_table
+from analysis.cda_paper.figures import draw_figures, paper_figures
+from analysis.cda_paper.measures import MAIN_RULE, RULES, summary_number
+from analysis.cda_paper.overview import field_legend, overview_blocks
+from analysis.cda_paper.plan import selectable_names
 from analysis.cda_paper.tables import paper_tables
-from analysis.cda_paper.targets import NOT_REACHED, REACHED, Reached, reached
-from analysis.cda_paper.verdicts import groups, judged
-from analysis.papers.claims import HELD, NOT_HELD, Finding
-from analysis.papers.document import Block, Column, Entry, Fold, Grid, Heading, Picture, Text
+from analysis.cda_paper.training_variants import switch_table
+from analysis.cda_paper.verdicts import number_results, printed_results
+from analysis.papers.document import (
+    Collapsible,
+    DocumentBlock,
+    Grid,
+    GridCell,
+    GridColumn,
+    Heading,
+    ImageBlock,
+    ParagraphBlock,
+)
 from analysis.papers.page import write_pages
-from analysis.papers.report_parts import INTERVALS, claim_list, duration, made_with, missing
-from analysis.papers.seeds import Runs, mean
+from analysis.papers.report_parts import INTERVALS, claim_blocks, format_clock, missing_blocks, versions_used
+from analysis.papers.seed_statistics import Runs, mean
 from analysis.papers.study_file import Scale
-from analysis.papers.verdict import Verdict
+from analysis.papers.verdict import HELD, NOT_HELD, ClaimVerdict, Verdict
 from gossiprec.eventlog.atomic_write import replace_file
-from gossiprec.figures.output import csv_bytes
+from gossiprec.figures.figure_files import csv_bytes
 
 _LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 
@@ -46,27 +54,27 @@ def write_report(
     scale : {'full', 'tiny'}
     """
     pictures = draw_figures(runs, folder / "figures")
-    found, claims, aims = groups(runs), findings(runs), reached(runs)
+    found, claims, aims = number_results(runs), judge_claims(runs), judge_targets(runs)
     opening = _opening(planned, runs, scale)
     pages = {
         "report": (
             "The community-detection study",
             [
                 opening,
-                *overview(judged(found), runs),
+                *overview_blocks(printed_results(found), runs),
                 _claims_in_short(claims, aims),
-                legend(),
+                field_legend(),
                 Heading(2, "Tables"),
                 *paper_tables(found, runs),
                 *switch_table(runs),
                 *_figures(pictures),
                 *_times(runs),
-                *missing(reasons),
+                *missing_blocks(reasons),
             ],
         ),
         "findings": (
             "Findings of the community-detection study",
-            [opening, Text(INTERVALS), *claim_list(claims), *_aims(aims)],
+            [opening, ParagraphBlock(INTERVALS), *claim_blocks(claims), *_aims(aims)],
         ),
     }
     written = write_pages(folder, pages)
@@ -74,17 +82,17 @@ def write_report(
     return written
 
 
-def _opening(planned: int, runs: Runs, scale: Scale) -> Text:
+def _opening(planned: int, runs: Runs, scale: Scale) -> ParagraphBlock:
     made = [run for seeds in runs.values() for run in seeds.values()]
     if scale == "tiny":
-        return Text(
+        return ParagraphBlock(
             "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything about "
             f"the paper.** {len(made)} of {planned} runs are finished."
         )
-    versions = made_with(made)
+    versions = versions_used(made)
     by = f", made by gossiprec {', '.join(versions)}" if versions else ""
     first, second = RULES[1:]
-    return Text(
+    return ParagraphBlock(
         "Beside arXiv 2306.08929v2, *On the Resilience of Collaborative Learning-based Recommender Systems Against "
         f"Community Detection Attack*. {len(made)} of {planned} runs are finished{by}. Accuracies are in percent. Of "
         f"the relevance rules `{MAIN_RULE}` is the default, which compares a model with itself, `{first}` that of the "
@@ -94,10 +102,10 @@ def _opening(planned: int, runs: Runs, scale: Scale) -> Text:
     )
 
 
-def _claims_in_short(claims: Sequence[Finding], aims: Sequence[Reached]) -> Text:
+def _claims_in_short(claims: Sequence[ClaimVerdict], aims: Sequence[TargetResult]) -> ParagraphBlock:
     held, refuted = (sum(f.verdict == verdict for f in claims) for verdict in (HELD, NOT_HELD))
     met, missed = (sum(a.verdict == verdict for a in aims) for verdict in (REACHED, NOT_REACHED))
-    return Text(
+    return ParagraphBlock(
         f"**Findings** ([findings](findings.md)): of {len(claims)} orderings that the paper claims, {held} held, "
         f"{refuted} did not, {len(claims) - held - refuted} were not measured. "
         f"Of {len(aims)} figures to reach, {met} are reached, {missed} are not, "
@@ -105,23 +113,25 @@ def _claims_in_short(claims: Sequence[Finding], aims: Sequence[Reached]) -> Text
     )
 
 
-def _figures(pictures: Mapping[str, Sequence[Path]]) -> Iterator[Block]:
+def _figures(pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
     yield Heading(2, "Figures", "figures")
-    for name, drawing in drawings().items():
+    for name, drawing in paper_figures().items():
         if name in pictures:
-            yield Picture(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
+            yield ImageBlock(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
         else:
-            yield Text(f"{drawing.caption} Not drawn: none of its runs is finished.")
+            yield ParagraphBlock(f"{drawing.caption} Not drawn: none of its runs is finished.")
 
 
-def _times(runs: Runs) -> Iterator[Block]:
+def _times(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield what each experiment took, and what it serves."""
-    serves = {name: [subject for subject, own in subjects().items() if name in own] for name in runs}
+    serves = {name: [subject for subject, own in selectable_names().items() if name in own] for name in runs}
     titles = ("experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB")
     lines, total = [], 0.0
     for name, seeds in runs.items():
-        walls = fact(name, "wall_seconds").per_seed(runs)
-        pace, peak = (fact(name, key).mean(runs) for key in ("node_updates_per_second", "peak_rss_mib"))
+        walls = summary_number(name, "wall_seconds").per_seed(runs)
+        pace, peak = (
+            summary_number(name, key).mean(runs) for key in ("node_updates_per_second", "peak_rss_mib")
+        )
         total += sum(walls.values())
         what = [
             name,
@@ -131,24 +141,32 @@ def _times(runs: Runs) -> Iterator[Block]:
             ),
             str(len(seeds)),
         ]
-        lines.append([Entry(t) for t in (*what, duration(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}")])
+        lines.append(
+            [GridCell(t) for t in (*what, format_clock(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}")]
+        )
     yield Heading(2, "Times", "times")
-    yield Text(f"All finished runs together took {duration(total)}.")
+    yield ParagraphBlock(f"All finished runs together took {format_clock(total)}.")
     if lines:
-        grid = Grid("Times", [Column(title) for title in titles], lines)
-        yield Fold("What each experiment took, and what it serves", (grid,))
+        grid = Grid("Times", [GridColumn(title) for title in titles], lines)
+        yield Collapsible("What each experiment took, and what it serves", (grid,))
 
 
-def _aims(aims: Sequence[Reached]) -> Iterator[Block]:
+def _aims(aims: Sequence[TargetResult]) -> Iterator[DocumentBlock]:
     yield Heading(2, "Figures to reach")
     titles = ("figure", "wanted", "found", "verdict", "what else is known")
     rows = [
-        [Entry(aim.label), Entry(aim.wanted), Entry(aim.found), _verdict(aim.verdict), Entry(aim.evidence)]
+        [
+            GridCell(aim.label),
+            GridCell(aim.wanted),
+            GridCell(aim.found),
+            _verdict(aim.verdict),
+            GridCell(aim.evidence),
+        ]
         for aim in aims
     ]
-    yield Grid("Figures to reach", [Column(title) for title in titles], rows)
+    yield Grid("Figures to reach", [GridColumn(title) for title in titles], rows)
 
 
-def _verdict(said: str) -> Entry:
+def _verdict(said: str) -> GridCell:
     look = _LOOKS.get(said, Verdict.NOT_RUN)
-    return Entry(said, mark=look.mark, kind=look.word)
+    return GridCell(said, mark=look.mark, kind=look.word)

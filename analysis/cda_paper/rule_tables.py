@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.cda_paper.cells import COLUMNS
-from analysis.cda_paper.measures import RULES
-from analysis.cda_paper.published import printed
-from analysis.cda_paper.verdicts import Group
-from analysis.cda_paper.wording import (
+from analysis.cda_paper.formatting import (
     DASH,
-    dataset_in_words,
-    measured_in_words,
-    printed_in_words,
-    row_in_words,
+    dataset_title,
+    format_measured,
+    format_printed,
+    row_title,
 )
-from analysis.papers.document import Column, Entry, Grid
-from analysis.papers.seeds import Runs, mean
+from analysis.cda_paper.measures import RULES
+from analysis.cda_paper.published import printed_numbers
+from analysis.cda_paper.verdicts import NumberResults
+from analysis.papers.document import Grid, GridCell, GridColumn
+from analysis.papers.seed_statistics import Runs, mean
 
 PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
 """Random bounds of Tables 4 and 5, percent."""
 
 
-def heads_of(own: Sequence[Group]) -> list[str]:
+def row_heads(own: Sequence[NumberResults]) -> list[str]:
     """Return what names a row: the data set, the setting of the paper, or both."""
     datasets, rows = ({getattr(group.printed, key) for group in own} for key in ("dataset", "row"))
     return [*(["data"] if len(datasets) > 1 else []), *(["row"] if len(rows) > 1 else [])]
@@ -32,12 +32,12 @@ def heads_of(own: Sequence[Group]) -> list[str]:
 
 def row_names(dataset: str, row: str, heads: Sequence[str]) -> list[str]:
     """Return how a row is called under these heads."""
-    return [dataset_in_words(dataset) if head == "data" else row_in_words(row) for head in heads]
+    return [dataset_title(dataset) if head == "data" else row_title(row) for head in heads]
 
 
-def rule_table(title: str, own: Sequence[Group], runs: Runs) -> Grid:
+def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
     """Return what each relevance rule measures, the bounds, and how often guessing is beaten in print and here."""
-    heads = heads_of(own)
+    heads = row_heads(own)
     columns = [
         *heads, "what", "print", *RULES, "random bound", "upper bound", "print / random", "ours / random", "setting",
     ]  # fmt: skip
@@ -51,24 +51,24 @@ def rule_table(title: str, own: Sequence[Group], runs: Runs) -> Grid:
         by_rule = [attack.per_seed(runs, rule) for rule in RULES]
         texts = [
             COLUMNS.get(number.column, number.column),
-            printed_in_words(number) or DASH,
-            *(measured_in_words(found, number) if found else DASH for found in by_rule),
+            format_printed(number) or DASH,
+            *(format_measured(found, number) if found else DASH for found in by_rule),
             f"{random:.1f}",
             f"{upper:.1f}",
             _times(number.number, _printed_random(group)),
             _times(mean(values), random),
             cell.variant,
         ]
-        rows.append([Entry(t) for t in (*row_names(number.dataset, number.row, heads), *texts)])
-    return Grid(f"{title}: relevance rules", [Column(name) for name in columns], rows, len(heads))
+        rows.append([GridCell(t) for t in (*row_names(number.dataset, number.row, heads), *texts)])
+    return Grid(f"{title}: relevance rules", [GridColumn(name) for name in columns], rows, len(heads))
 
 
-def _printed_random(group: Group) -> float:
+def _printed_random(group: NumberResults) -> float:
     """Return what the paper prints for guessing: in Table 9 for each K, elsewhere for each data set."""
     number = group.printed
     if number.table != "table9":
         return PRINTED_RANDOM.get(number.dataset, float("nan"))
-    others = (other for other in printed() if other.table == "table9" and other.column == "random")
+    others = (other for other in printed_numbers() if other.table == "table9" and other.column == "random")
     return next(float(other.value) for other in others if other.row == number.row)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from analysis.cl4fedrec.experiments import STUDY, subjects
-from analysis.cl4fedrec.plan import paper_study, place_of_data
-from analysis.papers.comparison_command import Command
+from analysis.cl4fedrec.experiments import STUDY, selectable_names
+from analysis.cl4fedrec.plan import find_data, paper_study
+from analysis.papers.comparison_command import StudyCommand
 from gossiprec.cli.main import exit_code
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     file=STUDY,
-    subjects=subjects(),
+    subjects=selectable_names(),
     about="Run or resume the experiments of the CL4FedRec paper (arXiv 2403.20107) on MovieLens-1M, and "
     "write a report that compares them with the published results. The full study takes half a day; "
     "select with --only, --seeds and --epochs.",
     data="Holds ml-1m.",
     only="Run only these, such as table2-file-adam5,exposure-a-hum or an experiment; see --list.",
-    place=lambda data, scale: (place_of_data(data, scale), {}),
+    place=lambda data, scale: (find_data(data, scale), {}),
     study_of=paper_study,
     report="analysis.cl4fedrec.report",
 )

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.papers.comparison import Comparison, parts_by_setting
-from analysis.papers.published import Published
-from analysis.papers.study_file import StudyFile
+from analysis.papers.published import PublishedTables
+from analysis.papers.study_file import PaperStudyFile
 
-STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
+STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 
 SPLITS = {
     "file": "test is the last fifth of each user's lines of ratings.dat, as the public files of A-ra and A-hum divide "
@@ -67,7 +67,7 @@ STEPS_ATTACKED: dict[float, str] = {1: "a-hum-regulariser", 5: "a-hum-steps-5", 
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentName:
     """What the name of an experiment says.
 
     Attributes
@@ -91,10 +91,10 @@ class Experiment:
         return self.setting.partition("-")[2]
 
     @staticmethod
-    def read(name: str) -> Experiment:
+    def read(name: str) -> ExperimentName:
         """Return what a name says."""
         split, loop, method = name.split("-", 2)
-        return Experiment(f"{split}-{loop}", method)
+        return ExperimentName(f"{split}-{loop}", method)
 
 
 def experiments() -> dict[str, dict[str, Any]]:
@@ -102,7 +102,7 @@ def experiments() -> dict[str, dict[str, Any]]:
     return STUDY.experiments
 
 
-def exposures(attack: str) -> dict[str, str]:
+def defence_methods(attack: str) -> dict[str, str]:
     """Return the methods in which an attack meets each defence, by the words for it."""
     return {words: f"{attack}-{defence}" for defence, words in DEFENCES.items()}
 
@@ -118,19 +118,19 @@ PAPER = Comparison(
     rows=TABLE_ROWS,
     main="table2",
     reference="Original",
-    published=Published(Path(__file__).with_name("published.yaml")),
+    published=PublishedTables(Path(__file__).with_name("published.yaml")),
     page="docs/cl4fedrec_study.md",
 )
 
 
 @cache
-def subjects() -> dict[str, tuple[str, ...]]:
+def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
     parts: dict[str, tuple[str, ...]] = {table: tuple(rows.values()) for table, rows in TABLE_ROWS.items()}
-    parts |= {f"exposure-{attack}": tuple(exposures(attack).values()) for attack in ATTACKS}
+    parts |= {f"exposure-{attack}": tuple(defence_methods(attack).values()) for attack in ATTACKS}
     parts["sensitivity"] = (*SYNTHETIC_USERS.values(), *STEPS.values(), *STEPS_ATTACKED.values())
     parts["uniformity"] = tuple(TABLE_ROWS["table2"].values())
-    there = {name: Experiment.read(name) for name in experiments()}
+    there = {name: ExperimentName.read(name) for name in experiments()}
     found = parts_by_setting(dict.fromkeys(SETTINGS, parts), there)
     for key in ("split", "loop", "setting"):
         for value in dict.fromkeys(getattr(own, key) for own in there.values()):

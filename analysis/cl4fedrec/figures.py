@@ -16,13 +16,20 @@ from analysis.cl4fedrec.experiments import (
     STEPS_ATTACKED,
     SYNTHETIC_USERS,
     TABLE_ROWS,
+    defence_methods,
     experiments,
-    exposures,
 )
-from analysis.papers.comparison import LAST, name_of
-from analysis.papers.curve_figures import EPOCH, by_epoch, drawable, over_option, table_curves, whole_epochs
-from analysis.papers.drawing import Drawing, Line
-from analysis.papers.seeds import Runs
+from analysis.papers.comparison import LAST, experiment_name
+from analysis.papers.curve_figures import (
+    EPOCH,
+    drawable_figures,
+    epoch_series,
+    sweep_series,
+    table_curves,
+    tick_whole_epochs,
+)
+from analysis.papers.figure_spec import PaperFigure, SeedLine
+from analysis.papers.seed_statistics import Runs
 from gossiprec.figures.panels import Axis
 
 N_BINS = 40
@@ -30,9 +37,9 @@ EXPOSURE = Axis("users shown it (%)", (-2.0, 102.0))
 
 
 @cache
-def drawings() -> dict[str, Drawing]:
+def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, Drawing] = {}
+    found: dict[str, PaperFigure] = {}
     for setting in SETTINGS:
         for table in TABLE_ROWS:
             found[f"{table}-{setting}"] = table_curves(PAPER, setting, table)
@@ -45,21 +52,22 @@ def drawings() -> dict[str, Drawing]:
             setting, "Steps of the regulariser at the end of an epoch", "steps", STEPS, STEPS_ATTACKED
         )
         found[f"uniformity-{setting}"] = _uniformity(setting)
-    return drawable(found, experiments())
+    return drawable_figures(found, experiments())
 
 
-def _exposure(setting: str, attack: str, words: str) -> Drawing:
-    methods = exposures(attack)
+def _exposure(setting: str, attack: str, words: str) -> PaperFigure:
+    methods = defence_methods(attack)
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {
             f"ER@{k}": [
-                by_epoch(runs, name, name_of(setting, own), f"er@{k}") for name, own in methods.items()
+                epoch_series(runs, name, experiment_name(setting, own), f"er@{k}")
+                for name, own in methods.items()
             ]
             for k in (5, 10, 20)
         }
 
-    return Drawing(
+    return PaperFigure(
         f"{words}, a thousandth of the clients poison: exposure of the least popular item by epoch, {setting}. "
         "Rules and regulariser stand beside CL4FedRec; Original and CL4FedRec have none.",
         setting,
@@ -68,23 +76,23 @@ def _exposure(setting: str, attack: str, words: str) -> Drawing:
         panels,
         EPOCH,
         EXPOSURE,
-        {"order": list(methods), "n_columns": 3, "dress": whole_epochs},
+        {"order": list(methods), "n_columns": 3, "dress": tick_whole_epochs},
     )
 
 
 def _sensitivity(
     setting: str, title: str, label: str, methods: Mapping[float, str], attacked: Mapping[float, str]
-) -> Drawing:
-    def panels(runs: Runs) -> dict[str, list[Line]]:
-        def over(column: str, own: Mapping[float, str]) -> Line:
-            return over_option(PAPER, runs, setting, column, LAST, "rCL4FedRec", own)
+) -> PaperFigure:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        def over(column: str, own: Mapping[float, str]) -> SeedLine:
+            return sweep_series(PAPER, runs, setting, column, LAST, "rCL4FedRec", own)
 
         found = {f"{column}, last epoch": [over(column, methods)] for column in PAPER.metrics}
         if attacked:
             found["ER@5 under A-hum, last epoch"] = [over("er@5", attacked)]
         return found
 
-    return Drawing(
+    return PaperFigure(
         f"{title}: rCL4FedRec at the last epoch, {setting}.",
         setting,
         (*methods.values(), *attacked.values()),
@@ -96,13 +104,15 @@ def _sensitivity(
     )
 
 
-def _uniformity(setting: str) -> Drawing:
+def _uniformity(setting: str) -> PaperFigure:
     rows = TABLE_ROWS["table2"]
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
-        return {row: list(_cosine_lines(runs, name_of(setting, method))) for row, method in rows.items()}
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        return {
+            row: list(_cosine_lines(runs, experiment_name(setting, method))) for row, method in rows.items()
+        }
 
-    return Drawing(
+    return PaperFigure(
         f"How item vectors lie at the end: cosines of pairs, first seed, {setting}. A peak at 1 is a narrow cone.",
         setting,
         tuple(rows.values()),
@@ -114,11 +124,11 @@ def _uniformity(setting: str) -> Drawing:
     )
 
 
-def _cosine_lines(runs: Runs, experiment: str) -> Iterator[Line]:
+def _cosine_lines(runs: Runs, experiment: str) -> Iterator[SeedLine]:
     kept = next((run.version for run in runs.get(experiment, {}).values()), {})
     if not kept:
         return
     edges = np.linspace(-1, 1, N_BINS + 1)
     for name, cosines in uniformity.cosines_by_group(kept["items"], kept["popularity"]).items():
         density, _ = np.histogram(cosines, bins=edges, density=True)
-        yield Line(name, ((edges[:-1] + edges[1:]) / 2).tolist(), density.tolist())
+        yield SeedLine(name, ((edges[:-1] + edges[1:]) / 2).tolist(), density.tolist())

@@ -9,7 +9,7 @@ from typing import Any
 from analysis.cl4fedrec.experiments import STUDY
 from analysis.papers.study_file import Scale
 from gossiprec.errors import DataError
-from gossiprec.study.load import Study
+from gossiprec.study.load import LoadedStudy
 
 DATA = ("ml-1m", "ml-1m.zip")
 """Under which names the data may lie in the folder of ``--data``."""
@@ -22,7 +22,7 @@ def paper_study(
     scale: Scale = "full",
     seeds: int | None = None,
     epochs: int | None = None,
-) -> Study:
+) -> LoadedStudy:
     """Return the study of some experiments.
 
     Parameters
@@ -41,7 +41,7 @@ def paper_study(
     return STUDY.part(values, sets={"dataset.path": str(data.resolve())}, seeds=seeds, epochs=epochs)
 
 
-def place_of_data(data: Path | None, scale: Scale) -> Path | None:
+def find_data(data: Path | None, scale: Scale) -> Path | None:
     """Return where the data set lies; None at the tiny scale, which needs none.
 
     Raises

@@ -21,7 +21,7 @@ MOST = 1000
 POPULAR, OTHERS, BETWEEN = "popular", "others", "popular with others"
 
 
-def groups(popularity: I64) -> dict[str, I64]:
+def split_by_popularity(popularity: I64) -> dict[str, I64]:
     """Return the popular items and the others, each by descending popularity; of equals the lower ids first."""
     order = np.argsort(-popularity, kind="stable").astype(np.int64)
     n_hot = min(N_HOT, len(order) // 2)
@@ -36,11 +36,17 @@ def cosines_by_group(items: F32, popularity: I64) -> dict[str, F64]:
     items : ndarray, shape (n_items, width)
     popularity : ndarray, shape (n_items,)
     """
-    popular, others = (items[some(own)].astype(np.float64) for own in groups(popularity).values())
-    return {POPULAR: cosines(popular), OTHERS: cosines(others), BETWEEN: cosines(popular, others)}
+    popular, others = (
+        items[evenly_spaced(own)].astype(np.float64) for own in split_by_popularity(popularity).values()
+    )
+    return {
+        POPULAR: pairwise_cosines(popular),
+        OTHERS: pairwise_cosines(others),
+        BETWEEN: pairwise_cosines(popular, others),
+    }
 
 
-def numbers(items: F32, popularity: I64) -> dict[str, float]:
+def uniformity_numbers(items: F32, popularity: I64) -> dict[str, float]:
     """Return the uniformity of popular items and of others, the mean cosine of one of each, and eq. 12 of all items."""
     found = cosines_by_group(items, popularity)
     return {
@@ -51,14 +57,14 @@ def numbers(items: F32, popularity: I64) -> dict[str, float]:
     }
 
 
-def some(items: I64) -> I64:
+def evenly_spaced(items: I64) -> I64:
     """Return at most so many of them, evenly spaced."""
     at = np.linspace(0, len(items) - 1, min(MOST, len(items))).round().astype(np.int64)
     found: I64 = items[at]
     return found
 
 
-def cosines(vectors: F64, others: F64 | None = None) -> F64:
+def pairwise_cosines(vectors: F64, others: F64 | None = None) -> F64:
     """Return the cosines of all pairs of different vectors, or of one of the first and one of the second each.
 
     Parameters

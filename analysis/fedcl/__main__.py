@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from analysis.fedcl.experiments import STUDY, experiments, subjects
-from analysis.fedcl.plan import DATA, data_of, paper_study
-from analysis.papers.comparison_command import Command
-from analysis.papers.data_places import missing_data
+from analysis.fedcl.experiments import STUDY, experiments, selectable_names
+from analysis.fedcl.plan import DATA, dataset_name, paper_study
+from analysis.papers.comparison_command import StudyCommand
+from analysis.papers.data_locations import missing_data
 from gossiprec.cli.main import exit_code
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     file=STUDY,
-    subjects=subjects(),
+    subjects=selectable_names(),
     about="Run or resume the experiments of the FedCL paper on Amazon Beauty and MovieLens-1M, and write "
     "a report that compares them with the published results, and states what uploaded vectors "
     "reveal. The full study takes days; select with --only, --seeds and --epochs.",
@@ -20,7 +20,7 @@ COMMAND = Command(
     only="Run only these, such as gru4rec-beauty,epsilon or an experiment; see --list.",
     place=lambda data, scale: (
         data,
-        missing_data(experiments(), DATA, data_of, data=data, scale=scale),
+        missing_data(experiments(), DATA, dataset_name, data=data, scale=scale),
     ),
     study_of=paper_study,
     report="analysis.fedcl.report",

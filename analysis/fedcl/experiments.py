@@ -8,15 +8,15 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.comparison import Comparison, is_of, parts_by_setting
-from analysis.papers.published import Published
-from analysis.papers.study_file import Scale, StudyFile
+from analysis.papers.comparison import Comparison, belongs_to, parts_by_setting
+from analysis.papers.published import PublishedTables
+from analysis.papers.study_file import PaperStudyFile, Scale
 
 TINY_ROUNDS = 4
 """Rounds of an epoch at the tiny scale, each of a quarter of the clients."""
 
 
-def rounds_of_epoch(sets: Mapping[str, Any], scale: Scale) -> int:
+def rounds_per_epoch(sets: Mapping[str, Any], scale: Scale) -> int:
     """Return in how many rounds of an experiment as many clients are asked as there are."""
     if scale == "tiny":
         return TINY_ROUNDS
@@ -24,7 +24,7 @@ def rounds_of_epoch(sets: Mapping[str, Any], scale: Scale) -> int:
     return round(1 / float(sets.get("protocol.participation", own)))
 
 
-STUDY = StudyFile(Path(__file__).with_name("study.yaml"), rounds_of_epoch)
+STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"), rounds_per_epoch)
 
 SETTINGS = {
     "beauty": "Amazon Beauty as S3-Rec has it, 22,363 users and 12,101 items, where the paper has 40,226 and 54,542",
@@ -104,7 +104,7 @@ PAPER = Comparison(
     rows=TABLE_ROWS,
     main="table2",
     reference="GRU4Rec+Fed",
-    published=Published(Path(__file__).with_name("published.yaml")),
+    published=PublishedTables(Path(__file__).with_name("published.yaml")),
     page="docs/fedcl_study.md",
     apart=(*MODELS.values(), "former", "gru4rec-sampled"),
     metrics={"HR@5": "hit@5", "HR@10": "hit@10", "nDCG@5": "full_ndcg@5", "nDCG@10": "full_ndcg@10"},
@@ -120,7 +120,7 @@ def experiments() -> dict[str, dict[str, Any]]:
     return STUDY.experiments
 
 
-def told_by(setting: str) -> dict[str, str]:
+def methods_with_uploads(setting: str) -> dict[str, str]:
     """Return the methods of a setting whose clients tell vectors, by what they are called."""
     found = {f"{model}+FedCL": f"{own}-fedcl" for model, own in MODELS.items()}
     if setting == "beauty":
@@ -133,7 +133,7 @@ def _budget(epsilon: float) -> str:
 
 
 @cache
-def subjects() -> dict[str, tuple[str, ...]]:
+def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name, each with its experiments: tables, models, sweeps, settings; both with ``-``."""
     parts = {
         setting: {
@@ -149,5 +149,5 @@ def subjects() -> dict[str, tuple[str, ...]]:
     parts["beauty"] |= {option: tuple(methods.values()) for option, methods in sweeps.items()}
     there = experiments()
     found = parts_by_setting(parts, there)
-    found |= {setting: tuple(name for name in there if is_of(name, setting)) for setting in SETTINGS}
+    found |= {setting: tuple(name for name in there if belongs_to(name, setting)) for setting in SETTINGS}
     return {**found, **{name: (name,) for name in there}}

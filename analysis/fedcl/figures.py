@@ -19,12 +19,12 @@ from analysis.fedcl.experiments import (
     WHOLE,
     experiments,
 )
-from analysis.fedcl.told_vectors import UTILITY, told
-from analysis.papers.comparison import BEST, LAST, name_of
-from analysis.papers.curve_figures import drawable, levels, over_option, table_curves
-from analysis.papers.curves import score
-from analysis.papers.drawing import Drawing, Line, line_of
-from analysis.papers.seeds import PerSeed, Runs, mean
+from analysis.fedcl.user_vector_leakage import UTILITY, leakage_number
+from analysis.papers.comparison import BEST, LAST, experiment_name
+from analysis.papers.curve_figures import baseline_series, drawable_figures, sweep_series, table_curves
+from analysis.papers.curves import reported_score
+from analysis.papers.figure_spec import PaperFigure, SeedLine, seed_line
+from analysis.papers.seed_statistics import PerSeed, Runs, mean
 from gossiprec.figures.panels import Axis
 
 WORDS = {
@@ -47,9 +47,9 @@ NO_NOISE = "no noise"
 
 
 @cache
-def drawings() -> dict[str, Drawing]:
+def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, Drawing] = {}
+    found: dict[str, PaperFigure] = {}
     for setting in SETTINGS:
         for model in MODELS:
             found[f"{MODELS[model]}-{setting}"] = _of_model(setting, model)
@@ -59,26 +59,26 @@ def drawings() -> dict[str, Drawing]:
     found["epsilon-beauty"] = _sweep("epsilon", WHOLE, _finite(EPSILON))
     found["spread-beauty"] = _sweep("spread", "GRU4Rec+BIL", SPREAD)
     found["leaks-beauty"] = _leaks()
-    return drawable(found, experiments())
+    return drawable_figures(found, experiments())
 
 
 def _finite(methods: Mapping[float, str]) -> dict[float, str]:
     return {value: method for value, method in methods.items() if isfinite(value)}
 
 
-def _of_model(setting: str, model: str) -> Drawing:
+def _of_model(setting: str, model: str) -> PaperFigure:
     """Return the federated rows of a model by round, with its centralised row at its best as a level."""
     table = PAPER.main_in(setting)
     some = {row: method for row, method in TABLE_ROWS[table].items() if row.startswith(f"{model}+")}
     drawing, words = table_curves(PAPER, setting, table, some), f"{model}, centralised"
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         found = {column: list(lines) for column, lines in drawing.panels(runs).items()}
         for column, lines in found.items():
-            own = score(PAPER, runs, name_of(setting, MODELS[model]), column, BEST)
+            own = reported_score(PAPER, runs, experiment_name(setting, MODELS[model]), column, BEST)
             ends = max((one.x[-1] for one in lines if len(one.x)), default=1.5)
             if own:
-                lines.append(Line(words, (1.0, ends), (100 * mean(own),) * 2, kind="level"))
+                lines.append(SeedLine(words, (1.0, ends), (100 * mean(own),) * 2, kind="level"))
         return found
 
     caption = f"{drawing.caption} Centralised {model} at its best validation report stands beside them."
@@ -90,22 +90,22 @@ def _of_model(setting: str, model: str) -> Drawing:
     )
 
 
-def _sweep(option: str, name: str, methods: Mapping[float, str]) -> Drawing:
+def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
     """Return utility over the values of an option, at the last round and at the best report."""
     ends = (min(methods), max(methods))
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {
             f"{column}, {look}": [
-                over_option(PAPER, runs, "beauty", column, look, name, methods),
-                *levels(PAPER, runs, "beauty", column, ends),
+                sweep_series(PAPER, runs, "beauty", column, look, name, methods),
+                *baseline_series(PAPER, runs, "beauty", column, ends),
             ]
             for look in (LAST, BEST)
             for column in UTILITY
         }
 
     rows = [*TABLE_ROWS["table2"].values(), *TABLE_ROWS["ablations"].values()]
-    return Drawing(
+    return PaperFigure(
         f"{name} over the {WORDS[option]}, beauty; beside it the orders that nobody learns.",
         "beauty",
         tuple(methods.values()),
@@ -116,28 +116,28 @@ def _sweep(option: str, name: str, methods: Mapping[float, str]) -> Drawing:
     )
 
 
-def _leaks() -> Drawing:
+def _leaks() -> PaperFigure:
     """Return what told vectors give away over epsilon."""
     methods = _finite(EPSILON)
     ends = (min(methods), max(methods))
 
     def of(runs: Runs, method: str, column: str) -> PerSeed:
-        return told(runs, name_of("beauty", method), column)
+        return leakage_number(runs, experiment_name("beauty", method), column)
 
-    def level(name: str, own: PerSeed) -> list[Line]:
-        return [Line(name, ends, (100 * mean(own),) * 2, kind="level")] if own else []
+    def level(name: str, own: PerSeed) -> list[SeedLine]:
+        return [SeedLine(name, ends, (100 * mean(own),) * 2, kind="level")] if own else []
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         found = {}
         for title, (column, guess) in LEAKS.items():
-            lines = [line_of(WHOLE, {x: of(runs, method, column) for x, method in methods.items()})]
+            lines = [seed_line(WHOLE, {x: of(runs, method, column) for x, method in methods.items()})]
             lines += level(NO_NOISE, of(runs, "no-noise", column))
             known = [of(runs, method, guess) for method in EPSILON.values()]
             lines += level("guessing", next((own for own in known if own), {}))
             found[title] = lines
         return found
 
-    return Drawing(
+    return PaperFigure(
         "What told vectors give away over their epsilon, beauty: whose they are, last ones and means of all that a "
         "user told, and who is alike (CDA); beside it what they would without noise, and what guessing finds.",
         "beauty",

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.fedcl.experiments import PAPER, STUDY, TINY_ROUNDS
-from analysis.papers.data_places import place_of
+from analysis.papers.data_locations import find_dataset
 from analysis.papers.study_file import Scale, tiny_data
-from gossiprec.study.load import Study
+from gossiprec.study.load import LoadedStudy
 
 DATA = {
     "beauty": ("amazon/Beauty.txt.gz", "amazon/Beauty.txt"),
@@ -20,12 +20,14 @@ LONG = ("dataset", "protocol.participation", "protocol.rounds", "evaluate.every"
 """What experiments set by the size of their data."""
 
 
-def data_of(name: str) -> str:
+def dataset_name(name: str) -> str:
     """Return the data set of an experiment."""
     return "beauty" if PAPER.setting_of(name) == "beauty" else "movielens-1m"
 
 
-def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any) -> Study:
+def paper_study(
+    names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any
+) -> LoadedStudy:
     """Return the study of some experiments.
 
     Parameters
@@ -36,7 +38,7 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full
         The folder of the data sets; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     **length
-        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.StudyFile.part`.
+        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
     """
     if scale == "tiny":
         return STUDY.part({name: _small(name) for name in names}, base=_tiny(), scale=scale, **length)
@@ -45,7 +47,7 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full
 
 def _here(name: str, data: Path) -> dict[str, Any]:
     """Return what an experiment sets on this machine."""
-    place = place_of(data, DATA[data_of(name)])
+    place = find_dataset(data, DATA[dataset_name(name)])
     assert place is not None, "its data are there"
     return {**STUDY.experiments[name], "dataset.path": str(place.resolve())}
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.fedcl.beside_central import central_tables
+from analysis.fedcl.central_comparison import central_tables
+from analysis.fedcl.claims import judge_claims
 from analysis.fedcl.experiments import MODELS, PAPER, experiments
-from analysis.fedcl.figures import drawings
-from analysis.fedcl.findings import claims
-from analysis.fedcl.told_vectors import told_tables
-from analysis.papers.comparison_report import Report
-from analysis.papers.document import Block
-from analysis.papers.seeds import Runs
+from analysis.fedcl.figures import paper_figures
+from analysis.fedcl.user_vector_leakage import leakage_tables
+from analysis.papers.comparison_report import StudyReport
+from analysis.papers.document import DocumentBlock
+from analysis.papers.seed_statistics import Runs
 
 
-def kind_of(experiment: str) -> str:
+def timing_group(experiment: str) -> str:
     """Return by what runs are told apart in the table of times."""
     setting = PAPER.setting_of(experiment)
     method = experiment.removeprefix(f"{setting}-")
@@ -24,13 +24,13 @@ def kind_of(experiment: str) -> str:
     return f"{setting}, {model if model in MODELS.values() else 'gru4rec'} federated"
 
 
-def sections(runs: Runs) -> Iterator[Block]:
+def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield what is told between figures and times."""
     yield from central_tables(runs)
-    yield from told_tables(runs)
+    yield from leakage_tables(runs)
 
 
-REPORT = Report(
+REPORT = StudyReport(
     paper=PAPER,
     beside="Beside the FedCL paper on Amazon Beauty and MovieLens-1M.",
     about="Both data sets are others than the paper's, so that orders say more than levels do:",
@@ -38,10 +38,10 @@ REPORT = Report(
     "Beauty and 377 on MovieLens-1M; its reports are numbered by rounds. An epoch of a centralised row is a pass over "
     "all data, so these rows are compared with others at their best validation report alone. *NCF* in the federated "
     "rows is two towers, which score by a dot product as the paper's loss wants it.",
-    drawings=drawings(),
-    sections=sections,
-    claims=claims,
+    drawings=paper_figures(),
+    sections=extra_sections,
+    claims=judge_claims,
     experiments=experiments(),
     kind="what",
-    kind_of=kind_of,
+    kind_of=timing_group,
 )

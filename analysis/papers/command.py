@@ -8,25 +8,25 @@ from typing import Any
 
 import click
 
-from analysis.papers.seeds import Runs
-from gossiprec.cli.options import Decorator, adding
-from gossiprec.cli.study import conduct, conducting
+from analysis.papers.seed_statistics import Runs
+from gossiprec.cli.options import Decorator, add_options
+from gossiprec.cli.study import run_study, study_options
 from gossiprec.errors import ScenarioError, suggestion
 from gossiprec.eventlog import Run
-from gossiprec.study.folder import StudyFolder, made_by
-from gossiprec.study.load import Study
-from gossiprec.study.plan import Plan, make_plan
-from gossiprec.study.record import Outcome
+from gossiprec.study.folder import StudyFolder, run_code_version
+from gossiprec.study.load import LoadedStudy
+from gossiprec.study.plan import StudyPlan, make_plan
+from gossiprec.study.record import StudyOutcome
 from gossiprec.version import code_version
 
 Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
 """Writes a report into a folder from runs and why others are missing; returns what it wrote."""
 
 
-def asked(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
+def add_study_options(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
     """Return what adds the options of every paper's study to a command, each with the help that is its own."""
     path = click.Path(path_type=Path)
-    return adding(
+    return add_options(
         click.option("--data", type=path, metavar="PATH", help=data),
         click.option("--only", default="", metavar="NAMES", help=only),
         click.option("--seeds", type=click.IntRange(1), metavar="N", help=seeds),
@@ -38,7 +38,7 @@ def asked(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
         ),
         click.option("--report-only", is_flag=True, help="Only write the report of existing runs."),
         click.option("--list", "is_list", is_flag=True, help="List the values of --only."),
-        conducting("1, on all cores"),
+        study_options("1, on all cores"),
         click.pass_context,
     )
 
@@ -49,12 +49,12 @@ def list_subjects(subjects: Mapping[str, Collection[str]], experiments: Collecti
         click.echo(name if name in experiments else f"{name}: {len(own)} experiments")
 
 
-def names_in(only: str) -> list[str]:
+def parse_names(only: str) -> list[str]:
     """Return the names between the commas of ``--only``."""
     return [name for part in only.split(",") if (name := part.strip())]
 
 
-def chosen(
+def select_experiments(
     names: Sequence[str], subjects: Mapping[str, Collection[str]], experiments: Collection[str]
 ) -> list[str]:
     """Return the experiments that names ask for, in the order of the study; all if there are none.
@@ -75,9 +75,9 @@ def chosen(
     return [name for name in experiments if not names or name in wanted]
 
 
-def carry_out(
+def run_and_report(
     names: Sequence[str],
-    study_of: Callable[[Sequence[str]], Study],
+    study_of: Callable[[Sequence[str]], LoadedStudy],
     lacking: Mapping[str, str],
     report: Report,
     *,
@@ -86,7 +86,7 @@ def carry_out(
     jobs: int | None,
     report_only: bool,
     **how: Any,
-) -> Outcome:
+) -> StudyOutcome:
     """Run or resume the experiments that are asked for, and report on all that the folder holds.
 
     Parameters
@@ -105,41 +105,41 @@ def carry_out(
         One at a time if not given.
     report_only : bool
     **how
-        The other options of :func:`gossiprec.cli.study.conduct`.
+        The other options of :func:`gossiprec.cli.study.run_study`.
     """
     for name in names:
         if name in lacking:
             click.echo(f"{name}: not run: {lacking[name]}", err=True)
     whole = study_of([name for name in experiments if name not in lacking])
-    folder, outcome = StudyFolder(out or Path("studies") / whole.name), Outcome()
+    folder, outcome = StudyFolder(out or Path("studies") / whole.name), StudyOutcome()
     wanted = [name for name in names if name not in lacking and not report_only]
     if wanted:
-        outcome = conduct(make_plan(study_of(wanted)), out=folder.path, jobs=jobs or 1, **how)
+        outcome = run_study(make_plan(study_of(wanted)), out=folder.path, jobs=jobs or 1, **how)
     if how["dry_run"]:
         return outcome
     plan = make_plan(whole, check_data=False)
     folder.check(whole.name)
-    runs = finished(folder, plan, keep=how["keep"])
-    reasons = why_missing(experiments, runs, plan, lacking, outcome)
+    runs = finished_runs(folder, plan, keep=how["keep"])
+    reasons = missing_reasons(experiments, runs, plan, lacking, outcome)
     with folder.locked(whole.name):
         for path in report(folder.path, runs, reasons):
             click.echo(path)
     return outcome
 
 
-def finished(folder: StudyFolder, plan: Plan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
+def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
     """Return the finished runs of a plan by experiment and seed; `keep`: also those of other code."""
     simulation_of = plan.simulation_of
     found: dict[str, dict[int, Run]] = {}
     for variant in plan.variants:
         run = folder.finished(simulation_of[variant.hash])
-        if run is not None and (keep or made_by(run) == code_version()):
+        if run is not None and (keep or run_code_version(run) == code_version()):
             found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
     return found
 
 
-def why_missing(
-    experiments: Sequence[str], runs: Runs, plan: Plan, lacking: Mapping[str, str], outcome: Outcome
+def missing_reasons(
+    experiments: Sequence[str], runs: Runs, plan: StudyPlan, lacking: Mapping[str, str], outcome: StudyOutcome
 ) -> dict[str, str]:
     """Return why an experiment has no finished run."""
     failed = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from analysis.papers.published import Printed, Published
+from analysis.papers.published import PrintedNumber, PublishedTables
 
 AT_20 = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
 """The columns of most papers, as runs call them."""
@@ -56,7 +56,7 @@ class Comparison:
     rows: Mapping[str, Mapping[str, str]]
     main: str
     reference: str
-    published: Published
+    published: PublishedTables
     page: str
     unprinted: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Comparison:
         """The settings that have a print to be compared with."""
         return tuple(setting for setting in self.settings if setting not in self.unprinted)
 
-    def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], Printed]:
+    def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], PrintedNumber]:
         """Return what is printed of the data of a setting, by row and column of a table."""
         is_there = setting not in self.unprinted and table in self.tables_in(setting)
         return self.published.of_table(table) if is_there else {}
@@ -110,7 +110,7 @@ class Comparison:
     def is_apart(self, experiment: str) -> bool:
         """Say whether the epochs of an experiment are not those of the others."""
         setting = self.setting_of(experiment)
-        return any(experiment == name_of(setting, method) for method in self.apart)
+        return any(experiment == experiment_name(setting, method) for method in self.apart)
 
     def unit_of(self, experiment: str) -> str:
         """Return what reports of an experiment are numbered by."""
@@ -118,20 +118,20 @@ class Comparison:
 
     def setting_of(self, experiment: str) -> str:
         """Return the setting of an experiment."""
-        return next(setting for setting in self.settings if is_of(experiment, setting))
+        return next(setting for setting in self.settings if belongs_to(experiment, setting))
 
 
-def name_of(setting: str, method: str) -> str:
+def experiment_name(setting: str, method: str) -> str:
     """Return what an experiment is called."""
     return f"{setting}-{method}"
 
 
-def table_in_words(table: str) -> str:
+def table_title(table: str) -> str:
     """Return what a table is called in a text: ``Table 2`` for ``table2``."""
     return table.replace("table", "Table ") if table.startswith("table") else table.capitalize()
 
 
-def is_of(experiment: str, setting: str) -> bool:
+def belongs_to(experiment: str, setting: str) -> bool:
     """Say whether an experiment is of a setting."""
     return experiment.startswith(f"{setting}-")
 
@@ -152,7 +152,7 @@ def parts_by_setting(
     for part in dict.fromkeys(part for own in parts.values() for part in own):
         whole: dict[str, tuple[str, ...]] = {}
         for setting, own in parts.items():
-            names = dict.fromkeys(name_of(setting, method) for method in own.get(part, ()))
+            names = dict.fromkeys(experiment_name(setting, method) for method in own.get(part, ()))
             if names and names.keys() <= set(experiments):
                 whole[f"{part}-{setting}"] = tuple(names)
         wanted = {name for own in whole.values() for name in own}

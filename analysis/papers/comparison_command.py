@@ -10,14 +10,20 @@ from typing import Any
 
 import click
 
-from analysis.papers.command import asked, carry_out, chosen, list_subjects, names_in
-from analysis.papers.seeds import Runs
-from analysis.papers.study_file import Scale, StudyFile
-from gossiprec.study.load import Study
+from analysis.papers.command import (
+    add_study_options,
+    list_subjects,
+    parse_names,
+    run_and_report,
+    select_experiments,
+)
+from analysis.papers.seed_statistics import Runs
+from analysis.papers.study_file import PaperStudyFile, Scale
+from gossiprec.study.load import LoadedStudy
 
 
 @dataclass(frozen=True)
-class Command:
+class StudyCommand:
     """What is a paper's own in the command of its study.
 
     Attributes
@@ -37,19 +43,19 @@ class Command:
         The module that has the study's ``REPORT``; imported late, for it draws.
     """
 
-    file: StudyFile
+    file: PaperStudyFile
     subjects: Mapping[str, Collection[str]]
     about: str
     data: str
     only: str
     place: Callable[[Path | None, Scale], tuple[Path | None, Mapping[str, str]]]
-    study_of: Callable[..., Study]
+    study_of: Callable[..., LoadedStudy]
     report: str
 
     def made(self) -> click.Command:
         """Return it as a command of click."""
         command = click.command(help=self.about, context_settings={"help_option_names": ["-h", "--help"]})
-        options = asked(
+        options = add_study_options(
             data=self.data, only=self.only, seeds="Number of seeds of every experiment.  [default: 3]"
         )
         epochs = click.option(
@@ -81,7 +87,7 @@ class Command:
         if is_list:
             list_subjects(self.subjects, experiments)
             return
-        names = chosen(names_in(only), self.subjects, experiments)
+        names = select_experiments(parse_names(only), self.subjects, experiments)
         place, lacking = self.place(data, scale)
         length, planned = self.file.epochs_of(scale, epochs), self.file.count_runs(seeds)
 
@@ -92,8 +98,8 @@ class Command:
             )
             return written
 
-        def study_of(some: Collection[str]) -> Study:
+        def study_of(some: Collection[str]) -> LoadedStudy:
             return self.study_of(some, data=place, scale=scale, seeds=seeds, epochs=epochs)
 
-        if carry_out(names, study_of, lacking, report, experiments=experiments, **how).failed:
+        if run_and_report(names, study_of, lacking, report, experiments=experiments, **how).failed:
             context.exit(1)

@@ -6,26 +6,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.papers.claims import Finding
 from analysis.papers.comparison import BEST, LAST, Comparison
-from analysis.papers.csv_rows import CSV_HEADER, csv_rows
 from analysis.papers.curve_figures import draw_figures
-from analysis.papers.document import Block, Fold, Heading, Picture, Text
-from analysis.papers.drawing import Drawing
-from analysis.papers.orders import order_tables
-from analysis.papers.overview import overview, times
+from analysis.papers.document import Collapsible, DocumentBlock, Heading, ImageBlock, ParagraphBlock
+from analysis.papers.figure_spec import PaperFigure
+from analysis.papers.overview import overview_blocks, run_time_blocks
 from analysis.papers.page import write_pages
-from analysis.papers.report_parts import INTERVALS, claim_list, made_with, missing
-from analysis.papers.seeds import Runs
+from analysis.papers.printed_orders import order_tables
+from analysis.papers.report_parts import INTERVALS, claim_blocks, missing_blocks, versions_used
+from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
-from analysis.papers.tables import paper_tables
-from analysis.papers.verdict import Verdict
+from analysis.papers.tables import CSV_HEADER, csv_rows, paper_tables
+from analysis.papers.verdict import ClaimVerdict, Verdict
 from gossiprec.eventlog.atomic_write import replace_file
-from gossiprec.figures.output import csv_bytes
+from gossiprec.figures.figure_files import csv_bytes
 
 
 @dataclass(frozen=True)
-class Report:
+class StudyReport:
     """What the report of a paper's study is made of.
 
     Attributes
@@ -53,9 +51,9 @@ class Report:
     beside: str
     about: str
     below: str
-    drawings: Mapping[str, Drawing]
-    sections: Callable[[Runs], Iterable[Block]]
-    claims: Callable[[Runs], list[Finding]]
+    drawings: Mapping[str, PaperFigure]
+    sections: Callable[[Runs], Iterable[DocumentBlock]]
+    claims: Callable[[Runs], list[ClaimVerdict]]
     experiments: Collection[str]
     kind: str
     kind_of: Callable[[str], str]
@@ -85,24 +83,24 @@ class Report:
         """
         paper = self.paper
         pictures = draw_figures(self.drawings, runs, folder / "figures")
-        opening, looks = self._opening(planned, epochs, runs, scale), looks_in_words(paper)
-        report: list[Block] = [
+        opening, looks = self._opening(planned, epochs, runs, scale), describe_reporting_points(paper)
+        report: list[DocumentBlock] = [
             opening,
-            *overview(paper, runs),
+            *overview_blocks(paper, runs),
             _legend(looks),
             Heading(2, "Tables", "tables"),
             *paper_tables(paper, runs),
             *self._figures(pictures),
             *self.sections(runs),
-            *times(runs, planned, self.experiments, self.kind, self.kind_of),
-            *missing(reasons),
+            *run_time_blocks(runs, planned, self.experiments, self.kind, self.kind_of),
+            *missing_blocks(reasons),
         ]
-        findings: list[Block] = [
+        findings: list[DocumentBlock] = [
             opening,
-            Text(looks),
-            Text(INTERVALS),
+            ParagraphBlock(looks),
+            ParagraphBlock(INTERVALS),
             *order_tables(paper, runs),
-            *claim_list(self.claims(runs)),
+            *claim_blocks(self.claims(runs)),
         ]
         written = write_pages(
             folder,
@@ -114,27 +112,27 @@ class Report:
         replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(paper, runs)))
         return written
 
-    def _opening(self, planned: int, epochs: int, runs: Runs, scale: Scale) -> Text:
+    def _opening(self, planned: int, epochs: int, runs: Runs, scale: Scale) -> ParagraphBlock:
         made = [run for seeds in runs.values() for run in seeds.values()]
         there = f"{len(made)} of {planned} runs, of {epochs} epochs each, are finished"
         if scale == "tiny":
-            return Text(
+            return ParagraphBlock(
                 "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything "
                 f"about the paper.** {there}."
             )
-        versions = made_with(made)
+        versions = versions_used(made)
         by = f", made by gossiprec {', '.join(versions)}" if versions else ""
         settings = "\n".join(f"- `{setting}`: {words}." for setting, words in self.paper.settings.items())
-        return Text(f"{self.beside} {there}{by}. {self.about}\n\n{settings}\n\n{self.below}")
+        return ParagraphBlock(f"{self.beside} {there}{by}. {self.about}\n\n{settings}\n\n{self.below}")
 
-    def _figures(self, pictures: Mapping[str, Sequence[Path]]) -> Iterator[Block]:
+    def _figures(self, pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
         """Yield the figures of each setting, those of the first setting in sight and the others in folds."""
         yield Heading(2, "Figures", "figures")
         undrawn = [name for name in self.drawings if name not in pictures]
         open_ = True
         for setting in self.paper.settings:
             shown = [
-                Picture(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
+                ImageBlock(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
                 for name, drawing in self.drawings.items()
                 if name in pictures and drawing.setting == setting
             ]
@@ -142,12 +140,14 @@ class Report:
                 yield from shown
                 open_ = False
             elif shown:
-                yield Fold(f"Setting {setting}: {len(shown)} figures", shown)
+                yield Collapsible(f"Setting {setting}: {len(shown)} figures", shown)
         if undrawn:
-            yield Fold(f"Not drawn, for want of runs: {len(undrawn)}", (Text(", ".join(undrawn)),))
+            yield Collapsible(
+                f"Not drawn, for want of runs: {len(undrawn)}", (ParagraphBlock(", ".join(undrawn)),)
+            )
 
 
-def looks_in_words(paper: Comparison) -> str:
+def describe_reporting_points(paper: Comparison) -> str:
     """Return what the looks are."""
     reference = paper.reference
     return (
@@ -157,8 +157,8 @@ def looks_in_words(paper: Comparison) -> str:
     )
 
 
-def _legend(looks: str) -> Text:
+def _legend(looks: str) -> ParagraphBlock:
     marks = "; ".join(
         f"{one.mark} *{one.word}*: {one.meaning}" for one in Verdict if one is not Verdict.UNJUDGED
     )
-    return Text(f"{looks}\n\n{marks}; the band is ± 15 % of the print. {INTERVALS}")
+    return ParagraphBlock(f"{looks}\n\n{marks}; the band is ± 15 % of the print. {INTERVALS}")

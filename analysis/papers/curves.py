@@ -8,28 +8,28 @@ kept for validation.
 
 from __future__ import annotations
 
-from analysis.papers.comparison import LAST, Comparison, is_of, name_of
-from analysis.papers.seeds import PerSeed, Runs
+from analysis.papers.comparison import LAST, Comparison, belongs_to, experiment_name
+from analysis.papers.seed_statistics import PerSeed, Runs
 from gossiprec.eventlog import Run
 
 
-def curve(run: Run, metric: str) -> dict[int, float]:
+def metric_by_epoch(run: Run, metric: str) -> dict[int, float]:
     """Return a metric of a run by epoch; empty if it was not measured."""
     columns = run.metrics
     own = columns["metric"] == metric
     return dict(zip(columns["round"][own].tolist(), columns["value"][own].tolist(), strict=True))
 
 
-def over_seeds(runs: Runs, experiment: str, metric: str) -> dict[int, PerSeed]:
+def metric_by_epoch_and_seed(runs: Runs, experiment: str, metric: str) -> dict[int, PerSeed]:
     """Return a metric by epoch and seed, at the epochs that every seed has."""
-    curves = {seed: curve(run, metric) for seed, run in runs.get(experiment, {}).items()}
+    curves = {seed: metric_by_epoch(run, metric) for seed, run in runs.get(experiment, {}).items()}
     if not curves:
         return {}
     common = set.intersection(*(set(one) for one in curves.values()))
     return {epoch: {seed: one[epoch] for seed, one in curves.items()} for epoch in sorted(common)}
 
 
-def chosen_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> dict[int, int]:
+def reported_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> dict[int, int]:
     """Return the epoch of a look for each seed for which there is one."""
     if look == paper.at_print:
         if paper.is_apart(experiment):
@@ -38,7 +38,7 @@ def chosen_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> 
         return {seed: passed[seed] for seed in runs.get(experiment, {}) if seed in passed}
     found = {}
     for seed, run in runs.get(experiment, {}).items():
-        by_epoch = curve(run, paper.metrics[paper.leading] if look == LAST else paper.validation)
+        by_epoch = metric_by_epoch(run, paper.metrics[paper.leading] if look == LAST else paper.validation)
         if by_epoch:
             found[seed] = max(by_epoch) if look == LAST else max(by_epoch, key=lambda e: (by_epoch[e], -e))
     return found
@@ -50,39 +50,39 @@ def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
     wanted = paper.printed_in(setting, main).get((paper.reference, paper.leading))
     if wanted is None:
         return {}
-    reference = name_of(setting, paper.rows[main][paper.reference])
+    reference = experiment_name(setting, paper.rows[main][paper.reference])
     found = {}
     for seed, run in runs.get(reference, {}).items():
-        by_epoch = curve(run, paper.metrics[paper.leading])
+        by_epoch = metric_by_epoch(run, paper.metrics[paper.leading])
         reached = [epoch for epoch, value in by_epoch.items() if value >= wanted.value]
         if reached:
             found[seed] = min(reached)
     return found
 
 
-def score(paper: Comparison, runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
+def reported_score(paper: Comparison, runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
     """Return a number of a table (a fraction) in a look, by seed."""
-    epochs = chosen_epochs(paper, runs, experiment, look)
+    epochs = reported_epochs(paper, runs, experiment, look)
     found = {}
     for seed, epoch in epochs.items():
-        by_epoch = curve(runs[experiment][seed], paper.metrics.get(column, column))
+        by_epoch = metric_by_epoch(runs[experiment][seed], paper.metrics.get(column, column))
         if epoch in by_epoch:
             found[seed] = by_epoch[epoch]
     return found
 
 
-def level(paper: Comparison, runs: Runs, setting: str, column: str, order: str) -> PerSeed:
+def baseline_score(paper: Comparison, runs: Runs, setting: str, column: str, order: str) -> PerSeed:
     """Return the number of an order that nobody learns, by seed: the same in every run of a setting."""
     found: PerSeed = {}
     for experiment, own in runs.items():
-        if is_of(experiment, setting):
+        if belongs_to(experiment, setting):
             for seed, run in own.items():
-                by_epoch = curve(run, f"{paper.metrics[column]}[{order}]")
+                by_epoch = metric_by_epoch(run, f"{paper.metrics[column]}[{order}]")
                 if by_epoch:
                     found.setdefault(seed, next(iter(by_epoch.values())))
     return dict(sorted(found.items()))
 
 
-def differences(first: PerSeed, second: PerSeed) -> PerSeed:
+def seed_differences(first: PerSeed, second: PerSeed) -> PerSeed:
     """Return first - second for the seeds that both have."""
     return {seed: value - second[seed] for seed, value in first.items() if seed in second}

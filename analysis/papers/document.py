@@ -20,7 +20,7 @@ except ModuleNotFoundError:
     ) from None
 
 
-class Block(ABC):
+class DocumentBlock(ABC):
     """A part of a page."""
 
     @abstractmethod
@@ -33,7 +33,7 @@ class Block(ABC):
 
 
 @dataclass(frozen=True)
-class Text(Block):
+class ParagraphBlock(DocumentBlock):
     """Paragraphs and lists, written in Markdown; tags in it are shown as they stand."""
 
     text: str
@@ -48,7 +48,7 @@ class Text(Block):
 
 
 @dataclass(frozen=True)
-class Heading(Block):
+class Heading(DocumentBlock):
     """A heading; `name` is what links lead to."""
 
     level: int
@@ -66,7 +66,7 @@ class Heading(Block):
 
 
 @dataclass(frozen=True)
-class Entry:
+class GridCell:
     """A field of a grid.
 
     Attributes
@@ -107,7 +107,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Column:
+class GridColumn:
     """A column of a grid, or several under one title."""
 
     title: str
@@ -120,7 +120,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Grid(Block):
+class Grid(DocumentBlock):
     """A table.
 
     Attributes
@@ -134,8 +134,8 @@ class Grid(Block):
     """
 
     label: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Entry]]
+    columns: Sequence[GridColumn]
+    rows: Sequence[Sequence[GridCell]]
     heads: int = 1
 
     def markdown(self) -> str:
@@ -165,7 +165,7 @@ class Grid(Block):
         below = (f'<th scope="col">{escape(part)}</th>' for column in self.columns for part in column.parts)
         return f"<tr>{''.join(above)}</tr><tr>{''.join(below)}</tr>"
 
-    def _fields(self, row: Iterable[Entry]) -> Iterable[str]:
+    def _fields(self, row: Iterable[GridCell]) -> Iterable[str]:
         for place, entry in enumerate(row):
             kind = f' class="{escape(entry.kind.replace(" ", "-"))}"' if entry.kind else ""
             tag, more = ("th", ' scope="row"') if place < self.heads else ("td", kind)
@@ -173,7 +173,7 @@ class Grid(Block):
 
 
 @dataclass(frozen=True)
-class Picture(Block):
+class ImageBlock(DocumentBlock):
     """A picture with its caption, and the file of its numbers."""
 
     source: str
@@ -194,11 +194,11 @@ class Picture(Block):
 
 
 @dataclass(frozen=True)
-class Fold(Block):
+class Collapsible(DocumentBlock):
     """Parts that are shown when they are asked for."""
 
     title: str
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[DocumentBlock] = field(default_factory=tuple)
 
     def markdown(self) -> str:
         """Return the tags that Markdown knows for it."""

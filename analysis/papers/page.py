@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from analysis.papers.document import Block, Heading
+from analysis.papers.document import DocumentBlock, Heading
 from gossiprec.eventlog.atomic_write import replace_file
 
 _PAGE = Template("""<!doctype html>
@@ -34,13 +34,13 @@ $body
 """)
 
 
-def markdown_page(title: str, blocks: Sequence[Block]) -> str:
+def markdown_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
     """Return a page as Markdown."""
     parts = [block.markdown() for block in (Heading(1, title), *blocks)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def html_page(title: str, blocks: Sequence[Block]) -> str:
+def html_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
     """Return a page as HTML, with links to its named headings; what it calls ``x.md`` is ``x.html`` beside it."""
     named = [block for block in blocks if isinstance(block, Heading) and block.name]
     links = (f'<a href="#{escape(one.name)}">{escape(one.text.partition(":")[0])}</a>' for one in named)
@@ -53,7 +53,7 @@ def html_page(title: str, blocks: Sequence[Block]) -> str:
     )
 
 
-def write_pages(folder: Path, pages: Mapping[str, tuple[str, Sequence[Block]]]) -> list[Path]:
+def write_pages(folder: Path, pages: Mapping[str, tuple[str, Sequence[DocumentBlock]]]) -> list[Path]:
     """Write each page, by its file's name a title and its parts, as Markdown and HTML; return the paths."""
     written = []
     for name, (title, blocks) in pages.items():

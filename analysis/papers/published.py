@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from analysis.papers.verdict import Band, band
+from analysis.papers.verdict import Band, tolerance_band
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedNumber:
     """One printed number.
 
     Attributes
@@ -36,7 +36,7 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedTables:
     """The tables of a paper in a file: titles, notes, and rows of a name and the value of each column."""
 
     path: Path
@@ -52,19 +52,23 @@ class Published:
         return {table: own["note"] for table, own in self._content["tables"].items() if "note" in own}
 
     @cached_property
-    def printed(self) -> tuple[Printed, ...]:
+    def printed(self) -> tuple[PrintedNumber, ...]:
         """Every printed number, in the order of the paper."""
         share = self._content["share"]
         return tuple(
-            Printed(
-                table, row, column, value, (value, value) if own.get("exact") else band(value, share=share)
+            PrintedNumber(
+                table,
+                row,
+                column,
+                value,
+                (value, value) if own.get("exact") else tolerance_band(value, share=share),
             )
             for table, own in self._content["tables"].items()
             for row, *values in own["rows"]
             for column, value in zip(own["columns"], values, strict=True)
         )
 
-    def of_table(self, table: str) -> dict[tuple[str, str], Printed]:
+    def of_table(self, table: str) -> dict[tuple[str, str], PrintedNumber]:
         """Return the printed numbers of a table by row and column."""
         return {(one.row, one.column): one for one in self.printed if one.table == table}
 

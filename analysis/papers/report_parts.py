@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from analysis.papers.claims import MARKS, Finding
-from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
-from analysis.papers.verdict import Verdict
+from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
+from analysis.papers.verdict import MARKS, ClaimVerdict, Verdict
 from gossiprec.eventlog import Run
 
 INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without it is of one seed."
 
 
-def claim_list(claims: Sequence[Finding], title: str = "What the paper claims") -> Iterator[Block]:
+def claim_blocks(
+    claims: Sequence[ClaimVerdict], title: str = "What the paper claims"
+) -> Iterator[DocumentBlock]:
     """Yield each claim with its verdict and evidence."""
     yield Heading(2, title)
     for claim in claims:
         look = MARKS.get(claim.verdict, Verdict.NOT_RUN)
         evidence = "\n".join(f"- {line}" for line in claim.evidence)
-        yield Text(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
+        yield ParagraphBlock(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
 
 
-def made_with(runs: Iterable[Run]) -> list[str]:
+def versions_used(runs: Iterable[Run]) -> list[str]:
     """Return the versions of gossiprec, with commits, that made these runs."""
     return sorted({f"{run.manifest.get('gossiprec')} ({_commit(run)})" for run in runs})
 
@@ -31,21 +32,21 @@ def _commit(run: Run) -> str:
     return f"{commit[:10]}-dirty" if commit.endswith("-dirty") else commit[:10]
 
 
-def duration(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Return a time as ``h:mm:ss`` or ``m:ss``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def missing(reasons: Mapping[str, str]) -> Iterator[Block]:
+def missing_blocks(reasons: Mapping[str, str]) -> Iterator[DocumentBlock]:
     """Yield each reason with the experiments that it keeps from having a finished run."""
     yield Heading(2, "Missing", "missing")
     if not reasons:
-        yield Text("Nothing: every experiment has a finished run.")
+        yield ParagraphBlock("Nothing: every experiment has a finished run.")
         return
     found: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         found.setdefault(" ".join(reason.split())[:400], []).append(name)
-    rows = [[Entry(reason), Entry(", ".join(names))] for reason, names in found.items()]
-    yield Grid("Missing", [Column("why"), Column("experiments without a finished run")], rows)
+    rows = [[GridCell(reason), GridCell(", ".join(names))] for reason, names in found.items()]
+    yield Grid("Missing", [GridColumn("why"), GridColumn("experiments without a finished run")], rows)

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 import yaml
 
-from gossiprec.study.load import Study, load_study
+from gossiprec.study.load import LoadedStudy, load_study
 
 Scale = Literal["full", "tiny"]
 TINY_EPOCHS = 2
 
 
 @dataclass(frozen=True)
-class StudyFile:
+class PaperStudyFile:
     """A study of federated runs with one axis, ``experiment``.
 
     Attributes
@@ -51,7 +51,7 @@ class StudyFile:
         scale: Scale = "full",
         seeds: int | None = None,
         epochs: int | None = None,
-    ) -> Study:
+    ) -> LoadedStudy:
         """Return the study of some experiments.
 
         Parameters

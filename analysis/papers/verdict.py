@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from analysis.papers.seeds import PerSeed, interval, mean
+from analysis.papers.seed_statistics import PerSeed, confidence_half_width, mean
 
 Band = tuple[float, float]
 """Lowest and highest number that count as near to a printed one."""
@@ -33,7 +35,7 @@ class Verdict(Enum):
         return order.index(self) < order.index(other)
 
 
-def agreement(band: Band | None, values: PerSeed) -> Verdict:
+def judge_agreement(band: Band | None, values: PerSeed) -> Verdict:
     """Return how measured values, by seed, agree with the band of a printed number."""
     if band is None:
         return Verdict.UNJUDGED
@@ -44,11 +46,13 @@ def agreement(band: Band | None, values: PerSeed) -> Verdict:
     by = _ROUNDING * max(abs(low), abs(high))
     if low - by <= middle <= high + by:
         return Verdict.WITHIN
-    least, most = interval(values)  # NaN with one seed, which reaches nothing
+    least, most = confidence_half_width(values)  # NaN with one seed, which reaches nothing
     return Verdict.NEAR if least <= high and most >= low else Verdict.OUTSIDE
 
 
-def band(value: float, *, points: float = 0.0, share: float = 0.0, most: float = float("inf")) -> Band:
+def tolerance_band(
+    value: float, *, points: float = 0.0, share: float = 0.0, most: float = float("inf")
+) -> Band:
     """Return the lowest and the highest number near a value.
 
     Parameters
@@ -64,3 +68,42 @@ def band(value: float, *, points: float = 0.0, share: float = 0.0, most: float =
     by = max(points, share * abs(value))
     low, high = round(value - by, 9), round(value + by, 9)  # no 66.00999999999999
     return max(low, 0.0) if value >= 0 else low, min(high, most)
+
+
+HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
+MARKS = {HELD: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE}
+"""The mark of a claim's verdict; of all others that of what was not run."""
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """A claim, its verdict, and a line of evidence per comparison.
+
+    Held: in every comparison that was measured; not held: one is not; undecided: otherwise.
+    """
+
+    claim: str
+    verdict: str
+    evidence: tuple[str, ...]
+
+
+def decide(margins: PerSeed) -> str:
+    """Return what paired differences over seeds, positive where a claim holds, say of it."""
+    if not margins:
+        return NOT_MEASURED
+    low, high = confidence_half_width(margins)  # NaN with one seed, which decides nothing
+    return HELD if low > 0 else NOT_HELD if high < 0 else UNDECIDED
+
+
+def describe_margin(margins: PerSeed, digits: int = 1) -> str:
+    """Return the mean paired difference with its interval and the verdict."""
+    low, high = confidence_half_width(margins)
+    several = f"[{low:+.{digits}f}, {high:+.{digits}f}] over {len(margins)} seeds"
+    between = several if len(margins) > 1 else "one seed"
+    return f"margin {mean(margins):+.{digits}f}, {between}: {decide(margins)}"
+
+
+def combine_verdicts(verdicts: Sequence[str]) -> str:
+    """Return the verdict of a claim, given those of its comparisons."""
+    known = set(verdicts) - {NOT_MEASURED}
+    return next((verdict for verdict in (NOT_HELD, UNDECIDED, HELD) if verdict in known), NOT_MEASURED)

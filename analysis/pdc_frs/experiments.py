@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.comparison import Comparison, is_of, parts_by_setting
-from analysis.papers.published import Published
-from analysis.papers.study_file import StudyFile
+from analysis.papers.comparison import Comparison, belongs_to, parts_by_setting
+from analysis.papers.published import PublishedTables
+from analysis.papers.study_file import PaperStudyFile
 
-STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
+STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 
 SETTINGS = {
     "file": "MovieLens-1M; test is the last fifth of each user's lines of ratings.dat, where FedNCF comes near to its "
@@ -65,7 +65,7 @@ PAPER = Comparison(
     rows=TABLE_ROWS,
     main="table1",
     reference="FedNCF",
-    published=Published(Path(__file__).with_name("published.yaml")),
+    published=PublishedTables(Path(__file__).with_name("published.yaml")),
     page="docs/pdc_frs_study.md",
     tables={"file": ("table1",), "random": ("table1",), "office": ("office",)},
     data={"MovieLens-1M": "file"},
@@ -77,7 +77,7 @@ def experiments() -> dict[str, dict[str, Any]]:
     return STUDY.experiments
 
 
-def over_epsilon(setting: str) -> dict[str, dict[float, str]]:
+def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:
     """Return the methods of a setting by similarity and budget of an item."""
     if setting == "office":
         return {"co-occurrence": {**EPSILON["co-occurrence"], 5: "pdc-frs"}}
@@ -85,17 +85,19 @@ def over_epsilon(setting: str) -> dict[str, dict[float, str]]:
 
 
 @cache
-def subjects() -> dict[str, tuple[str, ...]]:
+def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
     parts = {
         setting: {
             "table1": tuple(ROWS.values()),
-            "epsilon": tuple(method for own in over_epsilon(setting).values() for method in own.values()),
+            "epsilon": tuple(
+                method for own in methods_by_epsilon(setting).values() for method in own.values()
+            ),
             **{letter: tuple(own.values()) for letter, own in WEIGHTS.items()},
         }
         for setting in SETTINGS
     }
     there = experiments()
     found = parts_by_setting(parts, there)
-    found |= {setting: tuple(name for name in there if is_of(name, setting)) for setting in SETTINGS}
+    found |= {setting: tuple(name for name in there if belongs_to(name, setting)) for setting in SETTINGS}
     return {**found, **{name: (name,) for name in there}}

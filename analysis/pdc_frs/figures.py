@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from analysis.papers.comparison import BEST, LAST, name_of
-from analysis.papers.curve_figures import drawable, levels, over_option, table_curves
-from analysis.papers.curves import score
-from analysis.papers.drawing import Drawing, Line, line_of
-from analysis.papers.seeds import Runs, mean
-from analysis.pdc_frs.experiments import PAPER, ROWS, SETTINGS, WEIGHTS, experiments, over_epsilon
-from analysis.pdc_frs.leaks import told
+from analysis.papers.comparison import BEST, LAST, experiment_name
+from analysis.papers.curve_figures import baseline_series, drawable_figures, sweep_series, table_curves
+from analysis.papers.curves import reported_score
+from analysis.papers.figure_spec import PaperFigure, SeedLine, seed_line
+from analysis.papers.seed_statistics import Runs, mean
+from analysis.pdc_frs.contribution_leakage import leakage_number
+from analysis.pdc_frs.experiments import PAPER, ROWS, SETTINGS, WEIGHTS, experiments, methods_by_epsilon
 from gossiprec.figures.panels import Axis
 
 WORDS = {"epsilon": "budget of a contributed item", "alpha": "items with soft labels", "lambda": "weight of the users' "
@@ -27,35 +27,35 @@ LEAKS = {
 
 
 @cache
-def drawings() -> dict[str, Drawing]:
+def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, Drawing] = {}
+    found: dict[str, PaperFigure] = {}
     for setting in SETTINGS:
         found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_in(setting))
-        found[f"epsilon-{setting}"] = _sweep(setting, "epsilon", over_epsilon(setting))
+        found[f"epsilon-{setting}"] = _sweep(setting, "epsilon", methods_by_epsilon(setting))
         found[f"leaks-{setting}"] = _leaks(setting)
         for letter, methods in WEIGHTS.items():
             found[f"{letter}-{setting}"] = _sweep(setting, letter, {"PDC-FRS": methods})
-    return drawable(found, experiments())
+    return drawable_figures(found, experiments())
 
 
-def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) -> Drawing:
+def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) -> PaperFigure:
     """Return utility over the values of an option, at the last epoch and at the best."""
     methods = tuple(method for own in lines.values() for method in own.values())
     ends = (min(min(own) for own in lines.values()), max(max(own) for own in lines.values()))
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {
             f"{column}, {look}": [
-                *(over_option(PAPER, runs, setting, column, look, name, own) for name, own in lines.items()),
+                *(sweep_series(PAPER, runs, setting, column, look, name, own) for name, own in lines.items()),
                 *_fedncf(runs, setting, column, look, ends),
-                *levels(PAPER, runs, setting, column, ends),
+                *baseline_series(PAPER, runs, setting, column, ends),
             ]
             for look in (LAST, BEST)
             for column in PAPER.metrics
         }
 
-    return Drawing(
+    return PaperFigure(
         f"PDC-FRS over {letter}, the {WORDS[letter]}, {setting}; beside it FedNCF, and the orders that nobody learns.",
         setting,
         methods,
@@ -66,20 +66,23 @@ def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) 
     )
 
 
-def _fedncf(runs: Runs, setting: str, column: str, look: str, ends: tuple[float, float]) -> list[Line]:
-    own = score(PAPER, runs, name_of(setting, "fedncf"), column, look)
-    return [Line("FedNCF", ends, (100 * mean(own),) * 2, kind="level")] if own else []
+def _fedncf(runs: Runs, setting: str, column: str, look: str, ends: tuple[float, float]) -> list[SeedLine]:
+    own = reported_score(PAPER, runs, experiment_name(setting, "fedncf"), column, look)
+    return [SeedLine("FedNCF", ends, (100 * mean(own),) * 2, kind="level")] if own else []
 
 
-def _leaks(setting: str) -> Drawing:
+def _leaks(setting: str) -> PaperFigure:
     """Return what is given away over epsilon, by similarity."""
-    lines = over_epsilon(setting)
+    lines = methods_by_epsilon(setting)
     methods = tuple(method for own in lines.values() for method in own.values())
 
-    def over(runs: Runs, name: str, own: Mapping[float, str], column: str) -> Line:
-        return line_of(name, {x: told(runs, name_of(setting, method), column) for x, method in own.items()})
+    def over(runs: Runs, name: str, own: Mapping[float, str], column: str) -> SeedLine:
+        return seed_line(
+            name,
+            {x: leakage_number(runs, experiment_name(setting, method), column) for x, method in own.items()},
+        )
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         found = {}
         for title, (column, without) in LEAKS.items():
             found[title] = [over(runs, name, own, column) for name, own in lines.items()]
@@ -87,7 +90,7 @@ def _leaks(setting: str) -> Drawing:
                 found[title].append(_known_without(runs, setting, without))
         return found
 
-    return Drawing(
+    return PaperFigure(
         f"What contributed data and the auxiliary model give away over epsilon, {setting}: communities (CDA) and who "
         "has what (MIA); beside it what is known without them: guessing, or popularity.",
         setting,
@@ -100,11 +103,11 @@ def _leaks(setting: str) -> Drawing:
     )
 
 
-def _known_without(runs: Runs, setting: str, column: str) -> Line:
+def _known_without(runs: Runs, setting: str, column: str) -> SeedLine:
     """Return a number that is the same for all budgets as a line, from the first run of each seed that tells it."""
     own: dict[int, float] = {}
-    for methods in over_epsilon(setting).values():
+    for methods in methods_by_epsilon(setting).values():
         for method in methods.values():
-            own = {**told(runs, name_of(setting, method), column), **own}
+            own = {**leakage_number(runs, experiment_name(setting, method), column), **own}
     name = column.partition(", ")[2]
-    return Line(name, (1, 30), (100 * mean(own),) * 2, kind="level") if own else Line(name, (), ())
+    return SeedLine(name, (1, 30), (100 * mean(own),) * 2, kind="level") if own else SeedLine(name, (), ())

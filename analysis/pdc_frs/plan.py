@@ -6,22 +6,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.comparison import is_of
-from analysis.papers.data_places import place_of
+from analysis.papers.comparison import belongs_to
+from analysis.papers.data_locations import find_dataset
 from analysis.papers.study_file import Scale, tiny_data
 from analysis.pdc_frs.experiments import STUDY
-from gossiprec.study.load import Study
+from gossiprec.study.load import LoadedStudy
 
 DATA = {"movielens-1m": ("ml-1m", "ml-1m.zip"), "office": ("amazon/Office_Products.txt",)}
 """Under which names each data set may lie in the folder of ``--data``."""
 
 
-def data_of(name: str) -> str:
+def dataset_name(name: str) -> str:
     """Return the data set of an experiment."""
-    return "office" if is_of(name, "office") else "movielens-1m"
+    return "office" if belongs_to(name, "office") else "movielens-1m"
 
 
-def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any) -> Study:
+def paper_study(
+    names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any
+) -> LoadedStudy:
     """Return the study of some experiments.
 
     Parameters
@@ -32,7 +34,7 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full
         The folder of the data sets; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     **length
-        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.StudyFile.part`.
+        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
     """
     values = {name: _here(name, data, scale) for name in names}
     return STUDY.part(values, base=_tiny() if scale == "tiny" else None, scale=scale, **length)
@@ -47,10 +49,10 @@ def _tiny() -> dict[str, Any]:
 
 def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
     """Return what an experiment sets on this machine."""
-    sets, whose = STUDY.experiments[name], data_of(name)
+    sets, whose = STUDY.experiments[name], dataset_name(name)
     if scale == "tiny":
         return {**sets, "dataset": tiny_data(50)} if whose == "office" else sets
-    place = place_of(data or Path(), DATA[whose])
+    place = find_dataset(data or Path(), DATA[whose])
     assert place is not None, "its data are there"
     path = str(place.resolve())
     if whose == "office":

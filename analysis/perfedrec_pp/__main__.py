@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from analysis.papers.comparison_command import Command
-from analysis.papers.data_places import missing_data
-from analysis.perfedrec_pp.experiments import STUDY, experiments, subjects
-from analysis.perfedrec_pp.plan import DATA, data_of, paper_study
+from analysis.papers.comparison_command import StudyCommand
+from analysis.papers.data_locations import missing_data
+from analysis.perfedrec_pp.experiments import STUDY, experiments, selectable_names
+from analysis.perfedrec_pp.plan import DATA, dataset_name, paper_study
 from gossiprec.cli.main import exit_code
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     file=STUDY,
-    subjects=subjects(),
+    subjects=selectable_names(),
     about="Run or resume the experiments of the PerFedRec++ paper on Yelp, and write a report that "
     "compares them with the published results, and states which users benefit from personal models. "
     "Select with --only, --seeds and --epochs.",
@@ -20,7 +20,7 @@ COMMAND = Command(
     only="Run only these, such as federated-paper,noise or an experiment; see --list.",
     place=lambda data, scale: (
         data,
-        missing_data(experiments(), DATA, data_of, data=data, scale=scale),
+        missing_data(experiments(), DATA, dataset_name, data=data, scale=scale),
     ),
     study_of=paper_study,
     report="analysis.perfedrec_pp.report",

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.comparison import Comparison, is_of, parts_by_setting
-from analysis.papers.published import Published
-from analysis.papers.study_file import StudyFile
+from analysis.papers.comparison import Comparison, belongs_to, parts_by_setting
+from analysis.papers.published import PublishedTables
+from analysis.papers.study_file import PaperStudyFile
 
-STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
+STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 
 SETTINGS = {
     "paper": "the text: learning rate 0.01, answers weighted by interactions (eq. 11), noise at clients, models of "
@@ -50,7 +50,7 @@ PAPER = Comparison(
     rows=TABLE_ROWS,
     main="table4",
     reference="FedGNN",
-    published=Published(Path(__file__).with_name("published.yaml")),
+    published=PublishedTables(Path(__file__).with_name("published.yaml")),
     page="docs/perfedrec_pp_study.md",
     apart=tuple(CENTRAL.values()),
 )
@@ -62,7 +62,7 @@ def experiments() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def subjects() -> dict[str, tuple[str, ...]]:
+def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
     parts = {
         setting: {
@@ -78,5 +78,5 @@ def subjects() -> dict[str, tuple[str, ...]]:
     }
     there = experiments()
     found = parts_by_setting(parts, there)
-    found |= {setting: tuple(name for name in there if is_of(name, setting)) for setting in SETTINGS}
+    found |= {setting: tuple(name for name in there if belongs_to(name, setting)) for setting in SETTINGS}
     return {**found, **{name: (name,) for name in there}}

@@ -8,19 +8,19 @@ from functools import cache
 
 from matplotlib.axes import Axes
 
-from analysis.papers.comparison import BEST, LAST, name_of
+from analysis.papers.comparison import BEST, LAST, experiment_name
 from analysis.papers.curve_figures import (
     EPOCH,
-    by_epoch,
-    drawable,
-    levels,
-    over_option,
+    baseline_series,
+    drawable_figures,
+    epoch_series,
+    sweep_series,
     table_curves,
-    whole_epochs,
+    tick_whole_epochs,
 )
-from analysis.papers.drawing import Drawing, Line, line_of
-from analysis.papers.seeds import Runs, mean
-from analysis.perfedrec_pp.deciles import ALONE, MIX, WHEN, gained, n_groups, of_group
+from analysis.papers.figure_spec import PaperFigure, SeedLine, seed_line
+from analysis.papers.seed_statistics import Runs, mean
+from analysis.perfedrec_pp.activity_groups import ALONE, MIX, WHEN, count_groups, group_gain, group_metric
 from analysis.perfedrec_pp.experiments import (
     CENTRAL,
     COUNTERPARTS,
@@ -33,7 +33,7 @@ from analysis.perfedrec_pp.experiments import (
     WHOLE,
     experiments,
 )
-from analysis.perfedrec_pp.price import central_score
+from analysis.perfedrec_pp.federation_cost import central_score
 from gossiprec.figures.panels import Axis
 from gossiprec.figures.style import GREY
 
@@ -45,9 +45,9 @@ WORDS = {
 
 
 @cache
-def drawings() -> dict[str, Drawing]:
+def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, Drawing] = {}
+    found: dict[str, PaperFigure] = {}
     for setting in SETTINGS:
         found[f"table4-{setting}"] = _federated(setting)
         found[f"central-{setting}"] = replace(
@@ -59,14 +59,14 @@ def drawings() -> dict[str, Drawing]:
             found[f"{option}-{setting}"] = _sweep(setting, option, methods)
         found[f"views-{setting}"] = _views(setting)
         found[f"deciles-{setting}"] = _deciles(setting)
-    return drawable(found, experiments())
+    return drawable_figures(found, experiments())
 
 
-def _federated(setting: str) -> Drawing:
+def _federated(setting: str) -> PaperFigure:
     """Return the federated rows by round, with centralised ones at their best as levels: the price of federation."""
     drawing = table_curves(PAPER, setting, "table4", FEDERATED)
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         found = {column: list(lines) for column, lines in drawing.panels(runs).items()}
         for column, lines in found.items():
             ends = next((one.x for one in lines if one.kind == "print"), (1.0, 1.5))
@@ -78,11 +78,11 @@ def _federated(setting: str) -> Drawing:
     return replace(drawing, caption=caption, panels=panels, look={**drawing.look, "order": order})
 
 
-def _central_levels(runs: Runs, column: str, ends: tuple[float, float]) -> list[Line]:
+def _central_levels(runs: Runs, column: str, ends: tuple[float, float]) -> list[SeedLine]:
     """Return the centralised counterparts of federated rows as levels."""
     found = {row: central_score(runs, row, column) for row in dict.fromkeys(COUNTERPARTS.values())}
     return [
-        Line(_centralised(row), ends, (100 * mean(own),) * 2, kind="level")
+        SeedLine(_centralised(row), ends, (100 * mean(own),) * 2, kind="level")
         for row, own in found.items()
         if own
     ]
@@ -92,22 +92,22 @@ def _centralised(row: str) -> str:
     return f"{row}, centralised"
 
 
-def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> Drawing:
+def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> PaperFigure:
     """Return utility over the values of an option, at the last epoch and at the best."""
     ends = (min(methods), max(methods))
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {
             f"{column}, {look}": [
-                over_option(PAPER, runs, setting, column, look, WHOLE, methods),
-                *levels(PAPER, runs, setting, column, ends),
+                sweep_series(PAPER, runs, setting, column, look, WHOLE, methods),
+                *baseline_series(PAPER, runs, setting, column, ends),
             ]
             for look in (LAST, BEST)
             for column in PAPER.metrics
         }
 
     own = tuple(method for method in methods.values() if method not in TABLE_ROWS[PAPER.main].values())
-    return Drawing(
+    return PaperFigure(
         f"{WHOLE} over the {WORDS[option]}, {setting}; beside it the orders that nobody learns.",
         setting,
         tuple(methods.values()),
@@ -118,20 +118,20 @@ def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> Drawing:
     )
 
 
-def _views(setting: str) -> Drawing:
+def _views(setting: str) -> PaperFigure:
     """Return both kinds of views by epoch."""
     names = {"noise": "views of its code", "mix": "views of its equations"}
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {
             column: [
-                by_epoch(runs, names[views], name_of(setting, method), PAPER.metrics[column])
+                epoch_series(runs, names[views], experiment_name(setting, method), PAPER.metrics[column])
                 for views, method in VIEWS.items()
             ]
             for column in PAPER.metrics
         }
 
-    return Drawing(
+    return PaperFigure(
         f"{WHOLE} by views of pre-training, {setting}: noise alone, as in its published code, or with users left "
         "out and pseudo edges besides, as its equations say.",
         setting,
@@ -140,25 +140,27 @@ def _views(setting: str) -> Drawing:
         panels,
         EPOCH,
         Axis("%"),
-        {"dress": whole_epochs},
+        {"dress": tick_whole_epochs},
     )
 
 
-def _deciles(setting: str) -> Drawing:
+def _deciles(setting: str) -> PaperFigure:
     """Return recall of mix and global model, and the gain, over groups of users by activity."""
 
-    def panels(runs: Runs) -> dict[str, list[Line]]:
-        groups, found = range(n_groups(runs, setting)), {}
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        groups, found = range(count_groups(runs, setting)), {}
         for look in WHEN:
             both = {"mix": MIX, "global model alone": ALONE}
             found[f"Recall@20, {look}"] = [
-                line_of(name, {g + 1: of_group(runs, setting, method, g, look) for g in groups})
+                seed_line(name, {g + 1: group_metric(runs, setting, method, g, look) for g in groups})
                 for name, method in both.items()
             ]
-            found[f"gain, {look}"] = [line_of("mix", {g + 1: gained(runs, setting, g, look) for g in groups})]
+            found[f"gain, {look}"] = [
+                seed_line("mix", {g + 1: group_gain(runs, setting, g, look) for g in groups})
+            ]
         return found
 
-    return Drawing(
+    return PaperFigure(
         f"Recall@20 by group of users, the least active first, {setting}: a mix of local, cluster and global model "
         "against the global model alone, and what the mix gains.",
         setting,
@@ -173,7 +175,7 @@ def _deciles(setting: str) -> Drawing:
 
 def _below_zero(axes: Axes) -> None:
     """Mark whole groups, and show what is lost, too."""
-    whole_epochs(axes)
+    tick_whole_epochs(axes)
     least = float(axes.dataLim.ymin)  # intervals are in it
     if least < 0:
         axes.set_ylim(bottom=1.1 * least)

@@ -6,22 +6,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.data_places import place_of
+from analysis.papers.data_locations import find_dataset
 from analysis.papers.study_file import Scale, tiny_data
 from analysis.perfedrec_pp.experiments import STUDY
-from gossiprec.study.load import Study
+from gossiprec.study.load import LoadedStudy
 
 DATA = {"yelp": ("yelp",)}
 """Under which names the data set may lie in the folder of ``--data``."""
 FILES = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
 
 
-def data_of(_name: str) -> str:
+def dataset_name(_name: str) -> str:
     """Return the data set of an experiment."""
     return "yelp"
 
 
-def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any) -> Study:
+def paper_study(
+    names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any
+) -> LoadedStudy:
     """Return the study of some experiments.
 
     Parameters
@@ -32,12 +34,12 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full
         The folder of the data set; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     **length
-        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.StudyFile.part`.
+        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
     """
     values = {name: STUDY.experiments[name] for name in names}
     if scale == "tiny":
         return STUDY.part(values, base=_tiny(), sets={"model.dim": 8}, scale=scale, **length)
-    place = place_of(data or Path(), DATA["yelp"])
+    place = find_dataset(data or Path(), DATA["yelp"])
     assert place is not None, "its data are there"
     here = {f"dataset.{key}": str((place / file).resolve()) for key, file in FILES.items()}
     return STUDY.part(values, sets=here, scale=scale, **length)

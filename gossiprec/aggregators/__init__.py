@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.aggregators.base import Aggregator, Inbox, InboxRule
+from gossiprec.aggregators.base import Aggregator, Inbox, InboxConfig
 from gossiprec.registry import Registry
 
 AGGREGATORS: Registry[type[Aggregator]] = Registry("aggregator", __name__, group="aggregators")
 
-__all__ = ["AGGREGATORS", "Aggregator", "Inbox", "InboxRule"]
+__all__ = ["AGGREGATORS", "Aggregator", "Inbox", "InboxConfig"]

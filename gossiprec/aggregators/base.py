@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
-from gossiprec.eventlog.live import Stateful
+from gossiprec.eventlog.checkpoint_state import Stateful
+from gossiprec.old_names import forward
 from gossiprec.options import NoOptions, Options
 
 Invalid: TypeAlias = Literal["fatal", "discard"]
@@ -21,7 +22,7 @@ BLOCK = 2**22
 
 
 @dataclass(frozen=True)
-class Change:
+class ModelDelta:
     """What a client has made of the version that it was sent: trained value less sent value.
 
     Attributes
@@ -42,7 +43,7 @@ class Change:
         return bool(np.isfinite(self.rows).all() and np.isfinite(self.shared).all())
 
 
-class Rows(Protocol):
+class RowsLike(Protocol):
     """Models side by side: an array of shape (n_rows, n_columns), or what can be read like one."""
 
     @property
@@ -54,7 +55,7 @@ class Rows(Protocol):
 
 
 @runtime_checkable
-class Summing(Rows, Protocol):
+class SummableRows(RowsLike, Protocol):
     """Models that tell what is asked of all of them without being put together one by one."""
 
     def are_finite(self, places: npt.NDArray[np.integer]) -> Bools:
@@ -64,7 +65,7 @@ class Summing(Rows, Protocol):
         """Return the sum of some rows, each times its share, rounded from double precision; shape (n_columns,)."""
 
 
-def summing_rows(rows: Any) -> Summing | None:
+def as_summable_rows(rows: Any) -> SummableRows | None:
     """Return rows as what they are, or None if they are an array; ``isinstance`` takes 80 us for the same."""
     return rows if hasattr(rows, "weighted_sum") else None
 
@@ -87,11 +88,11 @@ class Inbox:
         What was received, where nodes send updates; None: they send versions.
     """
 
-    rows: Rows
+    rows: RowsLike
     places: npt.NDArray[np.integer]
     weights: F64
     own_weight: float = 0.0
-    changes: Sequence[Change] | None = None
+    changes: Sequence[ModelDelta] | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -112,7 +113,7 @@ class Inbox:
     @property
     def is_finite(self) -> Bools:
         """Which of what was received is numbers alone, shape (n_received,)."""
-        if (summing := summing_rows(self.rows)) is not None:
+        if (summing := as_summable_rows(self.rows)) is not None:
             return summing.are_finite(self.places)
         if self.changes is not None:
             return np.array([change.is_finite for change in self.changes], np.bool_)
@@ -200,7 +201,7 @@ class Aggregator(Stateful, ABC):
 
 
 @dataclass(frozen=True)
-class InboxRule:
+class InboxConfig:
     """A rule that wants an inbox, as a protocol or a policy asks for it.
 
     Attributes
@@ -225,3 +226,6 @@ class InboxRule:
     expected: int
     together: int | None = None
     invalid: Invalid = "fatal"
+
+
+forward(__name__)

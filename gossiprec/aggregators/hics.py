@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from gossiprec.aggregators import AGGREGATORS, clipping
-from gossiprec.aggregators.adding import How, added
+from gossiprec.aggregators import AGGREGATORS, delta_ops
 from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.aggregators.delta_ops import How, add_deltas
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.options import Options
 
@@ -71,18 +71,20 @@ class HiCS(Aggregator):
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with what is let go added."""
-        inbox = clipping.finite_only(inbox)
+        inbox = delta_ops.drop_nonfinite(inbox)
         if not inbox.changes:
             return own
-        rows, shared = clipping.norms(inbox.changes)
+        rows, shared = delta_ops.delta_norms(inbox.changes)
         bound = _bound(self.options.c1, rows, self._medians)
         of_shared = _bound(self.options.shared_bound, shared, self._shared_medians)
-        change = added(np.zeros_like(own), clipping.clipped(inbox, bound, of_shared), self.options.gather)
+        change = add_deltas(
+            np.zeros_like(own), delta_ops.clip_inbox(inbox, bound, of_shared), self.options.gather
+        )
         end, width = len(own) - len(inbox.changes[0].shared), inbox.changes[0].rows.shape[1]
         gathered = change[:end].reshape(-1, max(width, 1))
         self._gathered = gathered if self._gathered is None else self._gathered + gathered
         out = own.copy()
-        chosen = self._most(clipping.lengths(self._gathered))
+        chosen = self._most(delta_ops.row_norms(self._gathered))
         out[:end].reshape(gathered.shape)[chosen] += self._let_go(self._gathered[chosen])
         out[end:] += change[end:]
         self._gathered[chosen] = 0.0
@@ -98,7 +100,7 @@ class HiCS(Aggregator):
         c2 = self.options.c2
         if not len(rows):
             return rows
-        return clipping.clip(rows, float(clipping.lengths(rows).mean()) if c2 == "mean" else c2)
+        return delta_ops.clip_rows(rows, float(delta_ops.row_norms(rows).mean()) if c2 == "mean" else c2)
 
 
 def _bound(told: Bound, norms: F64, medians: list[float]) -> float:

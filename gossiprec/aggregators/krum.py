@@ -16,13 +16,13 @@ from pydantic import Field, model_validator
 
 from gossiprec.aggregators import AGGREGATORS, base
 from gossiprec.aggregators.base import Inbox
-from gossiprec.aggregators.touched import TouchedOptions, TouchedRule, mean_of
+from gossiprec.aggregators.touched_base import TouchedRule, TouchedRuleOptions, mean_over_uploads
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.jit import compiled
+from gossiprec.loop_jit import jit_cached
 from gossiprec.options import LARGEST
 
 
-class KrumOptions(TouchedOptions):
+class KrumOptions(TouchedRuleOptions):
     """Options of Krum."""
 
     byzantine: int = Field(
@@ -80,13 +80,13 @@ class Krum(TouchedRule):
         if self.options.mode == "nearest-to-mean":
             kept = _nearest_to_mean(values, self.options.keep)
         elif n <= 2:
-            return mean_of(values)
+            return mean_over_uploads(values)
         else:
             at_once = max(1, base.BLOCK // n**2)
             starts = range(0, values.shape[1], at_once)
             kept = np.concatenate([self._order(_apart(values[:, low : low + at_once])) for low in starts])
         kept = np.sort(kept, axis=-1).T
-        return mean_of(np.take_along_axis(values, kept[:, :, None], axis=0))
+        return mean_over_uploads(np.take_along_axis(values, kept[:, :, None], axis=0))
 
     def _order(self, distances: F64) -> I64:
         """Return the models kept, shape (..., keep), by the squared distances between all, shape (..., n, n)."""
@@ -120,7 +120,7 @@ def _apart(values: F32) -> F64:
     """Return the squared distances between all changes of each item, shape (n_items, n, n)."""
     n, n_items, _ = values.shape
     out = np.zeros((n_items, n, n))
-    compiled(_add_squares)(np.ascontiguousarray(values.transpose(1, 2, 0)), out)
+    jit_cached(_add_squares)(np.ascontiguousarray(values.transpose(1, 2, 0)), out)
     return out
 
 

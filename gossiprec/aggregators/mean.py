@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.base import Aggregator, Inbox, summing_rows
+from gossiprec.aggregators.base import Aggregator, Inbox, as_summable_rows
 from gossiprec.arrays import F32
 
 
@@ -23,7 +23,7 @@ class Mean(Aggregator):
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""
         share = inbox.model_weights / inbox.model_weights.sum()
-        summing = summing_rows(inbox.rows)
+        summing = as_summable_rows(inbox.rows)
         if summing is not None and not inbox.own_weight:
             return summing.weighted_sum(inbox.places, share)
         out = np.empty_like(own)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.aggregators.base import Inbox
-from gossiprec.aggregators.touched import TouchedRule
+from gossiprec.aggregators.touched_base import TouchedRule
 from gossiprec.arrays import F32
 
 

@@ -14,16 +14,16 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.aggregators import AGGREGATORS, clipping
-from gossiprec.aggregators.adding import How, added
+from gossiprec.aggregators import AGGREGATORS, delta_ops
 from gossiprec.aggregators.base import Aggregator, Inbox
-from gossiprec.aggregators.touched import OverOptions
+from gossiprec.aggregators.delta_ops import How, add_deltas
+from gossiprec.aggregators.touched_base import ScopeOptions
 from gossiprec.arrays import F32, F64
 
 Bound: TypeAlias = Annotated[float, Field(gt=0)] | Literal["median"]
 
 
-class NormBoundOptions(OverOptions):
+class NormBoundOptions(ScopeOptions):
     """Options of norm bounding."""
 
     bound: Bound = Field(
@@ -67,7 +67,7 @@ class NormBound(Aggregator):
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the bounded mean; weights are used."""
         if self.of_changes:
-            return self._of_rows(own, clipping.finite_only(inbox))
+            return self._of_rows(own, delta_ops.drop_nonfinite(inbox))
         norms = self._norms(own, inbox)
         fit = np.isfinite(norms)
         if not fit.any():
@@ -85,11 +85,11 @@ class NormBound(Aggregator):
     def _of_rows(self, own: F32, inbox: Inbox) -> F32:
         if not inbox.changes:
             return own
-        rows, shared = clipping.norms(inbox.changes)
+        rows, shared = delta_ops.delta_norms(inbox.changes)
         options = self.options
         bound = _number(options.bound, rows)
         of_shared = _number(options.bound if options.shared_bound is None else options.shared_bound, shared)
-        return added(own, clipping.clipped(inbox, bound, of_shared), options.then or "touched-mean")
+        return add_deltas(own, delta_ops.clip_inbox(inbox, bound, of_shared), options.then or "touched-mean")
 
     def _norms(self, own: F32, inbox: Inbox) -> F64:
         """Return the norm of each model's difference to the own; inf or nan if it has a number that is not finite."""

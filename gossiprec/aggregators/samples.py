@@ -13,7 +13,7 @@ from gossiprec.arrays import F64, I64
 
 
 @AGGREGATORS.register("samples")
-class Samples(Mean):
+class SampleWeightedMean(Mean):
     """The mean of the models, weighted by the positives of their nodes."""
 
     def weights(self, n_positives: I64) -> F64:

@@ -8,8 +8,8 @@ Published code of PoisonFedDLRS (specification, section 3.1), which adds up the 
 from __future__ import annotations
 
 from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.adding import added
 from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.aggregators.delta_ops import add_deltas
 from gossiprec.arrays import F32
 
 
@@ -23,4 +23,4 @@ class Sum(Aggregator):
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with all changes added."""
-        return added(own, inbox, "sum")
+        return add_deltas(own, inbox, "sum")

@@ -9,8 +9,8 @@ them says it in an equation); the mean over all clients is `mean`, their sum is 
 from __future__ import annotations
 
 from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.adding import added
 from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.aggregators.delta_ops import add_deltas
 from gossiprec.arrays import F32
 
 
@@ -24,4 +24,4 @@ class TouchedMean(Aggregator):
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with the mean changes."""
-        return added(own, inbox, "touched-mean")
+        return add_deltas(own, inbox, "touched-mean")

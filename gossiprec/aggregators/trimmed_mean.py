@@ -17,12 +17,12 @@ from pydantic import Field
 
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.aggregators.base import Inbox
-from gossiprec.aggregators.touched import TouchedOptions, TouchedRule, mean_of
+from gossiprec.aggregators.touched_base import TouchedRule, TouchedRuleOptions, mean_over_uploads
 from gossiprec.arrays import F32
 from gossiprec.options import LARGEST
 
 
-class TrimmedMeanOptions(TouchedOptions):
+class TrimmedMeanOptions(TouchedRuleOptions):
     """Options of the trimmed mean."""
 
     share: float = Field(
@@ -76,7 +76,7 @@ class TrimmedMean(TouchedRule):
 
     def combine(self, values: F32) -> F32:
         """Return the mean of what is left of each number."""
-        return mean_of(self._left(values))
+        return mean_over_uploads(self._left(values))
 
     def _left(self, values: F32) -> F32:
         """Return the values that are left of each number, in ascending order."""

@@ -26,11 +26,18 @@ from pydantic import Field
 
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Attack, Prospect, Ranking, World
-from gossiprec.attacks.naming import TableKey, listed
+from gossiprec.attacks.base import Attack, AttackContext, AttackMemoryInputs, Ranking
 from gossiprec.attacks.observations import Observations
-from gossiprec.attacks.scoring import Ids, Size, Sizes
-from gossiprec.attacks.shadows import WIDTHS, classifier, confidence, network_of, shadow_features, unit_rows
+from gossiprec.attacks.observer_names import TableKey, as_unique_list
+from gossiprec.attacks.scoring_attack import Ids, Size, Sizes
+from gossiprec.attacks.shadow_models import (
+    WIDTHS,
+    build_network,
+    classifier_logits,
+    normalise_rows,
+    shadow_features,
+    train_update_classifier,
+)
 from gossiprec.errors import ScenarioError
 from gossiprec.models import Layout
 from gossiprec.options import LARGEST, Options
@@ -84,7 +91,7 @@ class AIA(Attack):
     by_torch = True
     options: AIAOptions
 
-    def __init__(self, options: AIAOptions, world: World) -> None:
+    def __init__(self, options: AIAOptions, world: AttackContext) -> None:
         super().__init__(options, world)
         world.need_items_alone("aia")
         if world.coordinator is None:
@@ -103,7 +110,7 @@ class AIA(Attack):
     @classmethod
     def table_keys(cls, options: AIAOptions) -> frozenset[TableKey]:
         """Return what its rows are called: one for each community size."""
-        return frozenset(("coordinator", "aia", 0.0, size) for size in listed(options.community_size))
+        return frozenset(("coordinator", "aia", 0.0, size) for size in as_unique_list(options.community_size))
 
     def _chosen(self) -> I64:
         """Return the adversaries' ids; more of them contain the fewer."""
@@ -156,7 +163,7 @@ class AIA(Attack):
         for name in _STATE:
             setattr(self, f"_{name}", state[name])
         self._sent = state["sent"]
-        self._networks = [network_of(weights) for weights in state["networks"]]
+        self._networks = [build_network(weights) for weights in state["networks"]]
 
     @property
     def state_bytes(self) -> int:
@@ -164,7 +171,7 @@ class AIA(Attack):
         return _bytes(self.world.scorer.layout, self.world.n_users, len(self._adversaries))
 
     @classmethod
-    def expected_bytes(cls, options: AIAOptions, prospect: Prospect) -> float:
+    def expected_bytes(cls, options: AIAOptions, prospect: AttackMemoryInputs) -> float:
         """Return the same, which follows from sizes."""
         chosen = options.adversaries
         n_adversaries = chosen if isinstance(chosen, int) else prospect.count(chosen)
@@ -198,7 +205,9 @@ class AIA(Attack):
             features, labels = shadow_features(
                 scorer, self._feed, common, own, others, models=self.options.models, draw=draw
             )
-            self._networks.append(classifier(features, labels, epochs=self.options.epochs, draw=draw))
+            self._networks.append(
+                train_update_classifier(features, labels, epochs=self.options.epochs, draw=draw)
+            )
 
     def rankings(self) -> list[Ranking]:
         """Rank the clients by the latest gradient of each."""
@@ -206,9 +215,9 @@ class AIA(Attack):
         for a, network in enumerate(self._networks):
             for low in (blocks * BLOCK).tolist():
                 some = slice(low, low + BLOCK)
-                sure = confidence(network, unit_rows(self._features[some]))
+                sure = classifier_logits(network, normalise_rows(self._features[some]))
                 self._latest[a, some] = np.where(self._seen[some], sure, np.nan)
         self._changed[:] = False
         self._latest[np.arange(len(self._adversaries)), self._adversaries] = np.nan
-        sizes: tuple[Any, ...] = tuple(listed(self.options.community_size))
+        sizes: tuple[Any, ...] = tuple(as_unique_list(self.options.community_size))
         return [Ranking("coordinator", "aia", 0.0, sizes, self._adversaries, self._latest)]

@@ -12,18 +12,19 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.attacks.findings import Finding
-from gossiprec.attacks.naming import TableKey
-from gossiprec.attacks.observations import Meetings, Observations
+from gossiprec.attacks.observations import KnownDeliveries, Observations
+from gossiprec.attacks.observer_names import TableKey
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Feed
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.old_names import forward
 from gossiprec.options import Options
 
 
 @dataclass(frozen=True)
-class World:
+class AttackContext:
     """What an attack may know when it is set up: how models work, and what its own nodes know.
 
     Attributes
@@ -57,7 +58,7 @@ class World:
     seed: int
     threads: ThreadPool
     hides_user: Bools
-    meetings: Meetings
+    meetings: KnownDeliveries
     data_of: Callable[[I64], Feed]
     own_models: Callable[[I64], F32]
     has_inbox: Bools | None = None
@@ -110,7 +111,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Prospect:
+class AttackMemoryInputs:
     """What of a run decides how much memory an attack takes, where the run is not set up.
 
     Attributes
@@ -140,11 +141,11 @@ class Prospect:
         if nodes == "all":
             return self.n_users
         if hasattr(nodes, "fraction"):
-            return part_of(self.n_users, nodes.fraction)
+            return fraction_to_count(self.n_users, nodes.fraction)
         return len(set(nodes))
 
 
-def part_of(n_users: int, fraction: float) -> int:
+def fraction_to_count(n_users: int, fraction: float) -> int:
     """Return how many users make up a part: at least one."""
     return max(1, round(fraction * n_users))
 
@@ -173,7 +174,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Guesses:
+class MembershipGuesses:
     """Which items a pool takes for training items of the victims it has met, at one moment.
 
     Attributes
@@ -225,7 +226,7 @@ class Attack(ABC):
     by_torch: ClassVar[bool] = False
     """Whether it computes with torch, whose last digits are each processor's own (``executor.portable`` refuses it)."""
 
-    def __init__(self, options: Any, world: World) -> None:
+    def __init__(self, options: Any, world: AttackContext) -> None:
         self.options = options
         self.world = world
 
@@ -235,7 +236,7 @@ class Attack(ABC):
         return None
 
     @classmethod
-    def expected_bytes(cls, options: Any, prospect: Prospect) -> float:
+    def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
         """Return about what :attr:`state_bytes` will be in a run that is not set up."""
         return 0.0
 
@@ -264,10 +265,10 @@ class Attack(ABC):
         """Members of the groups of users that share what they receive, by observer."""
         return {}
 
-    def foresee(self, meetings: Meetings) -> None:  # noqa: B027 (many keep nothing)
+    def foresee(self, meetings: KnownDeliveries) -> None:  # noqa: B027 (many keep nothing)
         """Take the memory needed, for the deliveries to the attack's own nodes; called before the first observation."""
 
-    def announce(self, meetings: Meetings) -> None:  # noqa: B027
+    def announce(self, meetings: KnownDeliveries) -> None:  # noqa: B027
         """Learn of deliveries that will be observed next, where :meth:`foresee` was not told all of them."""
 
     def warm_up(self) -> None:  # noqa: B027
@@ -281,7 +282,7 @@ class Attack(ABC):
         """Return what the attack has learnt by the report at time `now`, for a checkpoint.
 
         Names and plain values, lists, arrays (references will do: they are written before the run goes on) and
-        :class:`~gossiprec.eventlog.checkpoints.Live` arrays. What :meth:`foresee` computes need not be in it.
+        :class:`~gossiprec.eventlog.checkpoints.PartialArray` arrays. What :meth:`foresee` computes need not be in it.
 
         Raises
         ------
@@ -324,10 +325,13 @@ class Attack(ABC):
         """Return how its adversaries rank the victims now, one ranking per observer, relevance and momentum."""
         return ()
 
-    def guesses(self) -> Iterable[Guesses]:
+    def guesses(self) -> Iterable[MembershipGuesses]:
         """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""
         return ()
 
     def findings(self, now: float) -> Iterable[Finding]:
         """Return what else the attack has found by the report at time `now`, if anything: numbers with labels."""
         return ()
+
+
+forward(__name__)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.naming import listed
-from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
+from gossiprec.attacks.observer_names import as_unique_list
+from gossiprec.attacks.scoring_attack import ObserverOptions, ScoringAttack
 from gossiprec.numerics.relevance import RELEVANCE
 from gossiprec.options import LARGEST
 
@@ -55,7 +55,7 @@ class CDA(ScoringAttack):
     @staticmethod
     def rules_of(options: CDAOptions) -> list[str]:
         """Return the relevance rules."""
-        return listed(options.relevance)
+        return as_unique_list(options.relevance)
 
     @staticmethod
     def references_of(options: CDAOptions) -> int | Literal["all"]:

@@ -24,11 +24,11 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Guesses, World
+from gossiprec.attacks.base import AttackContext, MembershipGuesses
 from gossiprec.attacks.findings import RATES
-from gossiprec.attacks.individual import IndividualObservers
-from gossiprec.attacks.naming import exact, listed
-from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
+from gossiprec.attacks.individual_observers import IndividualObservers
+from gossiprec.attacks.observer_names import as_unique_list, shortest_decimal
+from gossiprec.attacks.scoring_attack import ObserverOptions, ScoringAttack
 from gossiprec.numerics.relevance import MIA, entropy
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
@@ -53,9 +53,9 @@ class EntropyMIA(ScoringAttack):
     Options = EntropyMIAOptions
     options: EntropyMIAOptions
 
-    def __init__(self, options: EntropyMIAOptions, world: World) -> None:
+    def __init__(self, options: EntropyMIAOptions, world: AttackContext) -> None:
         world.need_probabilities(self.name)
-        self._thresholds: list[float] = listed(options.threshold)
+        self._thresholds: list[float] = as_unique_list(options.threshold)
         super().__init__(options, world)
         if options.who == "single":
             self.measures = ()  # type: ignore[assignment]  # single adversaries keep too little of a model to guess
@@ -63,25 +63,25 @@ class EntropyMIA(ScoringAttack):
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:
         """Return one rule for each threshold."""
-        return [f"{MIA}{rho:g}" for rho in listed(options.threshold)]
+        return [f"{MIA}{rho:g}" for rho in as_unique_list(options.threshold)]
 
     @staticmethod
     def references_of(options: EntropyMIAOptions) -> int:
         """Return none: an item is judged by itself."""
         return 0
 
-    def guesses(self) -> Iterator[Guesses]:
+    def guesses(self) -> Iterator[MembershipGuesses]:
         """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""
         pools = self._observers
         if isinstance(pools, IndividualObservers):
             return
         for p, name in enumerate(self._names):
             targets, victims, hidden = pools.targets[p], pools.open_met(p), pools.hidden_met(p)
-            for b, momentum in enumerate(listed(self.options.momentum)):
+            for b, momentum in enumerate(as_unique_list(self.options.momentum)):
                 surprise = entropy(pools.scores_of(p, b, victims)).astype(np.float32)
-                yield Guesses(
+                yield MembershipGuesses(
                     observer=name,
-                    momentum=exact(np.float32(momentum)),
+                    momentum=shortest_decimal(np.float32(momentum)),
                     thresholds=tuple(self._thresholds),
                     adversaries=targets.adversaries,
                     offsets=targets.offsets,

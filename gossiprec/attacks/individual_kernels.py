@@ -1,7 +1,7 @@
 """What single adversaries see, compiled, for any model.
 
-The loops are templates: :func:`gossiprec.numerics.jit.specialised` puts a model's own `score_kept` and `fit_user` (see
-:class:`gossiprec.models.base.kernels.Kernels`) in the places of those named here.
+The loops are templates: :func:`gossiprec.numerics.jit.specialise` puts a model's own `score_kept` and `fit_user` (see
+:class:`gossiprec.models.base.kernel_interface.ModelKernels`) in the places of those named here.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.kernels import Kernels
-from gossiprec.numerics.half import widen, widen_row
-from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialised, swap_float_mode
+from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.numerics.float16_rows import load_float32, widen_row
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialise, swap_float_mode
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
-from gossiprec.numerics.relevance_kernels import SCRATCH, entropy, relevance_of
+from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
 
 
-def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
     """Stand in for the model's: fill `scores` of all that is asked of a kept vector ``[user | items | shared]``."""
     raise NotImplementedError
 
@@ -31,10 +31,10 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
 
 
 @inline
-def adopt_own(own, keep, rows, user, shared, dim, user_travels):
+def merge_into_own(own, keep, rows, user, shared, dim, user_travels):
     """Merge a version, whose user row and shared weights are at these places, into ``[user | shared]``."""
     for k in range(0 if user_travels else dim, len(own)):
-        value = widen(rows[user + k if k < dim else shared + k - dim])
+        value = load_float32(rows[user + k if k < dim else shared + k - dim])
         own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
 
 
@@ -74,7 +74,7 @@ def observe_individuals(
         size, my_user = tail + n_shared, 0 if n_users == 1 else node[task] * dim
         if looks_as_itself:
             at = np.int64(source[task]) * width
-            adopt_own(own, float32(0.0), rows, at + my_user, at + shared, dim, True)
+            merge_into_own(own, float32(0.0), rows, at + my_user, at + shared, dim, True)
         for merge in range(merge_offsets[task], merge_offsets[task + 1]):
             message, row = merge_message[merge], np.int64(merge_row[merge]) * width
             victim, hidden = sender_of[message], False
@@ -84,7 +84,7 @@ def observe_individuals(
                 0.0
             ):  # else an inbox, merged after its last delivery
                 travels = n_users > 1 and not hidden
-                adopt_own(own, merge_keep[merge], rows, row + my_user, row + shared, dim, travels)
+                merge_into_own(own, merge_keep[merge], rows, row + my_user, row + shared, dim, travels)
             if victim >= latest.shape[3]:
                 continue  # the coordinator's model is nobody's
             if hides is not None:  # noqa: SIM102 - the compiler looks at such a line alone
@@ -113,16 +113,16 @@ def observe_individuals(
                     place += 1
                 query = (asked[low:high], contexts[low:high], weights[low:high])
                 if not hidden:
-                    score_kept(vector, vector, 0, vector, tail, *query, dim, scores)
+                    score_kept_rows(vector, vector, 0, vector, tail, *query, dim, scores)
                 elif looks_as_itself:
-                    score_kept(vector, own, 0, own, dim, *query, dim, scores)
+                    score_kept_rows(vector, own, 0, own, dim, *query, dim, scores)
                 else:
-                    score_kept(vector, users[a], 0, vector, tail, *query, dim, scores)
+                    score_kept_rows(vector, users[a], 0, vector, tail, *query, dim, scores)
                 if rules[0] == MEMBERS:
                     for j in range(n):
                         scores[j] = entropy(scores[j])
                 for r in range(len(rules)):
-                    latest[b, r, a, victim] = relevance_of(
+                    latest[b, r, a, victim] = compute_relevance(
                         rules[r], thresholds[r], scores[:n], scores[n:count], scratch
                     )
     swap_float_mode(mode)
@@ -185,7 +185,7 @@ class _Specialised(NamedTuple):
 
 
 @functools.cache
-def kernels_of(kind: type[Kernels]) -> _Specialised:
+def specialise_kernels(kind: type[ModelKernels]) -> _Specialised:
     """Return the loops with a model's own functions in them."""
     own = {"score_kept": kind.score_kept, "fit_user": kind.fit_user}
-    return _Specialised(specialised(observe_individuals, **own), specialised(fit_users, **own))
+    return _Specialised(specialise(observe_individuals, **own), specialise(fit_users, **own))

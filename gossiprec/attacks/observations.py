@@ -10,12 +10,12 @@ import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.compute.plan.program import Program
-from gossiprec.models.base.blocks import Layout
-from gossiprec.ragged import entries_of
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.ragged import row_entries
 
 
 @dataclass(frozen=True)
-class Meetings:
+class KnownDeliveries:
     """Deliveries in order of arrival.
 
     Attributes
@@ -36,16 +36,16 @@ class Meetings:
     n_messages: int
     complete: bool = True
 
-    def at(self, nodes: Bools) -> Meetings:
+    def at(self, nodes: Bools) -> KnownDeliveries:
         """Return the deliveries to some of all nodes."""
         own = nodes[self.receiver]
         if own.all():
             return self
         parts = (self.message[own], self.sender[own], self.receiver[own], self.time[own])
-        return Meetings(*parts, self.n_messages, self.complete)
+        return KnownDeliveries(*parts, self.n_messages, self.complete)
 
 
-class Deliveries:
+class MessageIndex:
     """Who sent each message and when it arrived, as far as it is known.
 
     Attributes
@@ -58,14 +58,14 @@ class Deliveries:
         self.sender = np.zeros(n_messages, np.int32)
         self.time = np.zeros(n_messages)
 
-    def learn(self, meetings: Meetings) -> None:
+    def learn(self, meetings: KnownDeliveries) -> None:
         """Note some deliveries."""
         self.sender[meetings.message] = meetings.sender
         self.time[meetings.message] = meetings.time
 
 
 @dataclass(frozen=True)
-class Tasks:
+class MergeDeliveries:
     """Deliveries about to be merged, for compiled loops: entries of a program's merges, task by task.
 
     Attributes
@@ -83,7 +83,7 @@ class Tasks:
 
 
 @dataclass(frozen=True)
-class Seen:
+class GroupDeliveries:
     """Deliveries to groups, for compiled loops: each group sees a version of a message once."""
 
     rows: F32
@@ -110,10 +110,10 @@ class Observations:
 
     def __init__(
         self,
-        raw: Tasks | Seen,
+        raw: MergeDeliveries | GroupDeliveries,
         layout: Layout,
         hides_user: Bools,
-        deliveries: Deliveries,
+        deliveries: MessageIndex,
         messages: I32 | None = None,
     ) -> None:
         self.raw = raw
@@ -128,8 +128,8 @@ class Observations:
     @functools.cached_property
     def _entries(self) -> tuple[I64, I64]:
         """Return the merge entries of the tasks one after the other, and the task of each."""
-        assert isinstance(self.raw, Tasks)
-        entries, place = entries_of(self.raw.program.merge_offsets, self.raw.tasks)
+        assert isinstance(self.raw, MergeDeliveries)
+        entries, place = row_entries(self.raw.program.merge_offsets, self.raw.tasks)
         return entries, self.raw.tasks[place]
 
     @functools.cached_property
@@ -137,7 +137,7 @@ class Observations:
         """Message ids, shape (n,)."""
         if self._messages is not None:
             return self._messages
-        assert isinstance(self.raw, Tasks)
+        assert isinstance(self.raw, MergeDeliveries)
         return self.raw.program.merge_message[self._entries[0]]
 
     @property
@@ -153,13 +153,13 @@ class Observations:
     @property
     def receivers(self) -> I32:
         """Node ids of individual observers, shape (n,)."""
-        assert isinstance(self.raw, Tasks)
+        assert isinstance(self.raw, MergeDeliveries)
         return self.raw.program.node[self._entries[1]]
 
     @property
     def places(self) -> I64:
         """Number of each delivery among those that its receiver merges together, from 0, shape (n,)."""
-        assert isinstance(self.raw, Tasks)
+        assert isinstance(self.raw, MergeDeliveries)
         entries, tasks = self._entries
         return entries - self.raw.program.merge_offsets[tasks]
 
@@ -170,19 +170,23 @@ class Observations:
         An inbox is merged as a whole after its last delivery, and merges by performance are weighed when they are made,
         unless the attack asks for their weights before (:attr:`gossiprec.attacks.Attack.weighs`).
         """
-        assert isinstance(self.raw, Tasks)
+        assert isinstance(self.raw, MergeDeliveries)
         return self.raw.program.merge_keep[self._entries[0]]
 
     @property
     def groups(self) -> I32:
         """Numbers of the attack's groups, shape (n,)."""
-        assert isinstance(self.raw, Seen)
+        assert isinstance(self.raw, GroupDeliveries)
         return self.raw.group
 
     @property
     def rows(self) -> I32:
         """Where each version lies among ``raw.rows``, shape (n,)."""
-        return self.raw.row if isinstance(self.raw, Seen) else self.raw.program.merge_row[self._entries[0]]
+        return (
+            self.raw.row
+            if isinstance(self.raw, GroupDeliveries)
+            else self.raw.program.merge_row[self._entries[0]]
+        )
 
     def models(self, some: I64 | slice = slice(None)) -> F32:
         """Return received versions, shape (n, size); NaN where the sender keeps its user row."""
@@ -208,13 +212,13 @@ class Observations:
 
     def own_model(self, k: int) -> F32:
         """Return the receiver's version before delivery number k was merged, shape (size,), as its task began."""
-        assert isinstance(self.raw, Tasks)
+        assert isinstance(self.raw, MergeDeliveries)
         source = self.raw.program.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
 
     def base(self, k: int) -> F32 | None:
         """Return the version that delivery number k is an update of, shape (size,); None: it is a whole model."""
-        assert isinstance(self.raw, Tasks)
+        assert isinstance(self.raw, MergeDeliveries)
         if self.raw.bases is None:
             return None
         return np.asarray(self.raw.bases[self.rows[k], : self.layout.size], np.float32)

@@ -7,21 +7,22 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.half import BLOCK, is_wide, narrow_row, widen_row
+from gossiprec.numerics.float16_rows import BLOCK, is_float32, narrow_row, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.merge import blend
+from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import (
     FLAT,
     SCRATCH,
-    certainty,
+    compute_relevance,
     entropy,
-    last_if_nan,
-    relevance_of,
+    nan_to_lowest,
+    probability,
 )
 
 
 @inline
-def mean_of_columns(columns, picked, out):
+def mean_selected_rows(columns, picked, out):
     """Fill `out` with the mean of some rows of `columns`, over all victims side by side."""
     for v in range(len(out)):
         out[v] = 0.0
@@ -43,14 +44,14 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certai
     columns = np.empty((scores.shape[1], n), float32)
     for item in range(len(columns)):
         for v in range(n):
-            columns[item, v] = certainty(scores[v, item]) if certain else scores[v, item]
+            columns[item, v] = probability(scores[v, item]) if certain else scores[v, item]
     own, middle, spread = np.empty(n), np.empty(n), np.empty(n)
     for a in range(len(n_targets)):
         kept = items[offsets[a] : offsets[a + 1]]
-        mean_of_columns(columns, kept[: n_targets[a]], own)
+        mean_selected_rows(columns, kept[: n_targets[a]], own)
         if standardize:
             references = kept[n_targets[a] :]
-            mean_of_columns(columns, references, middle)
+            mean_selected_rows(columns, references, middle)
             for v in range(n):
                 spread[v] = 0.0
             for item in references:
@@ -61,7 +62,7 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certai
                 flat = spread[v] <= FLAT * middle[v] ** 2
                 own[v] = 0.0 if flat else (own[v] - middle[v]) / math.sqrt(spread[v] / len(references))
         for v in range(n):
-            latest[a, victims[v]] = last_if_nan(own[v])
+            latest[a, victims[v]] = nan_to_lowest(own[v])
 
 
 @kernel
@@ -74,11 +75,11 @@ def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
             for j in range(len(kept)):
                 picked[j] = scores[v, kept[j]]
             own, others = picked[: n_targets[a]], picked[n_targets[a] : len(kept)]
-            latest[a, victims[v]] = relevance_of(rule, float32(0.0), own, others, scratch)
+            latest[a, victims[v]] = compute_relevance(rule, float32(0.0), own, others, scratch)
 
 
 @kernel
-def rank_by_members(scores, victims, offsets, items, n_targets, thresholds, latest):
+def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, latest):
     """Fill ``latest[rule, target set, victim]``, one rule a threshold, from scores (n_victims, n_items)."""
     n = len(victims)
     columns = np.empty((scores.shape[1], n), float32)
@@ -117,9 +118,9 @@ def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momen
             keep = momenta[b] if met[pool[s], victim[s]] else float32(0.0)
             held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
             at, first = np.int64(row[s]) * width, begin if hides[victim[s]] else 0
-            if is_wide(rows) and keep > float32(0.0):
+            if is_float32(rows) and keep > float32(0.0):
                 blend(memory[held + first : held + n], rows[at + first : at + n], keep)
-            elif is_wide(rows):
+            elif is_float32(rows):
                 copy_floats(memory, held + first, rows, at + first, n - first)
             else:
                 for low in range(first, n, BLOCK):
@@ -133,3 +134,70 @@ def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momen
                         narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
         met[pool[s], victim[s]] = True
     swap_float_mode(mode)
+
+
+@kernel
+def collect_submodels(
+    rows, width, row, adversary, victim, message, hides, kept_offsets, kept_items, padded, lengths, slot_of,
+    seen_before, memory, memory_offsets, momenta, users, own, small, n_items, n_users, dim, item_dim, n_shared,
+):  # fmt: skip
+    """Fill ``small[k, momentum]`` with what the receiver of delivery k holds of its victim, one after the other.
+
+    `rows` and `memory` are as in :func:`gossiprec.attacks.individual_kernels.observe_individuals`; a small model is
+    ``[user | kept items, padded | shared]``. `own`, (n, dim + n_shared), is what to look with at those who hide their
+    user rows, or empty: `users` then.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    begin = n_users * dim
+    shared = begin + n_items * item_dim
+    fresh = np.zeros(max(lengths), float32)
+    for k in range(len(row)):
+        a, at = adversary[k], np.int64(row[k]) * width
+        mine = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
+        tail, end = dim + len(mine) * item_dim, dim + padded[a] * item_dim
+        if hides[victim[k]]:
+            fresh[:dim] = float32(0.0)
+        else:
+            widen_row(fresh, 0, rows, at + (0 if n_users == 1 else victim[k] * dim), dim)
+        for j in range(len(mine)):
+            widen_row(fresh, dim + j * item_dim, rows, at + begin + mine[j] * item_dim, item_dim)
+        widen_row(fresh, tail, rows, at + shared, n_shared)
+        slot, place = slot_of[message[k]], 0
+        for b in range(len(momenta)):
+            vector = fresh[: tail + n_shared]
+            if momenta[b] > 0.0:
+                if slot >= 0:
+                    low = memory_offsets[a] + slot * lengths[a]
+                    held = memory[place, low : low + tail + n_shared]
+                    if seen_before[message[k]]:
+                        blend(held, vector, momenta[b])
+                    else:
+                        copy_floats(held, 0, vector, 0, len(vector))
+                    vector = held
+                place += 1
+            out = small[k, b]
+            copy_floats(out, 0, vector, 0, tail)
+            copy_floats(out, end, vector, tail, n_shared)
+            if hides[victim[k]] and len(own):
+                copy_floats(out, 0, own[k], 0, dim)
+                copy_floats(out, end, own[k], dim, n_shared)
+            elif hides[victim[k]]:
+                copy_floats(out, 0, users[a], 0, dim)
+    swap_float_mode(mode)
+
+
+@kernel
+def apply_relevance_rules(scores, offsets, n_targets, rules, thresholds, found):
+    """Fill ``found[k, rule]`` with the relevance of scores ``offsets[k]:offsets[k + 1]``, targets first."""
+    scratch = np.empty(SCRATCH, float32)
+    for k in range(len(n_targets)):
+        own, others = (
+            scores[offsets[k] : offsets[k] + n_targets[k]],
+            scores[offsets[k] + n_targets[k] : offsets[k + 1]],
+        )
+        if rules[0] == MEMBERS:
+            own = own.copy()
+            for j in range(len(own)):
+                own[j] = entropy(own[j])
+        for r in range(len(rules)):
+            found[k, r] = compute_relevance(rules[r], thresholds[r], own, others, scratch)

@@ -12,13 +12,13 @@ import numpy as np
 from gossiprec.arrays import I32, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns, Feed
-from gossiprec.models.base.kernels import NO_CONTEXT
+from gossiprec.models.base.kernel_interface import NO_CONTEXT
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 
 @dataclass(frozen=True, eq=False)
-class Kept(Ragged):
+class KeptItems(Ragged):
     """Items whose rows each adversary needs of a victim, and what it asks in terms of them.
 
     Attributes
@@ -68,11 +68,11 @@ class TargetItems(Ragged):
         return self[a][: self.n_targets[a]], self[a][self.n_targets[a] :]
 
     @functools.cached_property
-    def kept(self) -> Kept:
+    def kept(self) -> KeptItems:
         """What to keep of a model: the items asked about, and each item of their contexts, once."""
         if not self.contexts:
             local = np.arange(len(self.items)) - self.offsets[self.owners]
-            return Kept(self.offsets, self.items, local.astype(np.int32), {})
+            return KeptItems(self.offsets, self.items, local.astype(np.int32), {})
         parts, numbers = [], []
         for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             asked = np.stack([self.items[low:high], *(column[low:high] for column in self.contexts.values())])
@@ -82,7 +82,9 @@ class TargetItems(Ragged):
             numbers.append(places.reshape(asked.shape) - unknown)
         rows = Ragged.from_parts(parts)
         asked = np.concatenate(numbers, axis=-1).astype(np.int32)
-        return Kept(rows.offsets, rows.values, asked[0], dict(zip(self.contexts, asked[1:], strict=True)))
+        return KeptItems(
+            rows.offsets, rows.values, asked[0], dict(zip(self.contexts, asked[1:], strict=True))
+        )
 
     @property
     def context(self) -> I32:

@@ -21,12 +21,12 @@ def data() -> None:
 @data.command("list")
 def list_() -> None:
     """List the data sets and the split rules."""
-    from gossiprec.cli.list import table
-    from gossiprec.scenario.listing import members
+    from gossiprec.cli.list import format_members
+    from gossiprec.scenario.registry_listing import list_members
 
     for kind in ("datasets", "splits"):
         click.echo(f"{kind}:")
-        for line in table(members(kind)):
+        for line in format_members(list_members(kind)):
             click.echo(f"  {line}")
 
 
@@ -68,11 +68,11 @@ def stats(
     gossiprec data stats file --path views.csv -o columns=[user,item] -o delimiter=,
     """  # noqa: D301
     from gossiprec.data import DATASETS, SPLITS, loading
-    from gossiprec.data.statistics import describe, describe_check_ins
-    from gossiprec.scenario.explain import checked
+    from gossiprec.data.statistics import describe_check_ins, describe_interactions
+    from gossiprec.scenario.validation_messages import validate_options
 
     kind = DATASETS[name]
-    dataset = kind(checked(kind.Options, _options(path, options), f"dataset {name}"))
+    dataset = kind(validate_options(kind.Options, _options(path, options), f"dataset {name}"))
     told: dict[str, str] = {}
     if split is None:
         if split_options:
@@ -80,10 +80,10 @@ def stats(
         interactions, parts = dataset.load(seed), None
     else:
         rule = SPLITS[split]
-        divide = rule(checked(rule.Options, _options(None, split_options), f"split {split}"))
-        interactions, parts = loading.divided(dataset, divide, seed)
+        divide = rule(validate_options(rule.Options, _options(None, split_options), f"split {split}"))
+        interactions, parts = loading.load_and_split(dataset, divide, seed)
         told = divide.provenance()
-    found = describe(interactions if parts is None else parts)
+    found = describe_interactions(interactions if parts is None else parts)
     if interactions.coordinates is not None:
         found |= describe_check_ins(interactions, parts)
     _print(found | dataset.provenance() | told, as_json)
@@ -108,11 +108,11 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     gossiprec data check views.csv -o columns={user:customer,item:product,time:ts}
     gossiprec data check Beauty.txt.gz -o form=lists
     """  # noqa: D301
-    from gossiprec.data.checking import check_file
     from gossiprec.data.file import DelimitedFile
-    from gossiprec.scenario.explain import checked
+    from gossiprec.data.file_check import check_file
+    from gossiprec.scenario.validation_messages import validate_options
 
-    stated = checked(DelimitedFile.Options, _options(str(file), options), "dataset file")
+    stated = validate_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
     found = check_file(DelimitedFile(stated))
     click.echo(json.dumps(found) if as_json else "\n".join(_report(found)))
 
@@ -143,12 +143,12 @@ def make(
 ) -> None:
     """Generate a synthetic data set and write its columns to OUT (compressed if OUT ends in .gz)."""
     from gossiprec.data import DATASETS
-    from gossiprec.data.writing import write_table
-    from gossiprec.scenario.explain import checked
+    from gossiprec.data.table_writer import write_table
+    from gossiprec.scenario.validation_messages import validate_options
 
     stated = _options(None, options) | {key: value for key, value in sizes.items() if value is not None}
     kind = DATASETS["synthetic"]
-    dataset = kind(checked(kind.Options, stated, "dataset synthetic"))
+    dataset = kind(validate_options(kind.Options, stated, "dataset synthetic"))
     written = write_table(lambda: dataset.load(seed), out, delimiter=delimiter, overwrite=overwrite)
     click.echo(f"{out}: {written} interactions")
 

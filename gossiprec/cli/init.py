@@ -21,10 +21,10 @@ def init(name: str, force: bool) -> None:
 
     Existing files that differ are not overwritten.
     """  # noqa: D301
-    from gossiprec.scenario.shipped import STUDIES, found, write
+    from gossiprec.scenario.bundled import STUDIES, get_bundled, write_bundled
 
-    one = found(None, name)
-    for file, is_new in write(one, Path(), force=force).items():
+    one = get_bundled(None, name)
+    for file, is_new in write_bundled(one, Path(), force=force).items():
         click.echo(f"{file}: {'written' if is_new else 'already exists, unchanged'}")
     command = "study" if one.kind == STUDIES else "simulate"
     if one.data is not None:

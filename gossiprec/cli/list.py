@@ -13,8 +13,8 @@ from gossiprec.cli.options import JSON
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gossiprec.scenario.listing import Member, Option
-    from gossiprec.scenario.shipped import Shipped
+    from gossiprec.scenario.bundled import BundledFile
+    from gossiprec.scenario.registry_listing import OptionInfo, RegisteredThing
 
     Told: TypeAlias = tuple[dict[str, Any], Iterable[str]]
     """What is printed as JSON, and as text."""
@@ -37,64 +37,66 @@ def list(kind: str | None, name: str | None, as_json: bool) -> None:
 
     Components are built in or provided by plug-ins (installed packages with gossiprec entry points).
     """  # noqa: D301
-    from gossiprec.scenario import shipped
+    from gossiprec.scenario import bundled
 
-    if kind in shipped.KINDS:
-        found, lines = _shipped(kind) if name is None else _text(shipped.found(kind, name))
+    if kind in bundled.KINDS:
+        found, lines = _shipped(kind) if name is None else _text(bundled.get_bundled(kind, name))
     else:
         found, lines = _kinds() if kind is None else _members(kind) if name is None else _member(kind, name)
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines))
 
 
 def _kinds() -> Told:
-    from gossiprec.scenario.listing import strays
-    from gossiprec.scenario.registries import KINDS, registry_of
-    from gossiprec.scenario.shipped import KINDS as SHIPPED
-    from gossiprec.scenario.shipped import shipped
+    from gossiprec.scenario.bundled import KINDS as SHIPPED
+    from gossiprec.scenario.bundled import bundled_files
+    from gossiprec.scenario.registries import KINDS, get_registry
+    from gossiprec.scenario.registry_listing import unknown_plugin_groups
 
-    for stray in strays():
+    for stray in unknown_plugin_groups():
         click.echo(f"note: {stray}", err=True)
-    known = {kind: [*registry_of(kind)] for kind in KINDS} | {kind: [*shipped(kind)] for kind in SHIPPED}
+    known = {kind: [*get_registry(kind)] for kind in KINDS} | {
+        kind: [*bundled_files(kind)] for kind in SHIPPED
+    }
     return known, (f"{kind:12} {len(names):3}  {', '.join(names)}" for kind, names in known.items())
 
 
 def _members(kind: str) -> Told:
-    from gossiprec.scenario.listing import members
+    from gossiprec.scenario.registry_listing import list_members
 
-    found = members(kind)
-    return {member.name: asdict(member) for member in found}, table(found)
+    found = list_members(kind)
+    return {member.name: asdict(member) for member in found}, format_members(found)
 
 
 def _member(kind: str, name: str) -> Told:
-    from gossiprec.scenario.listing import member, options_of
+    from gossiprec.scenario.registry_listing import describe_member, describe_options
 
-    options, about = options_of(kind, name), member(kind, name)
+    options, about = describe_options(kind, name), describe_member(kind, name)
     told = {"kind": kind, **asdict(about), "options": [asdict(option) for option in options]}
     return told, _page(about, options)
 
 
 def _shipped(kind: str) -> Told:
-    from gossiprec.scenario.shipped import shipped
+    from gossiprec.scenario.bundled import bundled_files
 
-    found = shipped(kind)
+    found = bundled_files(kind)
     width = max(map(len, found))
     return {name: one.summary for name, one in found.items()}, (
         f"{name:{width}}  {one.summary}" for name, one in found.items()
     )
 
 
-def _text(one: Shipped) -> Told:
+def _text(one: BundledFile) -> Told:
     return {"kind": one.kind, "name": one.name, "summary": one.summary, "text": one.written}, [one.written]
 
 
-def table(members: Iterable[Member]) -> Iterator[str]:
+def format_members(members: Iterable[RegisteredThing]) -> Iterator[str]:
     """Yield a line for each member."""
     rows = [(m.name, m.origin, f"broken: {m.problem}" if m.problem else m.summary) for m in members]
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     yield from (f"{name:{widths[0]}}  {origin:{widths[1]}}  {said}" for name, origin, said in rows)
 
 
-def _page(member: Member, options: Iterable[Option]) -> Iterator[str]:
+def _page(member: RegisteredThing, options: Iterable[OptionInfo]) -> Iterator[str]:
     yield f"{member.name} ({member.origin})"
     yield f"  {member.summary}"
     for option in options:

@@ -16,7 +16,7 @@ from gossiprec.entry import silence
 
 if TYPE_CHECKING:
     from gossiprec.eventlog.reader import EventLog
-    from gossiprec.eventlog.verify import Verification
+    from gossiprec.eventlog.verify import LogVerification
 
 _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
 
@@ -32,16 +32,16 @@ def log() -> None:
 @click.option("--limit", type=click.IntRange(min=0), help="Maximum number of rows to print.")
 def cat(source: Path, kind: str | None, limit: int | None) -> None:
     """Print events in order of virtual time, tab-separated; lines beginning with # are column headers."""
-    from gossiprec.eventlog.layout import log_path
+    from gossiprec.eventlog.event_text import column_names, iter_rows_by_time
     from gossiprec.eventlog.reader import read_log
-    from gossiprec.eventlog.text import column_names, rows_by_time
+    from gossiprec.eventlog.run_files import log_path
 
     found = read_log(log_path(source))
     kinds = [kind] if kind else list(found.kinds)
     lines = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
     try:
         lines.writerows([f"#{name}", *column_names(found.schema[name])] for name in kinds)
-        for rows in rows_by_time(found, kinds, limit):
+        for rows in iter_rows_by_time(found, kinds, limit):
             lines.writerows(rows)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough, as `head` does; keep the exit's flush quiet too
@@ -55,8 +55,8 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
 @JSON
 def stats(source: Path, as_json: bool) -> None:
     """Print statistics of a log: rows and time span per event kind, size, digest, completeness and run status."""
-    from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
+    from gossiprec.eventlog.run_files import log_path
 
     found = read_log(log_path(source))
     facts: dict[str, Any] = {
@@ -83,7 +83,7 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
 
     Given a run directory, all files of the run are also compared with the digests in its manifest.
     """
-    from gossiprec.eventlog.verify import verify as check
+    from gossiprec.eventlog.verify import verify_log as check
 
     found = check(source)
     facts = {
@@ -106,15 +106,15 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
 
 def _standing(source: Path) -> dict[str, str]:
     """Return how a run stands, as a word and in words; nothing of a log by itself."""
-    from gossiprec.eventlog import layout, open_run
+    from gossiprec.eventlog import open_run, run_files
 
-    if not (source / layout.MANIFEST).is_file():
+    if not (source / run_files.MANIFEST).is_file():
         return {}
     run = open_run(source)
     return {"status": run.status, "standing": run.standing}
 
 
-def _say_beyond(found: Verification) -> None:
+def _say_beyond(found: LogVerification) -> None:
     """Print what is left after the damage."""
     for kind, rows in found.rows_after.items():
         if rows:
@@ -137,8 +137,8 @@ def _say_beyond(found: Verification) -> None:
 def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
     """Write the events of one kind to a CSV or Parquet file, in the order in which they were logged."""
     from gossiprec.errors import LogError
-    from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
+    from gossiprec.eventlog.run_files import log_path
 
     if out.suffix not in (".csv", ".parquet"):
         raise LogError(
@@ -155,16 +155,16 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
 
 
 def _write_csv(found: EventLog, kind: str, out: Path) -> None:
-    from gossiprec.eventlog.atomic_write import replacing
-    from gossiprec.eventlog.text import column_names, rows_of_kind
+    from gossiprec.eventlog.atomic_write import open_replacement
+    from gossiprec.eventlog.event_text import column_names, iter_rows_of_kind
     from gossiprec.spreadsheet import safe_rows
 
     names = column_names(found.schema[kind])
-    with replacing(out) as file:
+    with open_replacement(out) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(names)
-        for rows in rows_of_kind(found, kind):
+        for rows in iter_rows_of_kind(found, kind):
             lines.writerows(safe_rows(rows))
         text.detach()
 
@@ -172,11 +172,11 @@ def _write_csv(found: EventLog, kind: str, out: Path) -> None:
 def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
     import pyarrow.parquet as pq
 
-    from gossiprec.eventlog.arrow import arrow_of
-    from gossiprec.eventlog.atomic_write import replacing
+    from gossiprec.eventlog.atomic_write import open_replacement
+    from gossiprec.eventlog.run import to_arrow
 
-    table = arrow_of(found.events(found.schema[kind].name))
-    with replacing(out) as file:
+    table = to_arrow(found.events(found.schema[kind].name))
+    with open_replacement(out) as file:
         pq.write_table(table, file)
 
 

@@ -43,7 +43,7 @@ THREADS = click.option(
 )
 
 
-def adding(*options: Decorator[Command]) -> Decorator[Command]:
+def add_options(*options: Decorator[Command]) -> Decorator[Command]:
     """Return what adds options to a command, in this order."""
 
     def add(command: Command) -> Command:

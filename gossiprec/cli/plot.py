@@ -37,10 +37,12 @@ def _looks(command: Command) -> Command:
 
     @functools.wraps(command)
     def wishing(*arguments: Any, size: tuple[float, float] | None, **more: Any) -> None:
-        from gossiprec.figures import wishes
+        from gossiprec.figures import figure_options
 
         named = {name: more.pop(name) for name in ("title", "x_label", "y_label", "palette")}
-        with wishes.wishing(wishes.Wishes(**named, size=size, crowded=_say_crowded)):
+        with figure_options.figure_options(
+            figure_options.FigureOptions(**named, size=size, crowded=_say_crowded)
+        ):
             command(*arguments, **more)
 
     added: Command = wishing
@@ -102,9 +104,9 @@ def _of_attacks(command: Command) -> Command:
         momentum: tuple[float, ...],
         **more: Any,
     ) -> None:
-        from gossiprec.figures.series import Selection
+        from gossiprec.figures.attack_selection import AttackSelection
 
-        command(*runs, selection=Selection(observer, relevance, momentum), **more)
+        command(*runs, selection=AttackSelection(observer, relevance, momentum), **more)
 
     added: Command = choosing
     for name, kind, example in (
@@ -209,9 +211,9 @@ def study(
     gossiprec plot study studies/fanout --x fanout --y max_aac[single]
     gossiprec plot study studies/fanout --kind paired
     """  # noqa: D301
-    from gossiprec.figures.study.panels import Choice
+    from gossiprec.figures.study.panels import StudyFigureOptions
 
-    told = Choice(**choice, to=_pairs("--to", to))
+    told = StudyFigureOptions(**choice, to=_pairs("--to", to))
     _draw("study.draw", folder, out, kind=kind, choice=told, where=_pairs("--where", where))
 
 

@@ -31,11 +31,11 @@ def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
         from rich.console import Console
 
         console = Console(stderr=True)
-        bar = Bar(console)
-        with live(console, bar.renderable):
+        bar = RunProgressBar(console)
+        with live_display(console, bar.renderable):
             yield bar
     else:
-        yield Lines()
+        yield ProgressLines()
 
 
 @contextmanager
@@ -50,14 +50,14 @@ def unless_unread() -> Iterator[None]:
         silence(sys.stdout.fileno())
 
 
-def live(console: Console, renderable: Callable[[], RenderableType]) -> Live:
+def live_display(console: Console, renderable: Callable[[], RenderableType]) -> Live:
     """Return what keeps a terminal at what `renderable` returns until its body ends, and then wipes it off."""
     from rich.live import Live
 
     return Live(console=console, get_renderable=renderable, refresh_per_second=4, transient=True)
 
 
-def facts(status: Status) -> list[str]:
+def format_status(status: Status) -> list[str]:
     """Return what is worth knowing of a run under way, in words."""
     return [
         f"time {status.time:,.0f}",
@@ -67,7 +67,7 @@ def facts(status: Status) -> list[str]:
     ]
 
 
-def left(status: Status) -> str:
+def format_time_left(status: Status) -> str:
     """Return the time left at the speed so far, as minutes and seconds."""
     rate = _rate(status)
     if not rate:
@@ -84,7 +84,7 @@ def _share(status: Status) -> str:
     return f"{100 * status.updates / max(status.total_updates, 1):.0f} %"
 
 
-class Lines:
+class ProgressLines:
     """Plain lines: one for each phase, then one every `every_s` seconds."""
 
     def __init__(self, every_s: float = LINE_EVERY_S) -> None:
@@ -101,14 +101,14 @@ class Lines:
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self._every_s
-        click.echo(", ".join([_share(status), *facts(status), left(status)]), err=True)
+        click.echo(", ".join([_share(status), *format_status(status), format_time_left(status)]), err=True)
 
     def note(self, text: str) -> None:
         """Print the note."""
         click.echo(f"note: {text}", err=True)
 
 
-class Bar:
+class RunProgressBar:
     """A bar over the local epochs with the phase beside it and the figures below; gone when the run ends."""
 
     def __init__(self, console: Console) -> None:
@@ -138,9 +138,9 @@ class Bar:
             total=status.total_updates,
             completed=status.updates,
             share=_share(status),
-            left=left(status),
+            left=format_time_left(status),
         )
-        self._facts = ", ".join(facts(status))
+        self._facts = ", ".join(format_status(status))
 
     def note(self, text: str) -> None:
         """Print the note above the bar."""

@@ -38,7 +38,7 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
     gossiprec report studies/churn
     gossiprec report runs/rand-gossip-s1 --watch 30      while the run goes on
     """  # noqa: D301
-    from gossiprec.report.build import is_going_on
+    from gossiprec.report.build import is_in_progress
     from gossiprec.report.page import write_report
 
     path = out or folders[0] / "report.html"
@@ -48,10 +48,10 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
             f"{path}: found {found}; expected .html, because a report is HTML; use "
             f"{path.with_suffix('.html').name}"
         )
-    going_on = watch is not None and is_going_on(folders)
+    going_on = watch is not None and is_in_progress(folders)
     write_report(folders, path, reload_s=watch if going_on else None)
     click.echo(path)
     while going_on and watch is not None:
         time.sleep(watch)
-        going_on = is_going_on(folders)
+        going_on = is_in_progress(folders)
         write_report(folders, path, reload_s=watch if going_on else None)

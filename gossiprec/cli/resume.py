@@ -41,7 +41,7 @@ def resume(
     A run that was interrupted, failed or was killed produces the same bytes as an uninterrupted one. The
     scenario section `checkpoint` sets how often checkpoints are written.
     """  # noqa: D301
-    from gossiprec.cli.simulate import conclude
+    from gossiprec.cli.simulate import finish_run
     from gossiprec.emulation import resume as go_on
     from gossiprec.eventlog import open_run
 
@@ -51,4 +51,4 @@ def resume(
     with progress_display(quiet=quiet) as progress:
         done = go_on(run, progress=progress, gracefully=True, **how)
     plots = bool(done.scenario.get("plots")) and not no_plots
-    context.exit(conclude(done, plots=plots, as_json=as_json, quiet=quiet))
+    context.exit(finish_run(done, plots=plots, as_json=as_json, quiet=quiet))

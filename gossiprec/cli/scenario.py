@@ -48,7 +48,7 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     import yaml
 
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.notes import notes_on
+    from gossiprec.scenario.cross_checks import notes_on
 
     loaded = load_scenario(file, overrides)
     text = yaml.safe_dump(loaded.resolved(), sort_keys=False)

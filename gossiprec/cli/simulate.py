@@ -67,23 +67,23 @@ def simulate(
     readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.notes import notes_on
+    from gossiprec.scenario.cross_checks import notes_on
 
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
     for note in () if quiet else notes_on(loaded):
         click.echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if dry_run:
-        from gossiprec.emulation.run.tracking import chosen
+        from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 
-        chosen(track)
+        tracker_factories(track)
         _foresee(loaded, path, as_json=as_json, quiet=quiet)
         return
     run = _run(loaded, path, overwrite=overwrite, track=track, quiet=quiet)
-    context.exit(conclude(run, plots=loaded.plots and not no_plots, as_json=as_json, quiet=quiet))
+    context.exit(finish_run(run, plots=loaded.plots and not no_plots, as_json=as_json, quiet=quiet))
 
 
-def conclude(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
+def finish_run(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
     """Say what a run that has just ended found, draw it, and return the exit status."""
     interrupted = run.manifest["status"] == "interrupted"
     if interrupted:
@@ -103,24 +103,24 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
 
 def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> None:
     """Print what a run would be; refuse one that does not fit, after what has been found out about it."""
-    from gossiprec.cli import results
-    from gossiprec.emulation import foresee
-    from gossiprec.emulation.assembly.memory import available_for
+    from gossiprec.cli import summary_text
+    from gossiprec.emulation import estimate_run
+    from gossiprec.emulation.assembly.memory_limits import available_for
 
     with progress_display(quiet=quiet) as progress:
-        outlook = foresee(scenario, progress, kept_kernels=True)
+        outlook = estimate_run(scenario, progress, kept_kernels=True)
     facts: dict[str, Any] = {
         **outlook.sizes,
         "counts": outlook.sure,
         "data": "read" if outlook.drawn else "estimated",
-        "memory_mib": {part: size / results.MIB for part, size in outlook.needed.items()},
-        "available_mib": available_for(outlook.needed) / results.MIB,
+        "memory_mib": {part: size / summary_text.MIB for part, size in outlook.needed.items()},
+        "available_mib": available_for(outlook.needed) / summary_text.MIB,
         "seconds": outlook.duration and vars(outlook.duration),
         "fraction_met": outlook.fraction_met,
         "fraction_heard": outlook.fraction_heard,
         "run": str(path),
     }
-    click.echo(json.dumps(facts) if as_json else results.foreseen(facts))
+    click.echo(json.dumps(facts) if as_json else summary_text.format_estimate(facts))
     outlook.check_fits()
 
 
@@ -144,31 +144,33 @@ def _print_results(run: Run, *, as_json: bool) -> None:
     """Print the summary, as JSON or as the closing table."""
     from rich.console import Console
 
-    from gossiprec.cli import results
+    from gossiprec.cli import summary_text
 
     summary = run.summary or {}
     if as_json:
         click.echo(json.dumps({**summary, "run": str(run.path)}))
         return
-    click.echo(results.opening(summary))
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else results.WIDTH)  # None: its own
+    click.echo(summary_text.format_header(summary))
+    console = Console(
+        highlight=False, width=None if sys.stdout.isatty() else summary_text.WIDTH
+    )  # None: its own
     if summary.get("by_activity"):
         click.echo()
-        console.print(results.activity_table(summary["by_activity"]))
+        console.print(summary_text.activity_table(summary["by_activity"]))
         if not summary["attacks"]:
             click.echo()
     if summary["attacks"]:
         click.echo()
-        console.print(results.attack_table(summary["attacks"]))
-        notes = filter(None, (results.ATTACK_NOTE, results.tie_note(summary["attacks"])))
+        console.print(summary_text.attack_table(summary["attacks"]))
+        notes = filter(None, (summary_text.ATTACK_NOTE, summary_text.tie_note(summary["attacks"])))
         click.echo("\n".join(notes) + "\n")
     if summary.get("findings"):
         if not summary["attacks"]:
             click.echo()
-        console.print(results.finding_table(summary["findings"]))
+        console.print(summary_text.finding_table(summary["findings"]))
         click.echo()
-    click.echo(results.closing(summary, run.path))
-    if noted := results.noted(summary):
+    click.echo(summary_text.format_footer(summary, run.path))
+    if noted := summary_text.noted(summary):
         click.echo(noted)
 
 
@@ -191,7 +193,7 @@ def _say_interrupted(run: Run) -> None:
 
 def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     """Draw the pictures of one run; Ctrl-C leaves them out, and a run that has none to draw says so."""
-    from gossiprec.cli import results
+    from gossiprec.cli import summary_text
     from gossiprec.errors import LogError
 
     drawn: list[Path] = []
@@ -211,4 +213,4 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
         with unless_unread():
-            click.echo(results.labelled({"figures": ", ".join(pictures)}))
+            click.echo(summary_text.format_rows({"figures": ", ".join(pictures)}))

@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, adding
+from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options
+from gossiprec.figures.study.estimates import NOTE, tabulate_means
+from gossiprec.figures.study.table_reader import StudyTable
 from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
-    from gossiprec.cli.study_progress import Tally
-    from gossiprec.emulation import Outlook
-    from gossiprec.study.deduplication import Simulation
-    from gossiprec.study.plan import Plan
-    from gossiprec.study.record import Outcome
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from gossiprec.cli.study_progress import StudyProgressState
+    from gossiprec.emulation import RunEstimate
+    from gossiprec.study.deduplication import SharedSimulation
+    from gossiprec.study.plan import StudyPlan
+    from gossiprec.study.record import StudyOutcome
     from gossiprec.study.runner import OtherCode, Start, StudyRunner
 
 
-def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
-    """Return what adds the options of :func:`conduct` to a command; `jobs` is how many there are if none is told."""
-    return adding(
+def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
+    """Return what adds the options of :func:`run_study` to a command; `jobs` is how many there are if none is told."""
+    return add_options(
         click.option(
             "--out",
             type=click.Path(path_type=Path),
@@ -76,7 +82,7 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
     help="Use seeds 1 to N instead of the seeds in the file.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N combinations.")
-@conducting("one per core")
+@study_options("one per core")
 @click.pass_context
 def study(
     context: click.Context,
@@ -101,19 +107,19 @@ def study(
     per run and measure. Finished runs are not repeated: the same command continues a study that was interrupted
     or enlarged.
     """  # noqa: D301
-    from gossiprec.study.load import changed, load_study
+    from gossiprec.study.load import load_study, with_overrides
     from gossiprec.study.plan import make_plan
 
-    plan = make_plan(changed(load_study(study), overrides, seeds), limit=limit)
-    outcome = conduct(plan, **how)
+    plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
+    outcome = run_study(plan, **how)
     if not how["dry_run"]:
         _print_means(how["out"] or Path("studies") / plan.study.name)
     if outcome.failed:
         context.exit(1)
 
 
-def conduct(
-    plan: Plan,
+def run_study(
+    plan: StudyPlan,
     *,
     out: Path | None,
     jobs: int | None,
@@ -123,7 +129,7 @@ def conduct(
     keep: bool,
     track: tuple[str, ...],
     quiet: bool,
-) -> Outcome:
+) -> StudyOutcome:
     """Carry out a study as the options of the command say, with its progress; return how it went.
 
     Raises
@@ -133,9 +139,9 @@ def conduct(
     click.exceptions.Exit
         After Ctrl-C.
     """
-    from gossiprec.emulation.shards.connecting import require_ray
-    from gossiprec.study.cluster import INSTEAD
+    from gossiprec.emulation.shards.ray_backend import require_ray
     from gossiprec.study.folder import StudyFolder
+    from gossiprec.study.ray_runner import INSTEAD
     from gossiprec.study.runner import StudyRunner
 
     if again and keep:
@@ -150,7 +156,7 @@ def conduct(
         _foresee(runner, other_code, jobs)
         return runner.outcome
     runner.check_target()
-    click.echo(size_of(plan), err=True)
+    click.echo(describe_plan_size(plan), err=True)
     with folder.locked(plan.study.name):
         todo = runner.take_stock(other_code=other_code)
         outcome = _carried_out(runner, todo, jobs, address, quiet=quiet)
@@ -159,19 +165,18 @@ def conduct(
 
 
 def _carried_out(
-    runner: StudyRunner, todo: list[Simulation], jobs: int | None, address: str | None, *, quiet: bool
-) -> Outcome:
+    runner: StudyRunner, todo: list[SharedSimulation], jobs: int | None, address: str | None, *, quiet: bool
+) -> StudyOutcome:
     """Run what is to be run; Ctrl-C and SIGTERM end it with a word on how to go on."""
-    from gossiprec.cli.study_progress import tally_display
-    from gossiprec.emulation.run.stopping import terminated_as_by_ctrl_c
-    from gossiprec.study.foreseen import foresee_all
-    from gossiprec.study.time_left import TimeLeft, plan_of
+    from gossiprec.cli.study_progress import study_progress_display
+    from gossiprec.emulation.run.graceful_stop import sigterm_as_interrupt
+    from gossiprec.study.time_left import TimeLeft, estimate_runs, planned_run
 
-    planned = {hash_: plan_of(outlook) for hash_, outlook in foresee_all(todo).items()}
-    left = TimeLeft(planned, None if address else n_jobs(jobs, len(todo)))
+    planned = {hash_: planned_run(outlook) for hash_, outlook in estimate_runs(todo).items()}
+    left = TimeLeft(planned, None if address else count_jobs(jobs, len(todo)))
     try:
-        shown = tally_display(lambda hash_: runner.record.labels(hash_)[0], left, quiet=quiet)
-        with terminated_as_by_ctrl_c(), shown as tally:
+        shown = study_progress_display(lambda hash_: runner.record.labels(hash_)[0], left, quiet=quiet)
+        with sigterm_as_interrupt(), shown as tally:
             start = _workers(jobs, address, len(todo), tally)
             return runner.carry_out(todo, start, tally)
     except KeyboardInterrupt:
@@ -184,24 +189,24 @@ def _carried_out(
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) -> Start:
+def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: StudyProgressState) -> Start:
     """Return what carries out tasks: processes of this machine, or Ray."""
-    from gossiprec.study.cluster import Cluster
-    from gossiprec.study.pool import Pool
-    from gossiprec.study.task import share_of_cores
+    from gossiprec.study.ray_runner import RayRunner
+    from gossiprec.study.task import threads_per_job
+    from gossiprec.study.worker_pool import WorkerPool
 
     if address:
-        return Cluster(address, jobs, tally.say).carry_out
-    number = n_jobs(jobs, n_tasks)
-    return Pool(number, share_of_cores(number), tally.say).carry_out
+        return RayRunner(address, jobs, tally.say).carry_out
+    number = count_jobs(jobs, n_tasks)
+    return WorkerPool(number, threads_per_job(number), tally.say).carry_out
 
 
-def n_jobs(jobs: int | None, n_tasks: int) -> int:
+def count_jobs(jobs: int | None, n_tasks: int) -> int:
     """Return how many tasks are carried out at a time on this machine."""
     return max(1, min(jobs or usable_cores(), n_tasks))
 
 
-def size_of(plan: Plan) -> str:
+def describe_plan_size(plan: StudyPlan) -> str:
     """Return how much a study is, in words."""
     n_variants, n_simulations = len(plan.variants), len(plan.simulations)
     n_points = len({tuple(v.labels.items()) for v in plan.variants})
@@ -222,15 +227,15 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
         If the largest does not fit.
     """
     from gossiprec.errors import GossipRecError
-    from gossiprec.study.foreseen import foresee_all
+    from gossiprec.study.time_left import estimate_runs
 
     plan = runner.plan
     todo = {simulation.hash for simulation in runner.take_stock(other_code=other_code)}
-    click.echo(size_of(plan))
-    foreseen = foresee_all(plan.simulations)
+    click.echo(describe_plan_size(plan))
+    foreseen = estimate_runs(plan.simulations)
     outlooks = {hash_: found for hash_, found in foreseen.items() if not isinstance(found, GossipRecError)}
     largest = max(outlooks.values(), key=lambda each: sum(each.needed.values()), default=None)
-    at_a_time = n_jobs(jobs, len(todo))
+    at_a_time = count_jobs(jobs, len(todo))
     if largest is not None:
         memory = sum(largest.needed.values()) / 2**20
         most = "at most " if largest.sure == "at most" else ""
@@ -250,9 +255,9 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
         largest.check_fits()
 
 
-def _time_of(outlooks: list[Outlook], at_a_time: int) -> str:
+def _time_of(outlooks: list[RunEstimate], at_a_time: int) -> str:
     """Return how long runs take that are to be made, in words."""
-    from gossiprec.cli.results import in_time
+    from gossiprec.cli.summary_text import format_duration
 
     times = [outlook.duration for outlook in outlooks]
     known = [found for found in times if found is not None]
@@ -260,7 +265,7 @@ def _time_of(outlooks: list[Outlook], at_a_time: int) -> str:
         return "unknown (no comparable run on this machine yet for some of these)"
     low, middle, high = (
         (
-            in_time(sum(part) / at_a_time)
+            format_duration(sum(part) / at_a_time)
             for part in zip(*((found.low, found.seconds, found.high) for found in known), strict=True)
         )
         if known
@@ -273,20 +278,21 @@ def _print_means(folder: Path) -> None:
     """Say what was found, and where to look next."""
     from rich.console import Console
 
-    from gossiprec.cli import results
-    from gossiprec.cli.study_table import means_table, note
-    from gossiprec.figures.study.table import read_study
+    from gossiprec.cli import summary_text
+
+    pass
+    from gossiprec.figures.study.table_reader import read_study
 
     table = read_study(folder, or_empty=True)
     if table.values:
         click.echo()
-        Console(highlight=False, width=None if sys.stdout.isatty() else results.WIDTH).print(
+        Console(highlight=False, width=None if sys.stdout.isatty() else summary_text.WIDTH).print(
             means_table(table)
         )
-    click.echo(note(table, folder))
+    click.echo(format_table_note(table, folder))
 
 
-def _close(runner: StudyRunner, outcome: Outcome) -> None:
+def _close(runner: StudyRunner, outcome: StudyOutcome) -> None:
     """Say what was done, what failed, and where the table is."""
     path = runner.folder.path
     click.echo(
@@ -307,3 +313,35 @@ def _close(runner: StudyRunner, outcome: Outcome) -> None:
         click.echo(f"see {path / 'study.json'}; run the same command to retry", err=True)
     click.echo(path / "table.parquet")
     click.echo(path / "table.csv")
+
+
+MOST_COLUMNS = 5
+MOST_ROWS = 40
+
+
+def means_table(table: StudyTable) -> Table:
+    """Return a line for each combination of the axes that vary, a column for each of the first measures."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
+    for name in told.axes:
+        found.add_column(name, vertical="bottom", overflow="fold")
+    for heading in told.headings:
+        found.add_column(heading, justify="right", vertical="bottom")
+    for row in told.rows:
+        found.add_row(*row)
+    return found
+
+
+def format_table_note(table: StudyTable, folder: Path) -> str:
+    """Return how to read the table, what it leaves out, and the commands that go on from there."""
+    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    left = [f"{told.more_rows} more combinations"] if told.more_rows else []
+    left += [f"{told.more_columns} more measures"] if told.more_columns else []
+    lines = [NOTE]
+    lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
+    kind = " --kind paired" if table.baseline and not table.picture else ""
+    lines += [f"figures       gossiprec plot study {folder}{kind}"] if table.varying else []
+    return "\n".join([*lines, f"report        gossiprec report {folder}"])

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gossiprec.cli.progress import live
+from gossiprec.cli.progress import live_display
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gossiprec.study.task import Done
+    from gossiprec.study.task import TaskResult
     from gossiprec.study.time_left import TimeLeft
 
 LINE_EVERY_S = 2.0
@@ -23,7 +23,7 @@ MOST_SHOWN = 8
 """Runs under way that are named."""
 
 
-class Tally:
+class StudyProgressState:
     """Where a study stands; shows nothing.
 
     Parameters
@@ -58,7 +58,7 @@ class Tally:
         if self._left:
             self._left.started(hash_)
 
-    def ended(self, done: Done, label: str, headline: str) -> None:
+    def ended(self, done: TaskResult, label: str, headline: str) -> None:
         """Note the end of a simulation."""
         self.running.pop(done.hash, None)
         self.n_ended += 1
@@ -78,7 +78,7 @@ class Tally:
         if self.n_failed:
             facts.append(f"{self.n_failed} failed")
         seconds = self._left.seconds() if self._left else None
-        return facts if seconds is None else [*facts, f"about {clock_time(seconds)} left"]
+        return facts if seconds is None else [*facts, f"about {format_clock_time(seconds)} left"]
 
     def now(self) -> list[str]:
         """Return what is under way, one line each."""
@@ -87,21 +87,21 @@ class Tally:
         return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def clock_time(seconds: float) -> str:
+def format_clock_time(seconds: float) -> str:
     """Return a duration as ``h:mm:ss``, or ``m:ss`` below an hour."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-class TallyLines(Tally):
+class StudyProgressLines(StudyProgressState):
     """Prints a line now and then, and at the end of the last simulation."""
 
     def __init__(self, name: Callable[[str], str], left: TimeLeft | None = None) -> None:
         super().__init__(name, left)
         self._due = 0.0
 
-    def ended(self, done: Done, label: str, headline: str) -> None:
+    def ended(self, done: TaskResult, label: str, headline: str) -> None:
         """Print where the study stands, if a line is due."""
         super().ended(done, label, headline)
         if time.monotonic() < self._due and self.n_done < self.total:
@@ -111,7 +111,7 @@ class TallyLines(Tally):
         click.echo(f"{', '.join(self.facts())}; last {self.last}{now}", err=True)
 
 
-class TallyBar(Tally):
+class StudyProgressBar(StudyProgressState):
     """A bar with what is under way below it; gone when the study ends."""
 
     def renderable(self) -> RenderableType:
@@ -126,15 +126,17 @@ class TallyBar(Tally):
 
 
 @contextmanager
-def tally_display(name: Callable[[str], str], left: TimeLeft, *, quiet: bool) -> Iterator[Tally]:
+def study_progress_display(
+    name: Callable[[str], str], left: TimeLeft, *, quiet: bool
+) -> Iterator[StudyProgressState]:
     """Show how a study goes until the body ends."""
     if quiet:
-        yield Tally(name)
+        yield StudyProgressState(name)
     elif sys.stderr.isatty():
         from rich.console import Console
 
-        bar = TallyBar(name, left)
-        with live(Console(stderr=True), bar.renderable):
+        bar = StudyProgressBar(name, left)
+        with live_display(Console(stderr=True), bar.renderable):
             yield bar
     else:
-        yield TallyLines(name, left)
+        yield StudyProgressLines(name, left)

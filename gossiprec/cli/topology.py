@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.cli.options import JSON, REPLACE, adding
+from gossiprec.cli.options import JSON, REPLACE, add_options
 
 if TYPE_CHECKING:
-    from gossiprec.cli.named_graphs import Named
+    from gossiprec.cli.graph_arguments import NamedGraph
 
 _WHAT = (
     "WHAT is a graph family (ring, or with options ring:k=4), a bundled graph, a graph file or a scenario."
@@ -33,7 +33,7 @@ def topology() -> None:
     """  # noqa: D301
 
 
-_DRAWING = adding(
+_DRAWING = add_options(
     click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for graph families."),
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a family option (repeatable)."
@@ -44,7 +44,7 @@ _DRAWING = adding(
     ),
 )  # fmt: skip
 """How a family is drawn."""
-_MEETING = adding(
+_MEETING = add_options(
     click.option(
         "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
         help='Fraction of other nodes for the column "wakes".',
@@ -99,17 +99,17 @@ def list_(as_json: bool) -> None:
 @REPLACE
 def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
     """Write the graph that WHAT names to a file: draw a family, or convert a file."""
-    from gossiprec.cli.named_graphs import Asked, named
+    from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
     from gossiprec.errors import ScenarioError
     from gossiprec.eventlog.atomic_write import replace_file
-    from gossiprec.graphs.files import format_of, graph_text
-    from gossiprec.overlay.graphs import scenario_errors
+    from gossiprec.graphs.files import graph_text, infer_graph_format
+    from gossiprec.overlay.graph_loading import scenario_errors
 
     with scenario_errors("--out"):
-        kind = format_of(out)
+        kind = infer_graph_format(out)
     if out.exists() and not overwrite:
         raise ScenarioError(f"{out} exists; choose another name, or pass --overwrite")
-    found = named(what, Asked(**asked))
+    found = resolve_graphs(what, GraphRequest(**asked))
     if len(found) != 1 or found[0].graph is None:
         raise ScenarioError(
             f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}; expected one graph"
@@ -124,10 +124,10 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
 @_MEETING
 def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Measure graphs: degrees, distances, mixing, contact times and colluders needed to observe every link."""
-    from gossiprec.cli.topology_text import described
+    from gossiprec.cli.topology_text import describe_graph
 
     measured = _measured(what, asked)
-    click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(described, measured)))
+    click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(describe_graph, measured)))
 
 
 @topology.command(epilog=_WHAT)
@@ -136,10 +136,10 @@ def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
 @_MEETING
 def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Measure graphs and print one table, a line for each."""
-    from gossiprec.cli.topology_text import table
+    from gossiprec.cli.topology_text import format_graph_table
 
     measured = _measured(what, asked)
-    click.echo(json.dumps(measured, indent=2) if as_json else table(measured))
+    click.echo(json.dumps(measured, indent=2) if as_json else format_graph_table(measured))
 
 
 @topology.command(epilog=_WHAT)
@@ -160,7 +160,7 @@ def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
     """Draw graphs, one panel each, and highlight colluders that observe every link."""
     from gossiprec.errors import ScenarioError
     from gossiprec.figures import topology as picture
-    from gossiprec.overlay.graphs import scenario_errors
+    from gossiprec.overlay.graph_loading import scenario_errors
 
     found = _found(what, asked)
     without = [one.name for one in found if one.graph is None]
@@ -174,22 +174,22 @@ def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
         click.echo(path)
 
 
-def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[Named]:
-    from gossiprec.cli.named_graphs import Asked, named
+def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[NamedGraph]:
+    from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
 
-    return [found for text in what for found in named(text, Asked(**asked))]
+    return [found for text in what for found in resolve_graphs(text, GraphRequest(**asked))]
 
 
 def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the facts of each graph under its name."""
-    from gossiprec.graphs.facts import facts
-    from gossiprec.overlay.graphs import scenario_errors
+    from gossiprec.graphs.summary import summarise_graph
+    from gossiprec.overlay.graph_loading import scenario_errors
 
     measured = []
     for one in _found(what, asked):
         with scenario_errors(one.name):
             about = {"fraction": asked["fraction"], "fanout": one.fanout}
-            told = about if one.graph is None else facts(one.graph, **about)
+            told = about if one.graph is None else summarise_graph(one.graph, **about)
         measured.append({"name": one.name, **told, **one.more})
     return measured
 

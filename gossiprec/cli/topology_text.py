@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gossiprec.cli.results import percent
+from gossiprec.cli.summary_text import format_percent
 
 Facts = Mapping[str, Any]
 LABEL_WIDTH = 22
 ROUNDING = 1e-12
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Return a count as it is and any other number with three digits; ``-`` where there is none."""
     if value is None:
         return "-"
@@ -22,16 +22,16 @@ def number(value: float | None) -> str:
 
 
 def _links(facts: Facts) -> str:
-    return f"{number(facts['links'])} {'directed' if facts['directed'] else 'undirected'}"
+    return f"{format_number(facts['links'])} {'directed' if facts['directed'] else 'undirected'}"
 
 
 def _degree(facts: Facts) -> str:
-    low, mean, high = (number(facts[f"degree_{which}"]) for which in ("min", "mean", "max"))
+    low, mean, high = (format_number(facts[f"degree_{which}"]) for which in ("min", "mean", "max"))
     return low if low == mean == high else f"{low} to {high}, mean {mean}"
 
 
 def _in_degree(facts: Facts) -> str:
-    deviation = number(facts["in_degree_deviation"])
+    deviation = format_number(facts["in_degree_deviation"])
     return f"{facts['in_degree_min']} to {facts['in_degree_max']}, deviation {deviation}"
 
 
@@ -41,14 +41,14 @@ def _parts(facts: Facts) -> str:
 
 
 def _gap(facts: Facts) -> str:
-    return f"{number(facts['spectral_gap'])} (lazy walk {number(facts['lazy_spectral_gap'])})"
+    return f"{format_number(facts['spectral_gap'])} (lazy walk {format_number(facts['lazy_spectral_gap'])})"
 
 
 def _can_meet(facts: Facts) -> str:
     return (
         "depends on model performance"
         if facts["can_meet"] is None
-        else f"{percent(facts['can_meet'])} % of the other nodes"
+        else f"{format_percent(facts['can_meet'])} % of the other nodes"
     )
 
 
@@ -58,7 +58,7 @@ def _wakes(facts: Facts) -> str:
     return (
         f"{share}: never"
         if wakes is None
-        else f"{share}: {number(wakes)} (sending to {facts['fanout']} peers per wake)"
+        else f"{share}: {format_number(wakes)} (sending to {facts['fanout']} peers per wake)"
     )
 
 
@@ -69,28 +69,28 @@ def _colluders(facts: Facts) -> str:
 
 
 ROWS: tuple[tuple[str, str, Callable[[Facts], str]], ...] = (
-    ("nodes", "nodes", lambda facts: number(facts["nodes"])),
+    ("nodes", "nodes", lambda facts: format_number(facts["nodes"])),
     ("links", "links", _links),
     ("degree", "degree_mean", _degree),
     ("in-degree", "in_degree_min", _in_degree),
     ("connected parts", "parts", _parts),
-    ("diameter", "diameter", lambda facts: number(facts["diameter"])),
-    ("average distance", "average_distance", lambda facts: number(facts["average_distance"])),
-    ("clustering", "clustering", lambda facts: number(facts["clustering"])),
+    ("diameter", "diameter", lambda facts: format_number(facts["diameter"])),
+    ("average distance", "average_distance", lambda facts: format_number(facts["average_distance"])),
+    ("clustering", "clustering", lambda facts: format_number(facts["clustering"])),
     ("spectral gap", "spectral_gap", _gap),
     ("can be met", "can_meet", _can_meet),
     ("wakes to meet", "wakes_to_meet", _wakes),
     (
         "bound nP/(P+1)",
         "cover_bound",
-        lambda facts: f"{number(facts['cover_bound'])} colluders observe every link",
+        lambda facts: f"{format_number(facts['cover_bound'])} colluders observe every link",
     ),
     ("colluders found", "n_colluders", _colluders),
 )
 """Label, the fact that must be there, and how it is put."""
 
 
-def described(facts: Facts) -> str:
+def describe_graph(facts: Facts) -> str:
     """Return what there is to say of one graph, a line for each measure."""
     lines = [f"  {label:{LABEL_WIDTH}}{put(facts)}" for label, key, put in ROWS if key in facts]
     return "\n".join([f"{facts['name']}", *lines])
@@ -104,7 +104,7 @@ COLUMNS = {
 """Heading, and the fact below it."""
 
 
-def table(measured: Sequence[Facts]) -> str:
+def format_graph_table(measured: Sequence[Facts]) -> str:
     """Return one line for each graph, below a line of headings, and what they mean."""
     rows = [["", *COLUMNS]]
     rows += [[str(facts["name"]), *(_cell(facts, key) for key in COLUMNS.values())] for facts in measured]
@@ -133,7 +133,7 @@ def _never(measured: Sequence[Facts]) -> list[str]:
 
 
 def _cell(facts: Facts, key: str) -> str:
-    return percent(facts.get(key)) if key == "can_meet" else number(facts.get(key))
+    return format_percent(facts.get(key)) if key == "can_meet" else format_number(facts.get(key))
 
 
 def _note(fraction: float) -> str:

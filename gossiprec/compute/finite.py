@@ -7,7 +7,7 @@ import numpy as np
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment
+from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.errors import ScenarioError
 
 
@@ -78,7 +78,7 @@ class FiniteCheck:
             raise NotFiniteError(int(program.node[task]), int(program.update[task]), epochs)
 
 
-def update_times(segment: Segment, node: int, behaviour: Behaviour, *, inline: bool) -> F64:
+def update_times(segment: TapeSegment, node: int, behaviour: Behaviour, *, inline: bool) -> F64:
     """Return the virtual times at which a node may have trained in a stretch of tape, ascending.
 
     Parameters
@@ -92,8 +92,8 @@ def update_times(segment: Segment, node: int, behaviour: Behaviour, *, inline: b
     """
     own, parts = segment.node == node, [np.zeros(0)]
     if Op.TRAIN in behaviour.on_wake:
-        parts.append(segment.time[own & (segment.kind == Event.WAKE)])
+        parts.append(segment.time[own & (segment.kind == TapeEvent.WAKE)])
     if Op.TRAIN in behaviour.on_receive:
-        received = segment.time[own & (segment.kind == Event.DELIVER)]
+        received = segment.time[own & (segment.kind == TapeEvent.DELIVER)]
         parts.append(segment.sent_at[segment.receiver == node] if inline else received)
     return np.sort(np.concatenate(parts))

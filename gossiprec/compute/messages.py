@@ -8,27 +8,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.errors import ScenarioError
-from gossiprec.models.base import Layout, Role
+from gossiprec.models.base import BlockRole, Layout
+from gossiprec.old_names import forward
 from gossiprec.rng import generator
 
 BYTES = 4
 """Of a number in a message: float32."""
 
 
-def widths(layout: Layout) -> dict[Role, int]:
+def sendable_widths(layout: Layout) -> dict[BlockRole, int]:
     """Return the numbers of a model version that can leave, by what they belong to: all but private ones."""
     return {
-        Role.USER: layout.users.stop - layout.users.start,
-        Role.ITEM: layout.items.stop - layout.items.start,
-        Role.SHARED: layout.n_shared,
+        BlockRole.USER: layout.users.stop - layout.users.start,
+        BlockRole.ITEM: layout.items.stop - layout.items.start,
+        BlockRole.SHARED: layout.n_shared,
     }
 
 
 @dataclass(frozen=True)
-class Payload:
+class MessagePayload:
     """What a message carries, by what it belongs to.
 
     Attributes
@@ -47,7 +48,7 @@ class Payload:
     touched: I32 | None = None
 
     @classmethod
-    def of(cls, row: F32, layout: Layout, *, hides_user: bool) -> Payload:
+    def of(cls, row: F32, layout: Layout, *, hides_user: bool) -> MessagePayload:
         """Return a copy of what leaves of a row."""
         users = row[layout.users].reshape(layout.n_users, -1).copy()
         items = row[layout.items].reshape(layout.n_items, -1).copy()
@@ -60,7 +61,7 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class Push:
+class PushContext:
     """What a transform may know of the push it encodes: of its own node, and nothing of anybody else.
 
     Attributes
@@ -101,11 +102,13 @@ class Transform:
         What a message holds besides the blocks that leave.
     """
 
-    hides: ClassVar[frozenset[Role]] = frozenset()
+    hides: ClassVar[frozenset[BlockRole]] = frozenset()
     rewrites: ClassVar[bool] = False
     extra_bytes: int = 0
 
-    def encode(self, payload: Payload, base: Payload | None, push: Push) -> Payload:
+    def encode(
+        self, payload: MessagePayload, base: MessagePayload | None, push: PushContext
+    ) -> MessagePayload:
         """Return what leaves in place of a payload: the same shapes, and finite numbers.
 
         Parameters
@@ -127,7 +130,7 @@ class Forgery(ABC):
     """
 
     @abstractmethod
-    def forge(self, sent: Payload, push: Push) -> Change:
+    def forge(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return what a message changes of a version.
 
         Parameters
@@ -143,7 +146,7 @@ class Forgery(ABC):
         """
 
 
-class Outgoing:
+class OutgoingTransforms:
     """The transforms that messages of each node pass, in the order of the scenario.
 
     Parameters
@@ -154,7 +157,7 @@ class Outgoing:
 
     def __init__(self, layout: Layout, n_nodes: int) -> None:
         self._layout = layout
-        self._hides = {role: np.zeros(n_nodes, np.bool_) for role in widths(layout)}
+        self._hides = {role: np.zeros(n_nodes, np.bool_) for role in sendable_widths(layout)}
         self._extra = np.zeros(n_nodes, np.int64)
         self._rewriting: list[tuple[str, Transform, Bools]] = []
         self._forged = np.zeros(n_nodes, np.bool_)
@@ -180,7 +183,7 @@ class Outgoing:
         """Say that what some nodes send is written from scratch."""
         self._forged[nodes] = True
 
-    def hides(self, role: Role) -> Bools:
+    def hides(self, role: BlockRole) -> Bools:
         """Return which nodes' messages lack the blocks of a role, shape (n_nodes,)."""
         return self._hides[role]
 
@@ -204,12 +207,12 @@ class Outgoing:
     @property
     def message_bytes(self) -> I64:
         """Size of what each node sends: the blocks that leave, and what transforms add; shape (n_nodes,)."""
-        leaves = [(~self._hides[role]) * width for role, width in widths(self._layout).items()]
+        leaves = [(~self._hides[role]) * width for role, width in sendable_widths(self._layout).items()]
         size: I64 = BYTES * np.sum(leaves, axis=0) + self._extra
         return size
 
-    def _refuse(self, name: str, role: Role) -> None:
-        if role is not Role.USER:
+    def _refuse(self, name: str, role: BlockRole) -> None:
+        if role is not BlockRole.USER:
             raise ScenarioError(
                 f"policies: {name} hides the {role.value} blocks, but receivers merge them; only the user's "
                 "row can be withheld"
@@ -223,3 +226,6 @@ class Outgoing:
                 f"policies: {name} withholds the user's row, but with protocol.user_table 'averaged' every "
                 "node holds and sends all rows; set protocol.user_table to 'own'"
             )
+
+
+forward(__name__)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.feeds.base import Feed
-from gossiprec.models.base.kernels import Kernels
+from gossiprec.models.base.kernel_interface import ModelKernels
 
 
 class Scorer:
@@ -49,7 +49,7 @@ class Scorer:
         self._executor = self._kind(self._work, self._device)
 
     @property
-    def kernels(self) -> Kernels | None:
+    def kernels(self) -> ModelKernels | None:
         """The model's compiled form, if the run uses it."""
         return getattr(self._executor, "kernels", None)
 
@@ -97,5 +97,5 @@ class Scorer:
         return trained
 
     @staticmethod
-    def _arena(work: Workload) -> Arena:
+    def _arena(work: ExecutorContext) -> Arena:
         return Arena(work.layout, n_nodes=1, capacity=1, moments=work.training.optimizer == "adam")

@@ -13,8 +13,7 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.finite import FiniteCheck
-from gossiprec.compute.plan.plan import Plan, Sightings
-from gossiprec.compute.plan.program import Program
+from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.thread_pool import ThreadPool
 
@@ -22,12 +21,12 @@ NOTHING = range(0)
 """No sightings."""
 
 
-def seen_in(plan: Plan, wave: int) -> range:
+def sightings_in_wave(plan: ExecutionPlan, wave: int) -> range:
     """Return the sightings of a wave."""
     return range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
 
 
-class Watcher(ABC):
+class DeliveryHook(ABC):
     """Sees delivered versions while they exist; must not change them. Called from several threads at once."""
 
     def watched(self, program: Program, tasks: I64) -> I64:
@@ -39,11 +38,11 @@ class Watcher(ABC):
         """See what `tasks` are about to merge: each receiver's messages in their order of arrival."""
 
     @abstractmethod
-    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
+    def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
         """See sightings number first .. last - 1, for pools of receivers; while others :meth:`observe`."""
 
 
-class Step(Protocol):
+class TaskPreprocessor(Protocol):
     """What is done to some tasks of a wave before the executor runs them. Called from several threads at once."""
 
     def prepare(self, program: Program, tasks: I64) -> None:
@@ -75,11 +74,11 @@ class WaveRunner:
     def __init__(
         self,
         executor: Executor,
-        watchers: Sequence[Watcher],
+        watchers: Sequence[DeliveryHook],
         *,
         threads: ThreadPool,
         wave_size: int | None,
-        steps: Sequence[Step] = (),
+        steps: Sequence[TaskPreprocessor] = (),
         check: FiniteCheck | None = None,
     ) -> None:
         self._steps, self._check = steps, check
@@ -91,17 +90,17 @@ class WaveRunner:
         self.bookkeeping_seconds = 0.0
         self._busy = 0.0
 
-    def run(self, plan: Plan) -> None:
+    def run(self, plan: ExecutionPlan) -> None:
         """Carry out a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
         self._executor.store.note(plan.program)
         for wave in range(len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-            self._compute(plan, tasks, seen_in(plan, wave))
+            self._compute(plan, tasks, sightings_in_wave(plan, wave))
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
-    def _compute(self, plan: Plan, tasks: I64, seen: range) -> None:
+    def _compute(self, plan: ExecutionPlan, tasks: I64, seen: range) -> None:
         """Run independent tasks, and let the watchers see sightings beside them: no row is written that is shown."""
         if seen and (self._executor.divides or not len(tasks)):
             self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
@@ -113,7 +112,7 @@ class WaveRunner:
         if self._check is not None:
             self._check.refuse(plan.program)
 
-    def _share(self, plan: Plan, seen: range, tasks: I64, part: int) -> None:
+    def _share(self, plan: ExecutionPlan, seen: range, tasks: I64, part: int) -> None:
         """Do one thread's share of both, in one call: each call of another thread begins late."""
         self._sight(plan, seen, part)
         self._run(plan.program, tasks, part)
@@ -138,7 +137,7 @@ class WaveRunner:
             if self._check is not None:
                 self._check.note(program, mine)
 
-    def _sight(self, plan: Plan, seen: range, part: int) -> None:
+    def _sight(self, plan: ExecutionPlan, seen: range, part: int) -> None:
         share = self._threads.share(len(seen), part)
         if share:
             first, last = seen.start + share.start, seen.start + share.stop

@@ -47,10 +47,10 @@ def load_split(
     DataError
         If the data are missing, damaged, or too few for the split.
     """
-    from gossiprec.data.loading import checked_options, divided, first_users
+    from gossiprec.data.loading import keep_first_users, load_and_split, validate_dataset_options
 
     kind, rule = DATASETS[dataset_name], SPLITS[split_name]
-    dataset = kind(checked_options(kind.Options, dataset_options, f"dataset {dataset_name}"))
-    divide = rule(checked_options(rule.Options, split_options, f"split {split_name}"))
-    _, split = divided(dataset, divide, seed)
-    return split if limit_users is None else first_users(split, limit_users)
+    dataset = kind(validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}"))
+    divide = rule(validate_dataset_options(rule.Options, split_options, f"split {split_name}"))
+    _, split = load_and_split(dataset, divide, seed)
+    return split if limit_users is None else keep_first_users(split, limit_users)

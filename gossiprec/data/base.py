@@ -13,7 +13,7 @@ from gossiprec.options import Options as OptionSet
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SyntheticSizes:
     """How large a data set is that is drawn, before it is.
 
     Attributes
@@ -43,7 +43,7 @@ class Dataset(ABC):
         self.options = options
 
     @property
-    def drawn(self) -> Drawn | None:
+    def drawn(self) -> SyntheticSizes | None:
         """How large the data are, if they are drawn and that is known before; None: they are read."""
         return None
 

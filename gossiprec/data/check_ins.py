@@ -7,20 +7,27 @@ S. Feng et al., "Personalized Ranking Metric Embedding for Next New POI Recommen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64, Bools
-from gossiprec.data.ordering import order_by
-from gossiprec.data.partition import rows_of
+from gossiprec.arrays import F32, F64, I64, Bools
 from gossiprec.data.split import CheckIns, Interactions, Split, Transitions
+from gossiprec.data.split_helpers import (
+    chosen,
+    count_items_per_user,
+    first_interactions,
+    order_by,
+    random_positions,
+    rows_of,
+    split_by_position,
+)
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)
-class Visits:
+class SortedCheckIns:
     """All check-ins by user, then time (unknown times first), then place in the file.
 
     Attributes
@@ -41,7 +48,7 @@ class Visits:
     gap_minutes: F32
 
     @classmethod
-    def of(cls, data: Interactions) -> Visits:
+    def of(cls, data: Interactions) -> SortedCheckIns:
         """Sort the check-ins of a data set; without times, none is known."""
         times = np.full(len(data.users), -1) if data.times is None else data.times
         parts = np.zeros(len(data.users)) if data.fractions is None else data.fractions
@@ -56,7 +63,7 @@ class Visits:
         return cls(users, data.items[order], timed, follows, gaps)
 
 
-def check_ins_of(data: Interactions, split: Split) -> CheckIns:
+def extract_check_ins(data: Interactions, split: Split) -> CheckIns:
     """Return the moves that the parts of a split allow to know.
 
     Notes
@@ -73,7 +80,7 @@ def check_ins_of(data: Interactions, split: Split) -> CheckIns:
     """
     if data.coordinates is None:
         raise DataError(f"{data.name}: has no coordinates; expected check-in data, such as foursquare-nyc")
-    visits = Visits.of(data)
+    visits = SortedCheckIns.of(data)
     keys = visits.users * data.n_items + visits.items
     known = _contains(_keys(split.train, data.n_items), keys)
     from_known = visits.follows & np.roll(known, 1)
@@ -84,7 +91,9 @@ def check_ins_of(data: Interactions, split: Split) -> CheckIns:
     )
 
 
-def _training_moves(visits: Visits, keys: I64, known: Bools, from_known: Bools, n_users: int) -> Transitions:
+def _training_moves(
+    visits: SortedCheckIns, keys: I64, known: Bools, from_known: Bools, n_users: int
+) -> Transitions:
     kept = known & (from_known | ~visits.timed)
     pairs, first = np.unique(np.where(known, keys, -1), return_index=True)
     kept[first[(pairs >= 0) & ~_contains(np.unique(keys[kept]), pairs)]] = True
@@ -92,7 +101,9 @@ def _training_moves(visits: Visits, keys: I64, known: Bools, from_known: Bools, 
     return _moves(visits, np.flatnonzero(kept), from_known, items)
 
 
-def _test_moves(visits: Visits, keys: I64, from_known: Bools, test: Ragged, n_items: int) -> Transitions:
+def _test_moves(
+    visits: SortedCheckIns, keys: I64, from_known: Bools, test: Ragged, n_items: int
+) -> Transitions:
     dated = np.flatnonzero(visits.timed)
     visited, first = np.unique(keys[dated], return_index=True)
     wanted = _keys(test, n_items)
@@ -102,7 +113,7 @@ def _test_moves(visits: Visits, keys: I64, from_known: Bools, test: Ragged, n_it
     return _moves(visits, rows, from_known, test)
 
 
-def _moves(visits: Visits, rows: I64, from_known: Bools, items: Ragged) -> Transitions:
+def _moves(visits: SortedCheckIns, rows: I64, from_known: Bools, items: Ragged) -> Transitions:
     """Return a move for each row of `visits`, row -1 being a visit of which nothing is known."""
     real = rows >= 0
     real[real] = from_known[rows[real]]
@@ -125,3 +136,68 @@ def _contains(ascending: I64, wanted: I64) -> Bools:
     places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
     held: Bools = ascending[places] == wanted
     return held
+
+
+PUBLISHED_SEED = 42
+"""Seed of the published shuffle. Theirs is Python's generator over one common state, so only the law is the same."""
+
+
+def filter_active_users(data: Interactions, *, check_ins: int, items: int) -> Interactions:
+    """Keep the users with at least so many check-ins, at so many different items, under dense ids.
+
+    Raises
+    ------
+    DataError
+        If no user is left.
+    """
+    different = count_items_per_user(first_interactions(data))
+    stay = (count_items_per_user(data) >= check_ins) & (different >= items)
+    if not stay.any():
+        raise DataError(
+            f"{data.name}: no user has {check_ins} check-ins at {items} different places (the most active has "
+            f"{count_items_per_user(data).max(initial=0)} check-ins); expected at least one such user; "
+            "lower min_checkins or min_items"
+        )
+    kept = stay[data.users]
+    dense = np.cumsum(stay) - 1
+    return replace(
+        chosen(data, kept),
+        users=dense[data.users[kept]],
+        n_users=int(stay.sum()),
+    )
+
+
+def drop_unvisited_items(data: Interactions) -> Interactions:
+    """Leave out the items without a check-in; the others keep their order."""
+    visited, items = np.unique(data.items, return_inverse=True)
+    places = None if data.coordinates is None else data.coordinates[visited]
+    return replace(data, items=items, n_items=len(visited), coordinates=places)
+
+
+def item_coordinates(items: I64, latitudes: F64, longitudes: F64, n_items: int) -> F64:
+    """Return where each item is, shape (n_items, 2): the (lower) median over its check-ins, line order aside.
+
+    Files repeat the coordinates on every check-in, and now and then two of them differ. Every item has a check-in.
+    """
+    counts = np.bincount(items, minlength=n_items)
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    columns = [values[np.lexsort((values, items))][middle] for values in (latitudes, longitudes)]
+    return np.stack(columns, axis=1)
+
+
+def published_split(data: Interactions) -> Split:
+    """Shuffle each user's different items and take 80 % to train, 10 % to validate, 10 % to test.
+
+    References
+    ----------
+    The counts are those of gowalla_format_for_gmf.ipynb, github.com/YacineBelal/PEPPER: of n items,
+    floor(0.8 n) and floor(0.9 n) are where the order is cut, so validation is the part that may be empty.
+    """
+    pairs = first_interactions(data)
+    n = count_items_per_user(pairs)
+    return split_by_position(
+        pairs,
+        random_positions(pairs, PUBLISHED_SEED),
+        n_test=n - 9 * n // 10,
+        n_validation=9 * n // 10 - 8 * n // 10,
+    )

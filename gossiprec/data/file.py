@@ -12,21 +12,20 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import Convert
-from gossiprec.data.columns import Table, interactions_from
-from gossiprec.data.doubts import Doubt, doubts
+from gossiprec.data.column_parsers import Convert
+from gossiprec.data.column_roles import MEANINGS, column_role
+from gossiprec.data.delimited_text import InteractionTable, to_interactions
+from gossiprec.data.filters import FilterOptions, apply_filters
 from gossiprec.data.foreign import refuse_document
-from gossiprec.data.kept import KeptOptions, kept
-from gossiprec.data.meanings import MEANINGS, meaning_of
+from gossiprec.data.format_detection import FormatHints, read_sample
+from gossiprec.data.item_texts import parse_texts, read_item_texts
 from gossiprec.data.moments import times
 from gossiprec.data.parquet import is_parquet
-from gossiprec.data.recognised import Asked
-from gossiprec.data.samples import sample_of
-from gossiprec.data.sources import Source, members
+from gossiprec.data.parsed_file import ParsedFile, parse_delimited, parse_parquet
+from gossiprec.data.plausibility import Doubt, implausible_rows
+from gossiprec.data.sources import FileSource, zip_members
 from gossiprec.data.split import Interactions
-from gossiprec.data.texts import plain, read_texts
-from gossiprec.data.understood import Understood, read_columnar, read_text
+from gossiprec.data.text_blocks import TextFormat
 from gossiprec.errors import DataError, suggestion
 from gossiprec.regular_files import open_regular_file
 
@@ -34,7 +33,7 @@ DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
 """Texts that may stand between columns."""
 
 
-def user_and_item_once(columns: tuple[str, ...]) -> tuple[str, ...]:
+def check_column_roles(columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return names of columns if they can be: what an option's check does.
 
     Raises
@@ -53,7 +52,7 @@ def user_and_item_once(columns: tuple[str, ...]) -> tuple[str, ...]:
     return columns
 
 
-def columns_by_name(columns: dict[str, str]) -> dict[str, str]:
+def check_named_columns(columns: dict[str, str]) -> dict[str, str]:
     """Return names of columns by what they mean if they can be: what an option's check does.
 
     Raises
@@ -71,7 +70,7 @@ def columns_by_name(columns: dict[str, str]) -> dict[str, str]:
     return columns
 
 
-def readable_encoding(encoding: str) -> str:
+def check_encoding(encoding: str) -> str:
     """Return the name of an encoding if Python knows it: what an option's check does.
 
     Raises
@@ -88,7 +87,7 @@ def readable_encoding(encoding: str) -> str:
     return encoding
 
 
-def source_of(path: Path) -> Source:
+def open_text_source(path: Path) -> FileSource:
     """Return a text file, plain, .gz, or the one in a .zip.
 
     Raises
@@ -108,16 +107,16 @@ def source_of(path: Path) -> Source:
         ) from error
     if path.suffix != ".zip":
         if is_archive:
-            refuse_document(path, members(path))
-        return Source(path)
-    held = members(path)
+            refuse_document(path, zip_members(path))
+        return FileSource(path)
+    held = zip_members(path)
     if len(held) != 1:
         named = ", ".join(held[:5]) or "none"
         raise DataError(
             f"{path}: found {len(held)} files ({named}); expected an archive of exactly one file; "
             "unpack the file that you need"
         )
-    return Source(path, held[0])
+    return FileSource(path, held[0])
 
 
 @DATASETS.register("file")
@@ -130,7 +129,7 @@ class DelimitedFile(Dataset):
     words). The order of the lines decides only between equal times.
     """
 
-    class Options(KeptOptions):
+    class Options(FilterOptions):
         """Where the file is, and how it is written."""
 
         path: Path
@@ -175,13 +174,13 @@ class DelimitedFile(Dataset):
             cls, columns: tuple[str, ...] | dict[str, str] | None
         ) -> tuple[str, ...] | dict[str, str] | None:
             if isinstance(columns, dict):
-                return columns_by_name(columns)
-            return None if columns is None else user_and_item_once(columns)
+                return check_named_columns(columns)
+            return None if columns is None else check_column_roles(columns)
 
         @field_validator("encoding")
         @classmethod
         def _can_be_read(cls, encoding: str) -> str:
-            return readable_encoding(encoding)
+            return check_encoding(encoding)
 
         @model_validator(mode="after")
         def _belong_to_the_form(self) -> DelimitedFile.Options:
@@ -207,10 +206,12 @@ class DelimitedFile(Dataset):
             return self
 
         @property
-        def asked(self) -> Asked:
+        def asked(self) -> FormatHints:
             """What is said of how the text is written."""
             quote = None if self.quote == "none" else self.quote
-            return Asked(self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter)
+            return FormatHints(
+                self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter
+            )
 
         @property
         def time(self) -> Convert:
@@ -223,17 +224,19 @@ class DelimitedFile(Dataset):
         """Read the whole file, and the texts of items."""
         options, understood = self.options, self.understood
         name = options.path.name.split(".")[0] or "file"
-        found = replace(interactions_from(understood.table, name), understood=understood.told)
-        data = kept(found, options)
+        found = replace(to_interactions(understood.table, name), understood=understood.told)
+        data = apply_filters(found, options)
         if options.item_texts is None or data.item_names is None:
             return data
-        texts = source_of(options.item_texts)
-        layout = understood.layout or Layout((), options.delimiter or "\t", False, options.encoding)
+        texts = open_text_source(options.item_texts)
+        layout = understood.layout or TextFormat((), options.delimiter or "\t", False, options.encoding)
         layout = replace(layout, columns=("item", "text"), header=_has_header(texts, layout, options.header))
-        return replace(data, item_texts=read_texts(texts, layout, data.item_names, {"text": plain}))
+        return replace(
+            data, item_texts=read_item_texts(texts, layout, data.item_names, {"text": parse_texts})
+        )
 
     @cached_property
-    def understood(self) -> Understood:
+    def understood(self) -> ParsedFile:
         """The file as it was understood.
 
         Raises
@@ -241,17 +244,17 @@ class DelimitedFile(Dataset):
         DataError
             If it is damaged, or can be understood in two ways.
         """
-        options, source = self.options, source_of(self.options.path)
+        options, source = self.options, open_text_source(self.options.path)
         if source.member is None and is_parquet(options.path):
             return self._parquet(source)
         lists = options.form == "lists"
-        found = read_text(source, options.asked, lists=lists, time=options.time, check=self._check)
+        found = parse_delimited(source, options.asked, lists=lists, time=options.time, check=self._check)
         return found
 
-    def _check(self, table: Table, by_place: bool, header: Sequence[str]) -> Iterator[Doubt]:
+    def _check(self, table: InteractionTable, by_place: bool, header: Sequence[str]) -> Iterator[Doubt]:
         """Yield what cannot be meant in a table, as far as options do not say that it is."""
         options = self.options
-        yield from doubts(
+        yield from implausible_rows(
             table,
             header,
             by_place=by_place,
@@ -259,7 +262,7 @@ class DelimitedFile(Dataset):
             ratings=options.min_rating is None,
         )
 
-    def _parquet(self, source: Source) -> Understood:
+    def _parquet(self, source: FileSource) -> ParsedFile:
         options = self.options
         fields = type(options).model_fields
         of_text = ("form", "header", "delimiter", "user_delimiter", "encoding", "quote")
@@ -269,15 +272,15 @@ class DelimitedFile(Dataset):
                 f"{source}: found a Parquet file and {', '.join(wrong)}; these options are for text; "
                 "remove them"
             )
-        return read_columnar(source, options.columns, time=options.time, check=self._check)
+        return parse_parquet(source, options.columns, time=options.time, check=self._check)
 
     def provenance(self) -> dict[str, str]:
         """Tell the file that is read, and how it was understood."""
-        return {"source": str(source_of(self.options.path)), "read_as": self.understood.told}
+        return {"source": str(open_text_source(self.options.path)), "read_as": self.understood.told}
 
 
-def _has_header(texts: Source, layout: Layout, stated: bool | None) -> bool:
+def _has_header(texts: FileSource, layout: TextFormat, stated: bool | None) -> bool:
     if stated is not None:
         return stated
-    rows = sample_of(texts, layout.encoding).rows(layout.delimiter, layout.quote)
-    return bool(rows) and meaning_of(rows[0][0]) == "item"
+    rows = read_sample(texts, layout.encoding).rows(layout.delimiter, layout.quote)
+    return bool(rows) and column_role(rows[0][0]) == "item"

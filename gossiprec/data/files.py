@@ -12,16 +12,22 @@ from pydantic import Field, field_validator
 
 from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.blocks import Layout, require_encoding
-from gossiprec.data.cells import Codes
-from gossiprec.data.columns import first_cells, ranks
-from gossiprec.data.file import DELIMITER, readable_encoding, source_of, user_and_item_once
-from gossiprec.data.lists import has_colons
-from gossiprec.data.parts import PARTS, Part, read_lists, read_pairs, repeated, split_of
-from gossiprec.data.recognised import refuse_counts
-from gossiprec.data.samples import sample_of
-from gossiprec.data.sources import Source
-from gossiprec.data.split import Interactions, Split, name_of
+from gossiprec.data.column_parsers import IdEncoder
+from gossiprec.data.delimited_text import read_first_row, sort_positions
+from gossiprec.data.file import DELIMITER, check_column_roles, check_encoding, open_text_source
+from gossiprec.data.format_detection import read_sample, refuse_counts
+from gossiprec.data.list_format import has_colons
+from gossiprec.data.sources import FileSource
+from gossiprec.data.split import Interactions, Split, display_name
+from gossiprec.data.split_parts import (
+    PARTS,
+    SplitPart,
+    build_split,
+    count_repeated_pairs,
+    read_lists,
+    read_pairs,
+)
+from gossiprec.data.text_blocks import TextFormat, require_encoding
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 
@@ -53,14 +59,14 @@ class SplitFiles(OptionSet):
     @field_validator("columns")
     @classmethod
     def _name_user_and_item_once(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return columns and user_and_item_once(columns)
+        return columns and check_column_roles(columns)
 
     @field_validator("encoding")
     @classmethod
     def _can_be_read(cls, encoding: str) -> str:
-        return readable_encoding(encoding)
+        return check_encoding(encoding)
 
-    def read(self) -> tuple[tuple[Codes, Codes], dict[str, Part]]:
+    def read(self) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, SplitPart]]:
         """Return the names of users and items by code, and the parts with these codes.
 
         Raises
@@ -68,18 +74,18 @@ class SplitFiles(OptionSet):
         DataError
             If a file is missing or damaged.
         """
-        codes, parts = (Codes(), Codes()), {}
+        codes, parts = (IdEncoder(), IdEncoder()), {}
         for name in PARTS:
             path: Path | None = getattr(self, name)
             if path is not None:
-                source = source_of(path)
+                source = open_text_source(path)
                 reader = read_pairs if self.form == "pairs" else read_lists
                 parts[name] = reader(source, self._layout(source), codes)
         return codes, parts
 
-    def _layout(self, source: Source) -> Layout:
+    def _layout(self, source: FileSource) -> TextFormat:
         require_encoding(source, self.encoding)
-        sample = sample_of(source, self.encoding)
+        sample = read_sample(source, self.encoding)
         if self.form == "lists":
             delimiter = self.delimiter or " "
             rows = sample.rows(delimiter)[1 if self.header else 0 :]
@@ -91,10 +97,12 @@ class SplitFiles(OptionSet):
                     "blanks between the user and all items; replace the colon by a blank, or set delimiter: "
                     "' ' if it belongs to the name",
                 )
-            return Layout(("user", "items"), delimiter, self.header, sample.encoding, keys=KEYS[:3])
+            return TextFormat(("user", "items"), delimiter, self.header, sample.encoding, keys=KEYS[:3])
         quote = None if self.quote == "none" else self.quote
-        layout = Layout(("user", "item"), self.delimiter or "\t", self.header, sample.encoding, quote, KEYS)
-        more = max(len(first_cells(source, layout)) - 2, 0)
+        layout = TextFormat(
+            ("user", "item"), self.delimiter or "\t", self.header, sample.encoding, quote, KEYS
+        )
+        more = max(len(read_first_row(source, layout)) - 2, 0)
         columns = self.columns or ("user", "item", *("-",) * more)
         return replace(layout, columns=columns)
 
@@ -118,7 +126,7 @@ class FilesDataset(Dataset):
 
     def published_split(self, interactions: Interactions) -> Split:
         """Return the parts as the files have them."""
-        return split_of(interactions, self._read[1])
+        return build_split(interactions, self._read[1])
 
     def provenance(self) -> dict[str, str]:
         """Tell the files, and what is unusual in them."""
@@ -129,13 +137,13 @@ class FilesDataset(Dataset):
             for name in parts
             if name != "train"
         }
-        return told(parts) | new
+        return split_provenance(parts) | new
 
     @cached_property
-    def _read(self) -> tuple[Interactions, dict[str, Part]]:
+    def _read(self) -> tuple[Interactions, dict[str, SplitPart]]:
         codes, parts = self.options.read()
         users, items = (
-            {name: int(rank) for name, rank in zip(code.ids, ranks(tuple(code.ids)), strict=True)}
+            {name: int(rank) for name, rank in zip(code.ids, sort_positions(tuple(code.ids)), strict=True)}
             for code in codes
         )
         found = {name: part.numbered(users, items, codes, "the data") for name, part in parts.items()}
@@ -190,10 +198,10 @@ class FilesSplit(SplitRule):
         )
         found = {name: part.numbered(users, items, codes, data.name) for name, part in parts.items()}
         _require_trained(data, found)
-        split = split_of(data, found)
+        split = build_split(data, found)
         placed = sum(int(part.sizes.sum()) for part in (split.train, split.validation, split.test))
         pairs = len(np.unique(data.users * data.n_items + data.items))
-        self._told = told(found) | {"pairs_in_no_file": str(pairs - placed)}
+        self._told = split_provenance(found) | {"pairs_in_no_file": str(pairs - placed)}
         return split
 
     def provenance(self) -> dict[str, str]:
@@ -201,13 +209,13 @@ class FilesSplit(SplitRule):
         return self._told
 
 
-def told(parts: dict[str, Part]) -> dict[str, str]:
+def split_provenance(parts: dict[str, SplitPart]) -> dict[str, str]:
     """Return what to tell of each file: its name, and how many pairs it repeats."""
     files = {f"{name}_file": str(part.source) for name, part in parts.items()}
-    return files | {f"{name}_pairs_repeated": str(repeated(part)) for name, part in parts.items()}
+    return files | {f"{name}_pairs_repeated": str(count_repeated_pairs(part)) for name, part in parts.items()}
 
 
-def _require_trained(data: Interactions, parts: dict[str, Part]) -> None:
+def _require_trained(data: Interactions, parts: dict[str, SplitPart]) -> None:
     """Refuse users without a training item, with the line that holds something else of them, if any does."""
     trained = np.bincount(parts["train"].users, minlength=data.n_users) > 0
     where = parts["train"].source
@@ -215,12 +223,12 @@ def _require_trained(data: Interactions, parts: dict[str, Part]) -> None:
         lacking = ~trained[part.users]
         if lacking.any():
             place = int(np.argmax(lacking))
-            user = name_of(data.user_names, int(part.users[place]))
+            user = display_name(data.user_names, int(part.users[place]))
             raise part.error(
                 place, f"user {user}", f"users of {where}, because other users have no training items"
             )
     if not trained.all():
-        user = name_of(data.user_names, int(np.argmin(trained)))
+        user = display_name(data.user_names, int(np.argmin(trained)))
         raise DataError(
             f"{where}: holds nothing of user {user} of {data.name} ({int((~trained).sum())} such users); "
             "take dataset: {name: files, ..., split: {name: published}}, which uses only the files, or "

@@ -17,7 +17,7 @@ NO_MATTER = ("name", "understood")
 """What data are called, and how their file is written."""
 
 
-def fingerprint(split: Split) -> str:
+def data_fingerprint(split: Split) -> str:
     """Return a hash of who has which items in which part, of names, times' order and places.
 
     The same data give the same one, on any machine and from any file that says the same.
@@ -28,9 +28,9 @@ def fingerprint(split: Split) -> str:
     return digest.hexdigest()[:LENGTH]
 
 
-def known_by(split: Split) -> dict[str, Any]:
+def data_identity(split: Split) -> dict[str, Any]:
     """Return what a run's manifest says of its data."""
-    return {"fingerprint": fingerprint(split), "users": split.n_users, "items": split.n_items}
+    return {"fingerprint": data_fingerprint(split), "users": split.n_users, "items": split.n_items}
 
 
 def _parts(value: Any) -> Iterator[bytes]:

@@ -17,24 +17,24 @@ from pydantic import Field
 from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import LATITUDE, LONGITUDE, Cells, Codes, Convert, whole
-from gossiprec.data.check_in_users import places, published_split, with_enough
-from gossiprec.data.columns import first_cells, ranks, read_columns
+from gossiprec.data.check_ins import filter_active_users, item_coordinates, published_split
+from gossiprec.data.column_parsers import LATITUDE, LONGITUDE, Convert, IdEncoder, TextColumn, integer_parser
+from gossiprec.data.delimited_text import read_columns, read_first_row, sort_positions
 from gossiprec.data.moments import dated, seconds_and_fractions, worded_times
-from gossiprec.data.sources import Source, find, locate
+from gossiprec.data.sources import FileSource, find_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.text_blocks import TextFormat
 from gossiprec.errors import DataError
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 
 ORIGINAL, JOINED, VENUES = "dataset_TSMC2014_NYC.txt", "nyc_checkins.tsv", "nyc_venues.tsv"
-ORIGINAL_LAYOUT = Layout(
+ORIGINAL_LAYOUT = TextFormat(
     ("user", "venue", "category_id", "category", "latitude", "longitude", "offset", "time"),
     encoding="latin-1",
 )
-JOINED_LAYOUT = Layout(("user_id", "venue_idx", "minute", "flag"), header=True)
-VENUE_LAYOUT = Layout(("venue_idx", "foursquare_venue_id", "lat", "lon", "stan_poi_id"), header=True)
+JOINED_LAYOUT = TextFormat(("user_id", "venue_idx", "minute", "flag"), header=True)
+VENUE_LAYOUT = TextFormat(("venue_idx", "foursquare_venue_id", "lat", "lon", "stan_poi_id"), header=True)
 
 MINUTE_0 = 1_333_476_000
 """2012-04-03 18:00 UTC, from which the joined files count minutes: the first check-in of the original."""
@@ -65,8 +65,8 @@ class FoursquareNYC(Dataset):
     options: Options
 
     @cached_property
-    def _source(self) -> Source:
-        return locate(self.options.path, [ORIGINAL, JOINED])
+    def _source(self) -> FileSource:
+        return resolve_data_file(self.options.path, [ORIGINAL, JOINED])
 
     @property
     def _is_joined(self) -> bool:
@@ -79,7 +79,7 @@ class FoursquareNYC(Dataset):
     def load(self, seed: int) -> Interactions:
         """Read the check-ins of all users with enough venues."""
         least = self.options.min_items
-        return with_enough(self._everyone, check_ins=least, items=least)
+        return filter_active_users(self._everyone, check_ins=least, items=least)
 
     def published_split(self, interactions: Interactions) -> Split:
         """Take 80 / 10 / 10 % of each user's shuffled venues."""
@@ -92,7 +92,7 @@ class FoursquareNYC(Dataset):
         return {"source": str(self._source), "rows": rows, "users_left_out": str(left_out)}
 
     def _read_original(self) -> Interactions:
-        users, venues = Codes(), Codes()
+        users, venues = IdEncoder(), IdEncoder()
         table = read_columns(
             self._source,
             ORIGINAL_LAYOUT,
@@ -104,22 +104,22 @@ class FoursquareNYC(Dataset):
                 "time": dated(worded_times, "Tue Apr 03 18:00:09 +0000 2012"),
             },
         )
-        items = ranks(tuple(venues.ids))[table["venue"]]
+        items = sort_positions(tuple(venues.ids))[table["venue"]]
         seconds, fractions = seconds_and_fractions(table["time"])
         return Interactions(
             name="foursquare-nyc",
-            users=ranks(tuple(users.ids))[table["user"]],
+            users=sort_positions(tuple(users.ids))[table["user"]],
             items=items,
             n_users=len(users.ids),
             n_items=len(venues.ids),
             times=seconds,
             fractions=fractions,
-            coordinates=places(items, table["latitude"], table["longitude"], len(venues.ids)),
+            coordinates=item_coordinates(items, table["latitude"], table["longitude"], len(venues.ids)),
         )
 
     def _read_joined(self) -> Interactions:
         venues, where = self._venues()
-        users = Codes()
+        users = IdEncoder()
         most = self.options.flags
         _require_header(self._source, JOINED_LAYOUT)
         table = read_columns(
@@ -128,15 +128,15 @@ class FoursquareNYC(Dataset):
             {
                 "user_id": users.reader("user_id"),
                 "venue_idx": _place_among(venues),
-                "minute": whole("minute", -1, MOST),
-                "flag": whole("flag", 0, 2),
+                "minute": integer_parser("minute", -1, MOST),
+                "flag": integer_parser("flag", 0, 2),
             },
             keep=lambda block: block["flag"] <= most,
         )
         minutes = table["minute"]
         return Interactions(
             name="foursquare-nyc",
-            users=ranks(tuple(users.ids))[table["user_id"]],
+            users=sort_positions(tuple(users.ids))[table["user_id"]],
             items=table["venue_idx"],
             n_users=len(users.ids),
             n_items=len(venues),
@@ -147,14 +147,14 @@ class FoursquareNYC(Dataset):
     def _venues(self) -> tuple[I64, F64]:
         """Return the ids of the venue file, ascending, and where each is."""
         path = self.options.path
-        source = find(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
+        source = find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
         if source is None:
             raise DataError(
                 f"{path}: no venue file; expected {VENUES} or {VENUES}.gz beside {JOINED}, with the "
                 "coordinates of every venue"
             )
         _require_header(source, VENUE_LAYOUT)
-        readers = {"venue_idx": whole("venue_idx", 0, MOST), "lat": LATITUDE, "lon": LONGITUDE}
+        readers = {"venue_idx": integer_parser("venue_idx", 0, MOST), "lat": LATITUDE, "lon": LONGITUDE}
         table = read_columns(source, VENUE_LAYOUT, readers)
         venues, first = np.unique(table["venue_idx"], return_index=True)
         if len(venues) < len(table["venue_idx"]):
@@ -163,9 +163,11 @@ class FoursquareNYC(Dataset):
         return venues, np.stack([table["lat"][first], table["lon"][first]], axis=1)
 
 
-def _require_header(source: Source, layout: Layout) -> None:
+def _require_header(source: FileSource, layout: TextFormat) -> None:
     """Refuse a file that does not begin with its header: the first row would be lost without a word."""
-    found, wanted = (layout.delimiter.join(names) for names in (first_cells(source, layout), layout.columns))
+    found, wanted = (
+        layout.delimiter.join(names) for names in (read_first_row(source, layout), layout.columns)
+    )
     if found != wanted:
         raise source.error(1, repr(found), f"the header {wanted!r}")
 
@@ -173,8 +175,8 @@ def _require_header(source: Source, layout: Layout) -> None:
 def _place_among(venues: I64) -> Convert:
     """Return the reader of venue ids: the place of each in the venue file."""
 
-    def read(cells: Cells) -> I64:
-        ids = whole("venue_idx", 0, MOST)(cells)
+    def read(cells: TextColumn) -> I64:
+        ids = integer_parser("venue_idx", 0, MOST)(cells)
         found: I64 = np.minimum(np.searchsorted(venues, ids), len(venues) - 1)
         if (venues[found] != ids).any():
             bad = int(np.argmax(venues[found] != ids))

@@ -19,19 +19,24 @@ from pydantic import Field, field_validator
 from gossiprec.arrays import Bools
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes
-from gossiprec.data.check_in_users import only_visited, places, published_split, with_enough
-from gossiprec.data.columns import ranks, read_columns
+from gossiprec.data.check_ins import (
+    drop_unvisited_items,
+    filter_active_users,
+    item_coordinates,
+    published_split,
+)
+from gossiprec.data.column_parsers import LATITUDE, LONGITUDE, IdEncoder
+from gossiprec.data.delimited_text import read_columns, sort_positions
 from gossiprec.data.moments import dated, seconds_and_fractions, zoned_times
-from gossiprec.data.sources import Source, locate
+from gossiprec.data.sources import FileSource, resolve_data_file
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.text_blocks import TextFormat
 from gossiprec.errors import DataError
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 
 FILE = "loc-gowalla_totalCheckins.txt"
-LAYOUT = Layout(("user", "time", "latitude", "longitude", "location"))
+LAYOUT = TextFormat(("user", "time", "latitude", "longitude", "location"))
 Box = tuple[float, float, float, float]
 
 
@@ -70,12 +75,12 @@ class Gowalla(Dataset):
     options: Options
 
     @cached_property
-    def _source(self) -> Source:
-        return locate(self.options.path, [FILE])
+    def _source(self) -> FileSource:
+        return resolve_data_file(self.options.path, [FILE])
 
     @cached_property
     def _everyone(self) -> Interactions:
-        users, locations = Codes(), Codes()
+        users, locations = IdEncoder(), IdEncoder()
         table = read_columns(
             self._source,
             LAYOUT,
@@ -93,9 +98,11 @@ class Gowalla(Dataset):
                 f"{self._source}: no check-in lies in bounding_box {list(self.options.bounding_box or ())}; "
                 "expected a box [south, west, north, east] that contains some"
             )
-        inside, people = np.unique(ranks(tuple(users.ids))[table["user"]], return_inverse=True)
+        inside, people = np.unique(sort_positions(tuple(users.ids))[table["user"]], return_inverse=True)
         seconds, fractions = seconds_and_fractions(table["time"])
-        visited, items = np.unique(ranks(tuple(locations.ids))[table["location"]], return_inverse=True)
+        visited, items = np.unique(
+            sort_positions(tuple(locations.ids))[table["location"]], return_inverse=True
+        )
         return Interactions(
             name="gowalla",
             users=people,
@@ -104,14 +111,14 @@ class Gowalla(Dataset):
             n_items=len(visited),
             times=seconds,
             fractions=fractions,
-            coordinates=places(items, table["latitude"], table["longitude"], len(visited)),
+            coordinates=item_coordinates(items, table["latitude"], table["longitude"], len(visited)),
         )
 
     def load(self, seed: int) -> Interactions:
         """Read the check-ins in the box of all users with enough of them."""
         options = self.options
-        return only_visited(
-            with_enough(self._everyone, check_ins=options.min_checkins, items=options.min_items)
+        return drop_unvisited_items(
+            filter_active_users(self._everyone, check_ins=options.min_checkins, items=options.min_items)
         )
 
     def published_split(self, interactions: Interactions) -> Split:

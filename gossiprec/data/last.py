@@ -12,20 +12,20 @@ from pydantic import Field, model_validator
 from gossiprec.arrays import F64, I64
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.partition import (
-    first_meetings,
-    in_order,
-    items_per_user,
-    partition,
-    shuffled,
+from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split_helpers import (
+    count_items_per_user,
+    first_interactions,
+    order_pairs,
+    random_positions,
+    split_by_position,
     time_positions,
 )
-from gossiprec.data.split import Interactions, Split
 from gossiprec.options import Options as OptionSet
 
 
 @SPLITS.register("last")
-class LastFractions(SplitRule):
+class LastFractionSplit(SplitRule):
     """The last fraction of each user's items.
 
     Notes
@@ -55,7 +55,7 @@ class LastFractions(SplitRule):
         )
 
         @model_validator(mode="after")
-        def _hold_something_out(self) -> LastFractions.Options:
+        def _hold_something_out(self) -> LastFractionSplit.Options:
             if self.test + self.validation == 0:
                 raise ValueError("test and validation are both 0; set one of them above 0")
             return self
@@ -67,15 +67,15 @@ class LastFractions(SplitRule):
         options = self.options
         if options.by == "file":
             interactions = replace(interactions, times=np.arange(len(interactions.users)), fractions=None)
-        pairs = first_meetings(interactions)
+        pairs = first_interactions(interactions)
         by_time = time_positions(pairs)
-        position = shuffled(pairs, seed) if by_time is None else by_time
-        counts = items_per_user(pairs)
+        position = random_positions(pairs, seed) if by_time is None else by_time
+        counts = count_items_per_user(pairs)
         n_test = _part(options.test, counts)
         n_validation = _part(options.validation, counts - n_test)
         if options.validation_by == "random":
             position = _random_before(pairs, position, counts - n_test, seed)
-        return partition(pairs, position, n_test=n_test, n_validation=n_validation)
+        return split_by_position(pairs, position, n_test=n_test, n_validation=n_validation)
 
 
 def _part(fraction: float, counts: I64) -> I64:
@@ -86,10 +86,10 @@ def _part(fraction: float, counts: I64) -> I64:
 
 def _random_before(pairs: Interactions, position: npt.NDArray[np.generic], n_kept: I64, seed: int) -> F64:
     """Return places in which each user's first `n_kept` pairs are shuffled among themselves."""
-    order = in_order(pairs, position)
-    starts = np.cumsum(items_per_user(pairs)) - items_per_user(pairs)
+    order = order_pairs(pairs, position)
+    starts = np.cumsum(count_items_per_user(pairs)) - count_items_per_user(pairs)
     users = pairs.users[order]
     rank = np.empty(len(order))
     rank[order] = np.arange(len(order)) - starts[users]
-    drawn: F64 = np.where(rank < n_kept[pairs.users], shuffled(pairs, seed), 1 + rank)
+    drawn: F64 = np.where(rank < n_kept[pairs.users], random_positions(pairs, seed), 1 + rank)
     return drawn

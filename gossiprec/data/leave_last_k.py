@@ -7,8 +7,13 @@ from pydantic import Field
 
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.partition import first_meetings, partition, shuffled, time_positions
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split_helpers import (
+    first_interactions,
+    random_positions,
+    split_by_position,
+    time_positions,
+)
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 
@@ -33,12 +38,12 @@ class LeaveLastK(SplitRule):
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out the last `test` items, and the `validation` ones before them."""
-        pairs = first_meetings(interactions)
+        pairs = first_interactions(interactions)
         position = time_positions(pairs)
         everyone = np.ones(pairs.n_users, np.int64)
-        return partition(
+        return split_by_position(
             pairs,
-            shuffled(pairs, seed) if position is None else position,
+            random_positions(pairs, seed) if position is None else position,
             n_test=self.options.test * everyone,
             n_validation=self.options.validation * everyone,
         )

@@ -10,14 +10,16 @@ import numpy as np
 from pydantic import ValidationError
 
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.check_ins import check_ins_of
-from gossiprec.data.sequences import sequences_of
-from gossiprec.data.split import Interactions, Split, name_of
+from gossiprec.data.check_ins import extract_check_ins
+from gossiprec.data.split import Interactions, Split, display_name
+from gossiprec.data.split_helpers import extract_sequences
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.options import Options
 
 
-def checked_options(allowed: type[Options], given: Mapping[str, Any] | Options, what: str) -> Options:
+def validate_dataset_options(
+    allowed: type[Options], given: Mapping[str, Any] | Options, what: str
+) -> Options:
     """Return typed options, from the mapping that states them where need be.
 
     Parameters
@@ -49,7 +51,7 @@ def _problems(error: ValidationError, allowed: type[Options]) -> str:
     )
 
 
-def divided(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interactions, Split]:
+def load_and_split(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interactions, Split]:
     """Return all interactions and their checked split, with what is known of items; check-ins where these have places.
 
     Here, not in the rules: whichever rule divides the items, their texts stay, and their order in time and moves
@@ -63,13 +65,13 @@ def divided(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interaction
         item_texts=data.item_texts,
         understood=data.understood,
     )
-    split = replace(checked(split), sequences=sequences_of(data, split))
+    split = replace(check_trainable(split), sequences=extract_sequences(data, split))
     if data.coordinates is not None:
-        split = replace(split, check_ins=check_ins_of(data, split))
+        split = replace(split, check_ins=extract_check_ins(data, split))
     return data, split
 
 
-def checked(split: Split) -> Split:
+def check_trainable(split: Split) -> Split:
     """Return `split` if every user can be trained: some training items, and some item left to be a negative.
 
     Raises
@@ -86,7 +88,7 @@ def checked(split: Split) -> Split:
         ),
     ):
         if where.any():
-            user = name_of(split.user_names, int(np.argmax(where)))
+            user = display_name(split.user_names, int(np.argmax(where)))
             raise DataError(
                 f"{split.name}: user {user} {reason} ({int(where.sum())} such users); remove such users from "
                 "the data, or choose another split"
@@ -94,7 +96,7 @@ def checked(split: Split) -> Split:
     return split
 
 
-def first_users(split: Split, count: int) -> Split:
+def keep_first_users(split: Split, count: int) -> Split:
     """Keep the users with ids below `count`; the items stay as they are.
 
     Raises

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from gossiprec.arrays import F64, I64, Bools
-from gossiprec.data.cells import HEADER, Convert, Parse, array_of, numbers
+from gossiprec.data.column_parsers import HEADER, Convert, Parse, number_parser, to_array
 
 MOMENT = np.dtype([("seconds", np.int64), ("fraction", np.float64)])
 """A time: Unix seconds, and the part of a second beyond them, 0 or more and below 1."""
@@ -57,15 +57,15 @@ def unix_times(digits: int) -> Parse:
     def parse(texts: pa.StringArray) -> Moments:
         if not pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():  # pyarrow reads hexadecimals
             try:
-                return _scaled(array_of(pc.cast(texts, pa.int64())), 0.0, digits)
+                return _scaled(to_array(pc.cast(texts, pa.int64())), 0.0, digits)
             except pa.ArrowInvalid:
                 pass
         found = pc.extract_regex(texts, DECIMAL)
-        usual = array_of(found.is_valid().cast(pa.uint8())).astype(bool)
+        usual = to_array(found.is_valid().cast(pa.uint8())).astype(bool)
         whole, part = (found.filter(found.is_valid()).field(name) for name in ("whole", "part"))
-        fractions = array_of(pc.cast(_after_point(part), pa.float64()))
+        fractions = to_array(pc.cast(_after_point(part), pa.float64()))
         moments = np.empty(len(texts), MOMENT)
-        moments[usual] = _scaled(array_of(pc.cast(whole, pa.int64())), fractions, digits)
+        moments[usual] = _scaled(to_array(pc.cast(whole, pa.int64())), fractions, digits)
         for row in np.flatnonzero(~usual).tolist():
             moments[row] = _moment(texts[row].as_py(), digits)
         return moments
@@ -122,10 +122,10 @@ def _iso_times(texts: pa.StringArray, kind: pa.TimestampType) -> Moments:
     texts = pc.utf8_trim_whitespace(texts)
     found = pc.extract_regex(texts, PART)
     whole = pc.replace_substring_regex(texts, PART, r"\1")
-    seconds = array_of(pc.cast(whole, kind).cast(pa.int64()))
+    seconds = to_array(pc.cast(whole, kind).cast(pa.int64()))
     parts = found.filter(pc.is_valid(found)).field("part")
     fractions = np.zeros(len(texts))
-    fractions[array_of(pc.is_valid(found).cast(pa.uint8())).astype(bool)] = array_of(
+    fractions[to_array(pc.is_valid(found).cast(pa.uint8())).astype(bool)] = to_array(
         pc.cast(_after_point(parts), pa.float64())
     )
     return _moments(np.where(seconds < 0, IMPOSSIBLE, seconds), fractions)
@@ -158,7 +158,7 @@ def stamps(digits: int) -> Parse:
             (pc.and_not(is_date, has_zone), plain_times),
         )
         for rows, parse_rows in parts:
-            found[array_of(rows.cast(pa.uint8())).astype(bool)] = parse_rows(texts.filter(rows))
+            found[to_array(rows.cast(pa.uint8())).astype(bool)] = parse_rows(texts.filter(rows))
         return found
 
     return parse
@@ -167,7 +167,7 @@ def stamps(digits: int) -> Parse:
 def dated(parse: Parse, example: str) -> Convert:
     """Return the reader of a column of times in one form."""
     allowed = f"a time as {example!r}, a day that exists, from 1970 on"
-    return numbers(allowed, lambda moments: moments["seconds"] >= 0, parse, dtype=MOMENT)
+    return number_parser(allowed, lambda moments: moments["seconds"] >= 0, parse, dtype=MOMENT)
 
 
 def times(unit: str) -> Convert:
@@ -177,7 +177,7 @@ def times(unit: str) -> Convert:
         "before the year 10000"
     )
     hints = HEADER | (SMALLER_UNITS if unit == "s" else {})
-    return numbers(allowed, _known_or_after_1970, stamps(DIGITS[unit]), dtype=MOMENT, hints=hints)
+    return number_parser(allowed, _known_or_after_1970, stamps(DIGITS[unit]), dtype=MOMENT, hints=hints)
 
 
 def _known_or_after_1970(moments: Moments) -> Bools:

@@ -16,26 +16,26 @@ import numpy as np
 from gossiprec.arrays import I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import Codes
-from gossiprec.data.columns import Table, first_cells, read_table
-from gossiprec.data.kept import KeptOptions, kept
-from gossiprec.data.parts import Part, read_pairs, split_of
-from gossiprec.data.sources import Source, beside, locate
+from gossiprec.data.column_parsers import IdEncoder
+from gossiprec.data.delimited_text import InteractionTable, read_first_row, read_interactions
+from gossiprec.data.filters import FilterOptions, apply_filters
+from gossiprec.data.item_texts import flag_parser, parse_texts, read_item_texts
+from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.texts import flag, plain, read_texts
+from gossiprec.data.split_parts import SplitPart, build_split, read_pairs
+from gossiprec.data.text_blocks import TextFormat
 from gossiprec.errors import DataError
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 """Digest of the unpacked u.data as GroupLens publishes it."""
 
-RATINGS = Layout(("user", "item", "rating", "time"))
+RATINGS = TextFormat(("user", "item", "rating", "time"))
 GENRES = (
     "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy", "Film-Noir",
     "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
 )  # fmt: skip
 """The last columns of u.item, in the order of u.genre; the one before them, *unknown*, says of no movie what it is."""
-MOVIES = Layout(("item", "title", "-", "-", "-", "-", *GENRES), delimiter="|", encoding="latin-1")
+MOVIES = TextFormat(("item", "title", "-", "-", "-", "-", *GENRES), delimiter="|", encoding="latin-1")
 
 
 @DATASETS.register("movielens-100k")
@@ -51,7 +51,7 @@ class MovieLens100k(Dataset):
     Titles and genres are those of ``u.item`` beside the data, where it is; the one movie without a title has no text.
     """
 
-    class Options(KeptOptions):
+    class Options(FilterOptions):
         """Where the data are, and which of them are kept."""
 
         path: Path
@@ -59,8 +59,8 @@ class MovieLens100k(Dataset):
     options: Options
 
     @cached_property
-    def _source(self) -> Source:
-        return locate(self.options.path, ["u.data"])
+    def _source(self) -> FileSource:
+        return resolve_data_file(self.options.path, ["u.data"])
 
     @cached_property
     def checksum(self) -> str:
@@ -79,7 +79,7 @@ class MovieLens100k(Dataset):
 
     def load(self, seed: int) -> Interactions:
         """Read the ratings that are kept, and what movies there are."""
-        table = read_table(self._source, RATINGS)
+        table = read_interactions(self._source, RATINGS)
         users, items = _with_original_ids(self._source, table, first_id=1)
         item_names = tuple(str(number + 1) for number in range(int(items.max()) + 1))
         data = Interactions(
@@ -95,14 +95,14 @@ class MovieLens100k(Dataset):
             item_names=item_names,
             item_texts=self._texts(item_names),
         )
-        return kept(data, self.options)
+        return apply_filters(data, self.options)
 
     def _texts(self, item_names: tuple[str, ...]) -> tuple[str, ...] | None:
-        movies = beside(self.options.path, ["u.item"])
+        movies = find_companion_file(self.options.path, ["u.item"])
         if movies is None:
             return None
-        columns = {"title": plain, **{genre: flag(genre) for genre in GENRES}}
-        found = read_texts(movies, MOVIES, item_names, columns)
+        columns = {"title": parse_texts, **{genre: flag_parser(genre) for genre in GENRES}}
+        found = read_item_texts(movies, MOVIES, item_names, columns)
         return tuple("" if text == "unknown" else text for text in found)
 
     def published_split(self, interactions: Interactions) -> Split:
@@ -127,30 +127,30 @@ class MovieLens100k(Dataset):
                 "ml-100k.train.rating, ml-100k.validation.rating and ml-100k.test.rating, or the original "
                 "ua.base and ua.test; or use split leave_last_k"
             )
-        return split_of(interactions, parts)
+        return build_split(interactions, parts)
 
-    def _pepper(self) -> dict[str, Part] | None:
+    def _pepper(self) -> dict[str, SplitPart] | None:
         path = self.options.path
         folder = (path if path.is_dir() else path.parent) / "pepper"
         if not folder.is_dir():
             return None
         return {
-            part: _read_split_file(locate(folder, [f"ml-100k.{part}.rating"]), first_id=0)
+            part: _read_split_file(resolve_data_file(folder, [f"ml-100k.{part}.rating"]), first_id=0)
             for part in ("train", "validation", "test")
         }
 
-    def _ua(self) -> dict[str, Part] | None:
-        base, test = (beside(self.options.path, [name]) for name in ("ua.base", "ua.test"))
+    def _ua(self) -> dict[str, SplitPart] | None:
+        base, test = (find_companion_file(self.options.path, [name]) for name in ("ua.base", "ua.test"))
         if base is None or test is None:
             return None
         return {"train": _read_split_file(base, first_id=1), "test": _read_split_file(test, first_id=1)}
 
 
-def _read_split_file(source: Source, *, first_id: int) -> Part:
+def _read_split_file(source: FileSource, *, first_id: int) -> SplitPart:
     """Read the pairs of a split file; further columns are copies of u.data, sometimes spoilt, and skipped."""
-    columns = ("user", "item", "-", "-")[: 2 if len(first_cells(source, RATINGS)) == 2 else 4]
-    codes = Codes(), Codes()
-    part = read_pairs(source, Layout(columns), codes)
+    columns = ("user", "item", "-", "-")[: 2 if len(read_first_row(source, RATINGS)) == 2 else 4]
+    codes = IdEncoder(), IdEncoder()
+    part = read_pairs(source, TextFormat(columns), codes)
     users, items = (
         _numbers(source, kind, tuple(code.ids), first_id)
         for kind, code in zip(("user", "item"), codes, strict=True)
@@ -158,7 +158,7 @@ def _read_split_file(source: Source, *, first_id: int) -> Part:
     return replace(part, users=users[part.users], items=items[part.items])
 
 
-def _with_original_ids(source: Source, table: Table, first_id: int) -> tuple[I64, I64]:
+def _with_original_ids(source: FileSource, table: InteractionTable, first_id: int) -> tuple[I64, I64]:
     """Return users and items by their ids in the file, less `first_id`, instead of by order of appearance."""
     return (
         _numbers(source, "user", table.user_names, first_id)[table.users],
@@ -166,7 +166,7 @@ def _with_original_ids(source: Source, table: Table, first_id: int) -> tuple[I64
     )
 
 
-def _numbers(source: Source, column: str, names: tuple[str, ...], first_id: int) -> I64:
+def _numbers(source: FileSource, column: str, names: tuple[str, ...], first_id: int) -> I64:
     for name in names:
         if not (name.isascii() and name.isdigit() and len(name) < 8 and int(name) >= first_id):
             raise DataError(f"{source}: found {column} {name!r}; expected whole numbers from {first_id}")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.blocks import Layout
-from gossiprec.data.columns import interactions_from, read_table
-from gossiprec.data.kept import KeptOptions, kept
-from gossiprec.data.sources import beside, locate
+from gossiprec.data.delimited_text import read_interactions, to_interactions
+from gossiprec.data.filters import FilterOptions, apply_filters
+from gossiprec.data.item_texts import parse_texts, parse_word_lists, read_item_texts
+from gossiprec.data.sources import find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions
-from gossiprec.data.texts import listed, plain, read_texts
+from gossiprec.data.text_blocks import TextFormat
 
 COLUMNS = ("user", "item", "rating", "time")
-ORIGINAL = Layout(COLUMNS, delimiter="::")
-COMMA_SEPARATED = Layout(COLUMNS, delimiter=",", header=True, quote='"')
-MOVIES = Layout(("item", "title", "genres"), delimiter="::", encoding="latin-1")
+ORIGINAL = TextFormat(COLUMNS, delimiter="::")
+COMMA_SEPARATED = TextFormat(COLUMNS, delimiter=",", header=True, quote='"')
+MOVIES = TextFormat(("item", "title", "genres"), delimiter="::", encoding="latin-1")
 
 
 @DATASETS.register("movielens-1m")
@@ -30,7 +30,7 @@ class MovieLens1M(Dataset):
     -1 is unknown. Titles and genres are those of ``movies.dat`` beside the ratings, where it is.
     """
 
-    class Options(KeptOptions):
+    class Options(FilterOptions):
         """Where the data are, and which of them are kept."""
 
         path: Path
@@ -39,16 +39,18 @@ class MovieLens1M(Dataset):
 
     def load(self, seed: int) -> Interactions:
         """Read the ratings that are kept, and what their movies are."""
-        source = locate(self.options.path, ["ratings.dat", "ratings.csv"])
+        source = resolve_data_file(self.options.path, ["ratings.dat", "ratings.csv"])
         is_csv = (source.member or source.path.name).removesuffix(".gz").endswith(".csv")
-        table = read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL)
-        data = kept(replace(interactions_from(table, "movielens-1m"), draws_by_name=False), self.options)
-        movies = beside(self.options.path, ["movies.dat"])
+        table = read_interactions(source, COMMA_SEPARATED if is_csv else ORIGINAL)
+        data = apply_filters(
+            replace(to_interactions(table, "movielens-1m"), draws_by_name=False), self.options
+        )
+        movies = find_companion_file(self.options.path, ["movies.dat"])
         if movies is None or data.item_names is None:
             return data
-        columns = {"title": plain, "genres": listed}
-        return replace(data, item_texts=read_texts(movies, MOVIES, data.item_names, columns))
+        columns = {"title": parse_texts, "genres": parse_word_lists}
+        return replace(data, item_texts=read_item_texts(movies, MOVIES, data.item_names, columns))
 
     def provenance(self) -> dict[str, str]:
         """Tell the file that is read."""
-        return {"source": str(locate(self.options.path, ["ratings.dat", "ratings.csv"]))}
+        return {"source": str(resolve_data_file(self.options.path, ["ratings.dat", "ratings.csv"]))}

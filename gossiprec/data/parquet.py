@@ -12,9 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from gossiprec.data.cells import Cells, Convert
-from gossiprec.data.columns import TIME, Table, require_memory, table_of, table_readers
-from gossiprec.data.meanings import MEANINGS, are_flags, is_label, meaning_of, meanings_of
+from gossiprec.data.column_parsers import Convert, TextColumn
+from gossiprec.data.column_roles import MEANINGS, are_flags, column_role, column_roles, is_label
+from gossiprec.data.delimited_text import (
+    TIME,
+    InteractionTable,
+    build_table,
+    make_column_parsers,
+    require_memory,
+)
 from gossiprec.errors import DataError, suggestion
 from gossiprec.inputs import note_input
 
@@ -35,7 +41,7 @@ def is_parquet(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ParquetBatch:
     """Some rows of a Parquet file, of which the first has a number from 1."""
 
     path: Path
@@ -57,7 +63,7 @@ class Batch:
 
 def read_parquet(
     path: Path, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert = TIME
-) -> tuple[Table, dict[str, str], tuple[str, ...]]:
+) -> tuple[InteractionTable, dict[str, str], tuple[str, ...]]:
     """Read a whole Parquet file.
 
     Parameters
@@ -98,11 +104,11 @@ def read_parquet(
         raise DataError(f"{path}: cannot be read as Parquet: {error}; download the file again") from error
 
 
-def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Table:
-    codes, readers = table_readers(time=time)
+def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> InteractionTable:
+    codes, readers = make_column_parsers(time=time)
     found: list[dict[str, npt.NDArray[Any]]] = []
     for first, batch in _batches(file, names):
-        rows = Batch(path, first)
+        rows = ParquetBatch(path, first)
         found.append(
             {
                 meaning: readers[meaning](_texts(batch.column(name), name, rows))
@@ -111,7 +117,7 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Tab
         )
     if not found:
         raise DataError(f"{path}: found no row; expected at least one")
-    return table_of(codes, {meaning: np.concatenate([one[meaning] for one in found]) for meaning in names})
+    return build_table(codes, {meaning: np.concatenate([one[meaning] for one in found]) for meaning in names})
 
 
 def _require_memory(path: Path, file: Any) -> None:
@@ -127,7 +133,7 @@ def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.Reco
         first += batch.num_rows
 
 
-def _texts(column: pa.Array, name: str, rows: Batch) -> Cells:
+def _texts(column: pa.Array, name: str, rows: ParquetBatch) -> TextColumn:
     """Return cells as text, for the readers that text files have, too."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
@@ -136,7 +142,7 @@ def _texts(column: pa.Array, name: str, rows: Batch) -> Cells:
         raise rows.error(0, f"{column.type} in {name}", "text, numbers, dates or times")
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit, "UTC"))
-    return Cells(pc.cast(column, pa.string()), rows)
+    return TextColumn(pc.cast(column, pa.string()), rows)
 
 
 def _flags(file: Any) -> tuple[str, ...]:
@@ -145,7 +151,7 @@ def _flags(file: Any) -> tuple[str, ...]:
     names = [
         field.name
         for field in file.schema_arrow
-        if meaning_of(field.name) is None and any(one(field.type) for one in kinds)
+        if column_role(field.name) is None and any(one(field.type) for one in kinds)
     ]
     batch = next(file.iter_batches(1000, columns=names), None) if names else None
     if batch is None:
@@ -164,7 +170,7 @@ def _names(
     if isinstance(columns, Mapping):
         names = dict(columns)
     else:
-        places = columns or meanings_of(held)
+        places = columns or column_roles(held)
         labels = [name for name in held if is_label(name) or name in flags] if columns is None else []
         if labels:
             raise DataError(
@@ -180,7 +186,7 @@ def _names(
         wrong = [
             f"{n} as {m}"
             for n, m in zip(held, places, strict=False)
-            if m in MEANINGS and meaning_of(n) not in (m, None)
+            if m in MEANINGS and column_role(n) not in (m, None)
         ]
         if wrong or len(places) != len(held):
             raise DataError(

@@ -9,7 +9,7 @@ from gossiprec.errors import DataError
 
 
 @SPLITS.register("published")
-class Published(SplitRule):
+class PublishedSplit(SplitRule):
     """The data set's own split, as published work used it."""
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:

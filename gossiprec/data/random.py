@@ -10,13 +10,18 @@ from pydantic import Field, model_validator
 from gossiprec.arrays import I64
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.partition import first_meetings, items_per_user, partition, shuffled
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split_helpers import (
+    count_items_per_user,
+    first_interactions,
+    random_positions,
+    split_by_position,
+)
 from gossiprec.options import Options as OptionSet
 
 
 @SPLITS.register("random")
-class RandomFractions(SplitRule):
+class RandomFractionSplit(SplitRule):
     """A fraction of each user's items, drawn at random from the seed.
 
     Notes
@@ -43,7 +48,7 @@ class RandomFractions(SplitRule):
         )
 
         @model_validator(mode="after")
-        def _leave_something(self) -> RandomFractions.Options:
+        def _leave_something(self) -> RandomFractionSplit.Options:
             if self.validation_of == "all" and self.test + self.validation >= 1:
                 raise ValueError(
                     f"test + validation is {self.test + self.validation:g}; expected less than 1"
@@ -54,13 +59,13 @@ class RandomFractions(SplitRule):
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out a random part of each user's items."""
-        options, pairs = self.options, first_meetings(interactions)
-        counts = items_per_user(pairs)
+        options, pairs = self.options, first_interactions(interactions)
+        counts = count_items_per_user(pairs)
         n_test = _share(options.test, counts)
         whole = counts if options.validation_of == "all" else counts - n_test
-        return partition(
+        return split_by_position(
             pairs,
-            shuffled(pairs, seed if options.seed is None else options.seed),
+            random_positions(pairs, seed if options.seed is None else options.seed),
             n_test=n_test,
             n_validation=_share(options.validation, whole),
         )

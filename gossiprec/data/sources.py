@@ -39,7 +39,7 @@ class Unpacked(io.RawIOBase):
         Bytes of the archive.
     """
 
-    def __init__(self, source: Source, stream: Any, packed: int) -> None:
+    def __init__(self, source: FileSource, stream: Any, packed: int) -> None:
         self._source, self._stream, self._read = source, stream, 0
         self._most = max(ALWAYS_UNPACKED, MOST_TIMES * packed)
 
@@ -62,7 +62,7 @@ class Unpacked(io.RawIOBase):
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """One readable stream: a file, or a member of a zip archive.
 
     Attributes
@@ -128,7 +128,7 @@ class Source:
         return DataError(f"{self}: line {line}: found {found}; expected {allowed}")
 
 
-def find(path: Path, names: Sequence[str]) -> Source | None:
+def find_file(path: Path, names: Sequence[str]) -> FileSource | None:
     """Find the first of `names` (or `name` + ``.gz``) in a folder or a zip archive.
 
     Parameters
@@ -144,15 +144,17 @@ def find(path: Path, names: Sequence[str]) -> Source | None:
     """
     for name in names:
         if path.suffix == ".zip":
-            source = next((Source(path, m) for m in members(path) if PurePosixPath(m).name == name), None)
+            source = next(
+                (FileSource(path, m) for m in zip_members(path) if PurePosixPath(m).name == name), None
+            )
         else:
-            source = next((Source(p) for p in (path / name, path / f"{name}.gz") if p.is_file()), None)
+            source = next((FileSource(p) for p in (path / name, path / f"{name}.gz") if p.is_file()), None)
         if source is not None:
             return source
     return None
 
 
-def locate(path: Path, names: Sequence[str]) -> Source:
+def resolve_data_file(path: Path, names: Sequence[str]) -> FileSource:
     """Return the data file that `path` means: itself, or the first of `names` inside it.
 
     Raises
@@ -165,15 +167,15 @@ def locate(path: Path, names: Sequence[str]) -> Source:
             f"{path}: no such file or folder; pass the path of a folder, a .zip file or {names[0]}"
         )
     if path.is_file() and path.suffix != ".zip":
-        return Source(path)
-    source = find(path, names)
+        return FileSource(path)
+    source = find_file(path, names)
     if source is None:
         wanted = ", ".join(f"{name} or {name}.gz" for name in names)
         raise DataError(f"{path}: contains none of the expected files ({wanted})")
     return source
 
 
-def beside(path: Path, names: Sequence[str]) -> Source | None:
+def find_companion_file(path: Path, names: Sequence[str]) -> FileSource | None:
     """Find the first of `names` where the data are: in the folder or the archive, or next to the file.
 
     Raises
@@ -181,10 +183,10 @@ def beside(path: Path, names: Sequence[str]) -> Source | None:
     DataError
         If `path` ends in ``.zip`` and is no zip archive.
     """
-    return find(path if path.is_dir() or path.suffix == ".zip" else path.parent, names)
+    return find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, names)
 
 
-def members(path: Path) -> list[str]:
+def zip_members(path: Path) -> list[str]:
     """Return the names of the files in a zip archive.
 
     Raises

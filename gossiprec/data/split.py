@@ -223,6 +223,6 @@ def _owner(array: A) -> A:
     return array if array.base is None else array.copy()
 
 
-def name_of(names: Sequence[str] | None, number: int) -> str:
+def display_name(names: Sequence[str] | None, number: int) -> str:
     """Return what the data call a user or an item: by its number where they have no names."""
     return repr(names[number]) if names is not None and number < len(names) else str(number)

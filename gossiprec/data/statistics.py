@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F64
-from gossiprec.data.check_ins import Visits
+from gossiprec.data.check_ins import SortedCheckIns
 from gossiprec.data.split import CheckIns, Interactions, Split
 from gossiprec.errors import DataError
 from gossiprec.measures.communities import jaccard_blocks
@@ -22,7 +22,7 @@ NEIGHBOURS = 50
 """Community size of the community-detection work."""
 
 
-def describe(data: Split | Interactions) -> dict[str, Any]:
+def describe_interactions(data: Split | Interactions) -> dict[str, Any]:
     """Return the statistics of a data set, ready for JSON.
 
     Repeated (user, item) pairs count once. `mean_top50_jaccard` is over training items for a split, over all
@@ -58,17 +58,17 @@ def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[s
 
     A median of nothing is None. `test_with_previous` is the share of test items whose previous place is known.
     """
-    visits = Visits.of(data)
+    visits = SortedCheckIns.of(data)
     found = {"check_ins": len(data.users), "share_timed": float(visits.timed.mean())}
     if split is not None and split.check_ins is not None:
         train, test = split.check_ins.train, split.check_ins.test
-        gaps, steps = train.gap_minutes[train.previous >= 0], steps_km(split.check_ins)
+        gaps, steps = train.gap_minutes[train.previous >= 0], move_lengths_km(split.check_ins)
         more = {"test_with_previous": float((test.previous >= 0).mean())} if len(test.previous) else {}
     else:
         places = np.empty((data.n_items, 2)) if data.coordinates is None else data.coordinates
         rows = np.flatnonzero(visits.follows)
         gaps, more = visits.gap_minutes[rows], {}
-        steps = distances_km(places[visits.items[rows - 1]], places[visits.items[rows]])
+        steps = pairwise_distances_km(places[visits.items[rows - 1]], places[visits.items[rows]])
     return {
         **found,
         "transitions": len(gaps),
@@ -104,7 +104,7 @@ def top_jaccard(sets: Ragged, n_items: int, k: int = NEIGHBOURS) -> F64:
     return np.concatenate([np.partition(block, -k, axis=1)[:, -k:].mean(axis=1) for block in blocks])
 
 
-def distances_km(here: F64, there: F64) -> F64:
+def pairwise_distances_km(here: F64, there: F64) -> F64:
     """Return the great-circle distance of each pair of places.
 
     Parameters
@@ -134,10 +134,10 @@ def distances_km(here: F64, there: F64) -> F64:
             )
     if not len(here):
         return np.empty(0)
-    return checked_km(np.asarray(haversine_vector(here, there, check=False), np.float64))
+    return check_distances(np.asarray(haversine_vector(here, there, check=False), np.float64))
 
 
-def checked_km(distances: F64) -> F64:
+def check_distances(distances: F64) -> F64:
     """Return `distances` if each is a number and none is negative.
 
     Raises
@@ -152,9 +152,9 @@ def checked_km(distances: F64) -> F64:
     return distances
 
 
-def steps_km(check_ins: CheckIns) -> F64:
+def move_lengths_km(check_ins: CheckIns) -> F64:
     """Return the length of each training move whose previous place is known, in their order."""
     moves = check_ins.train
     known = moves.previous >= 0
     places = check_ins.coordinates
-    return distances_km(places[moves.previous[known]], places[moves.items.values[known]])
+    return pairwise_distances_km(places[moves.previous[known]], places[moves.items.values[known]])

@@ -7,11 +7,16 @@ from pydantic import Field, model_validator
 
 from gossiprec.arrays import F32, I64
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset, Drawn
-from gossiprec.data.partition import first_meetings, items_per_user, partition
+from gossiprec.data.base import Dataset, SyntheticSizes
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.synthetic_draws import draw_items
-from gossiprec.data.synthetic_laws import activity, community_items, memberships, popularity
+from gossiprec.data.split_helpers import count_items_per_user, first_interactions, split_by_position
+from gossiprec.data.synthetic_draws import (
+    community_item_probabilities,
+    draw_item_popularity,
+    draw_items,
+    draw_memberships,
+    draw_user_activity,
+)
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator
@@ -84,7 +89,7 @@ class Synthetic(Dataset):
     options: Options
 
     @property
-    def drawn(self) -> Drawn:
+    def drawn(self) -> SyntheticSizes:
         """As the options say."""
         opt = self.options
 
@@ -93,13 +98,13 @@ class Synthetic(Dataset):
                 update={"users": users, "interactions": round(users * opt.interactions / opt.users)}
             )
 
-        return Drawn(opt.users, opt.interactions, like)
+        return SyntheticSizes(opt.users, opt.interactions, like)
 
     def load(self, seed: int) -> Interactions:
         """Draw the interactions; the same seed and options give the same ones."""
         opt = self.options
         least = min(MIN_PER_USER, opt.interactions // (2 * opt.users) + 1)
-        counts = activity(
+        counts = draw_user_activity(
             seed,
             n_users=opt.users,
             total=opt.interactions,
@@ -107,10 +112,10 @@ class Synthetic(Dataset):
             most=max(least, opt.items * 3 // 4),
             shape=opt.activity,
         )
-        members = memberships(seed, counts, n_communities=opt.communities, mixing=opt.mixing)
-        tastes = community_items(
+        members = draw_memberships(seed, counts, n_communities=opt.communities, mixing=opt.mixing)
+        tastes = community_item_probabilities(
             seed,
-            popularity(seed, n_items=opt.items, shape=opt.popularity),
+            draw_item_popularity(seed, n_items=opt.items, shape=opt.popularity),
             weights=counts @ members / counts.sum(),
             contrast=opt.contrast,
         )
@@ -131,11 +136,11 @@ class Synthetic(Dataset):
         Ten test items each (half of the least user's items where that is fewer), and a tenth of the rest,
         rounded down, for validation.
         """
-        pairs = first_meetings(interactions)
-        counts = items_per_user(pairs)
+        pairs = first_interactions(interactions)
+        counts = count_items_per_user(pairs)
         n_test = np.full(pairs.n_users, min(10, int(counts.min()) // 2))
         order = np.zeros(len(pairs.users)) if pairs.times is None else pairs.times
-        return partition(pairs, order, n_test=n_test, n_validation=(counts - n_test) // 10)
+        return split_by_position(pairs, order, n_test=n_test, n_validation=(counts - n_test) // 10)
 
 
 def _ratings(seed: int, count: int) -> F32:

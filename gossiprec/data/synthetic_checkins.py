@@ -7,11 +7,16 @@ from pydantic import Field, model_validator
 
 from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset, Drawn
-from gossiprec.data.check_in_users import published_split
+from gossiprec.data.base import Dataset, SyntheticSizes
+from gossiprec.data.check_ins import published_split
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.synthetic_draws import draw_items
-from gossiprec.data.synthetic_laws import activity, community_items, memberships, popularity
+from gossiprec.data.synthetic_draws import (
+    community_item_probabilities,
+    draw_item_popularity,
+    draw_items,
+    draw_memberships,
+    draw_user_activity,
+)
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator
@@ -69,7 +74,7 @@ class SyntheticCheckIns(Dataset):
     options: Options
 
     @property
-    def drawn(self) -> Drawn:
+    def drawn(self) -> SyntheticSizes:
         """As the options say."""
         opt = self.options
 
@@ -78,7 +83,7 @@ class SyntheticCheckIns(Dataset):
                 update={"users": users, "checkins": round(users * opt.checkins / opt.users)}
             )
 
-        return Drawn(opt.users, opt.checkins, like)
+        return SyntheticSizes(opt.users, opt.checkins, like)
 
     def load(self, seed: int) -> Interactions:
         """Draw the check-ins; the same seed and options give the same ones."""
@@ -110,7 +115,7 @@ class SyntheticCheckIns(Dataset):
     def _places_of_users(self, seed: int, areas: I64) -> tuple[I64, I64]:
         """Draw each user's different places by taste and by area; sorted by user."""
         opt = self.options
-        counts = activity(
+        counts = draw_user_activity(
             seed,
             n_users=opt.users,
             total=opt.checkins // 2,
@@ -118,10 +123,10 @@ class SyntheticCheckIns(Dataset):
             most=opt.items * 3 // 4,
             shape=0.9,
         )
-        members = memberships(seed, counts, n_communities=opt.communities, mixing=0.15)
-        tastes = community_items(
+        members = draw_memberships(seed, counts, n_communities=opt.communities, mixing=0.15)
+        tastes = community_item_probabilities(
             seed,
-            popularity(seed, n_items=opt.items, shape=0.4),
+            draw_item_popularity(seed, n_items=opt.items, shape=0.4),
             weights=counts @ members / counts.sum(),
             contrast=2.0,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from scipy.special import gammaincinv, ndtri
 
 from gossiprec.arrays import F64, I64
 from gossiprec.machine import usable_cores
@@ -97,3 +98,119 @@ def _complete(draws: np.random.Generator, kept: I64, missing: I64, members: F64,
         arrival[own[user]] = np.inf
         keys.append(user * n_items + np.argsort(arrival, kind="stable")[: missing[user]])
     return np.concatenate(keys)
+
+
+ACTIVITY_MIXES = 0.2
+"""Active users mix communities more: concentration grows as (items / mean items) ** this."""
+
+AXIS_DECAY = 0.6
+"""Spread of communities along a latent axis, relative to the axis before."""
+
+OWN_NOISE = 1.2
+"""Deviation of a community's taste that no axis explains."""
+
+MAINSTREAM = 0.5
+"""Deviation between communities of the exponent of popularity: some keep to hits, others look beyond them."""
+
+MOST_LIFT = 4.0
+"""Bound of the log odds that a leaning to or from hits adds, or the rarest items would become the hits."""
+
+MARGIN_PULL = 0.45
+"""Exponent by which tastes are pulled back to the popularity law: 0 not at all, 1 exactly."""
+
+EXPLORATION = 0.01
+"""Share of picks that ignore the community, so that no item is out of anyone's reach."""
+
+
+def draw_user_activity(seed: int, *, n_users: int, total: int, least: int, most: int, shape: float) -> I64:
+    """Return how many items each user has: `least` plus a gamma law, at most `most`, exactly `total` in sum.
+
+    Requires n_users * least <= total <= n_users * most.
+    """
+    excess = _quantiles(n_users, shape)
+    counts = least + _shares_up_to(excess, total - n_users * least, most - least)
+    return generator(seed, "data.synthetic.activity").permutation(counts)
+
+
+def draw_item_popularity(seed: int, *, n_items: int, shape: float) -> F64:
+    """Return the share of each item, by a gamma law."""
+    law = _quantiles(n_items, shape) + 1e-5
+    return generator(seed, "data.synthetic.popularity").permutation(law / law.sum())
+
+
+def draw_memberships(seed: int, counts: I64, *, n_communities: int, mixing: float) -> F64:
+    """Return each user's proportions of communities, shape (n_users, n_communities): Dirichlet draws."""
+    concentration = mixing * (counts / counts.mean()) ** ACTIVITY_MIXES
+    draws = generator(seed, "data.synthetic.memberships").standard_gamma(
+        concentration[:, None], (len(counts), n_communities)
+    )
+    draws += 1e-12  # a user whose draws all underflow belongs everywhere
+    proportions: F64 = draws / draws.sum(axis=1, keepdims=True)
+    return proportions
+
+
+def community_item_probabilities(seed: int, popular: F64, *, weights: F64, contrast: float) -> F64:
+    """Return the probability of each item in each community, shape (n_communities, n_items).
+
+    Parameters
+    ----------
+    seed : int
+    popular : ndarray, shape (n_items,)
+        Shares that the communities together should come near to.
+    weights : ndarray, shape (n_communities,)
+        Share of all interactions that falls to each community.
+    contrast : float
+        Deviation of the log odds along the latent axes.
+    """
+    n_communities, n_items = len(weights), len(popular)
+    draws = generator(seed, "data.synthetic.tastes")
+    log_odds = _spread_positions(draws, n_communities, contrast) @ draws.standard_normal(
+        (n_communities - 1, n_items)
+    )
+    if contrast > 0:
+        log_odds += OWN_NOISE * draws.standard_normal((n_communities, n_items))
+        log_odds += _leaning_to_hits(draws, n_communities, popular)
+    tastes = popular * np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
+    tastes /= tastes.sum(axis=1, keepdims=True)
+    tastes *= (popular / (weights @ tastes)) ** MARGIN_PULL
+    tastes /= tastes.sum(axis=1, keepdims=True)
+    anything = 0.9 * popular + 0.1 / n_items
+    mixed: F64 = (1 - EXPLORATION) * tastes + EXPLORATION * anything
+    return mixed
+
+
+def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: float) -> F64:
+    """Place communities on n - 1 orthogonal axes around the origin: no two are alike by chance."""
+    n_axes = n_communities - 1
+    raw = draws.standard_normal((n_communities, n_axes))
+    axes = np.linalg.qr(raw - raw.mean(axis=0))[0] * np.sqrt(n_communities)
+    scale = AXIS_DECAY ** np.arange(n_axes)
+    placed: F64 = axes * (contrast * scale / max(float(np.linalg.norm(scale)), 1e-12))
+    return placed
+
+
+def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F64) -> F64:
+    """Return log odds that raise the exponent of popularity from 1 by leanings of a normal law."""
+    normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
+    leanings = MAINSTREAM * draws.permutation(normal)
+    law = np.log(popular)
+    lifted: F64 = np.minimum(leanings[:, None] * (law - popular @ law), MOST_LIFT)
+    return lifted
+
+
+def _quantiles(count: int, shape: float) -> F64:
+    quantiles: F64 = gammaincinv(shape, (np.arange(count) + 0.5) / count)
+    return quantiles
+
+
+def _shares_up_to(law: F64, total: int, most: int) -> I64:
+    """Divide `total` in whole parts, proportional to `law`, none above `most`."""
+    low, high = 0.0, (total + 1) / law.min() if total else 0.0
+    for _ in range(200):  # bisection of the factor whose capped parts add up
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(middle * law, most).sum() < total else (low, middle)
+    exact = np.minimum(low * law, most)
+    parts = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(parts - exact, kind="stable")
+    parts[by_remainder[: total - int(parts.sum())]] += 1
+    return parts

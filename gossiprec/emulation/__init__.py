@@ -5,21 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.outlook import Outlook, foresee
-    from gossiprec.emulation.assembly.prepare import Prepared, prepare
+    from gossiprec.emulation.assembly.estimate import RunEstimate, estimate_run
+    from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
     from gossiprec.emulation.run.progress import Progress, Status
     from gossiprec.emulation.run.replay import Replay, replay
     from gossiprec.emulation.run.resume import resume
     from gossiprec.emulation.run.simulate import simulate
 
 __all__ = [
-    "Outlook", "Prepared", "Progress", "Replay", "Status", "foresee", "prepare", "replay", "resume", "simulate",
+    "PreparedRun",
+    "Progress",
+    "Replay",
+    "RunEstimate",
+    "Status",
+    "estimate_run",
+    "prepare",
+    "replay",
+    "resume",
+    "simulate",
 ]  # fmt: skip
 
 _WHERE = {
-    "Outlook": "assembly.outlook",
-    "foresee": "assembly.outlook",
-    "Prepared": "assembly.prepare",
+    "RunEstimate": "assembly.estimate",
+    "estimate_run": "assembly.estimate",
+    "PreparedRun": "assembly.prepare",
     "prepare": "assembly.prepare",
     "Progress": "run.progress",
     "Status": "run.progress",

@@ -2,7 +2,7 @@
 
 from gossiprec.eventlog.reader import EventLog, read_log
 from gossiprec.eventlog.run import Run, open_run
-from gossiprec.eventlog.rundir import RunDirectory
+from gossiprec.eventlog.run_directory import RunDirectory
 from gossiprec.eventlog.writer import EventWriter
 
 __all__ = ["EventLog", "EventWriter", "Run", "RunDirectory", "open_run", "read_log"]

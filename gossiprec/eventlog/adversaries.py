@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import layout
-from gossiprec.eventlog.array_files import read_arrays, write_arrays
+from gossiprec.eventlog import run_files
+from gossiprec.eventlog.npz_files import read_arrays, write_arrays
 
 Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 """Attack key to (node ids, accuracies), both of shape (n_adversaries,)."""
@@ -46,7 +46,7 @@ def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike
         arrays[key + _NODES] = np.asarray(nodes, np.int64)
         if arrays[key].ndim != 1 or arrays[key].shape != arrays[key + _NODES].shape:
             raise ValueError(f"{key}: {arrays[key].shape} accuracies for {arrays[key + _NODES].shape} nodes")
-    write_arrays(folder / layout.ADVERSARIES, arrays)
+    write_arrays(folder / run_files.ADVERSARIES, arrays)
 
 
 def read_adversaries(folder: Path) -> Accuracies:
@@ -57,8 +57,8 @@ def read_adversaries(folder: Path) -> Accuracies:
     LogError
         If the file cannot be read as one.
     """
-    arrays = read_arrays(folder / layout.ADVERSARIES)
+    arrays = read_arrays(folder / run_files.ADVERSARIES)
     try:
         return {key: (arrays[key + _NODES], arrays[key]) for key in arrays if not key.endswith(_NODES)}
     except KeyError as error:
-        raise LogError(f"cannot read {folder / layout.ADVERSARIES}: it has no {error}") from error
+        raise LogError(f"cannot read {folder / run_files.ADVERSARIES}: it has no {error}") from error

@@ -14,7 +14,7 @@ from gossiprec.eventlog.own_files import NEW, open_regular, open_to_read, tempor
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def wrap_write_errors(path: Path) -> Iterator[None]:
     """Turn an `OSError` of the body into a :class:`ResourceError` that names `path` and the next step."""
     try:
         yield
@@ -33,7 +33,7 @@ def write_all(file: FileIO, content: bytes | memoryview) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def open_replacement(path: Path) -> Iterator[BinaryIO]:
     """Give a file that takes the place of `path` when the body is done; until then it has a random name.
 
     A link at `path` is replaced, not followed.
@@ -44,7 +44,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         If the disk or the permissions do not allow it; `path` is then as it was.
     """
     temporary = temporary_name(path)
-    with writing(path):
+    with wrap_write_errors(path):
         try:
             with os.fdopen(open_regular(temporary, NEW), "wb") as file:
                 yield file
@@ -58,8 +58,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write `content` to `path` in one step; see :func:`replacing`."""
-    with replacing(path) as file:
+    """Write `content` to `path` in one step; see :func:`open_replacement`."""
+    with open_replacement(path) as file:
         file.write(content)
 
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from gossiprec.arrays import I64, U8
 from gossiprec.eventlog.atomic_write import write_all
-from gossiprec.eventlog.frames import DamagedError
-from gossiprec.eventlog.live import Live
+from gossiprec.eventlog.checkpoint_state import PartialArray
+from gossiprec.eventlog.record_format import DamagedError
 
 GRAIN = 2**16
 """Bytes that are looked at together for being all zero."""
@@ -30,7 +30,7 @@ NOTHING = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
-class Block:
+class ArrayBlock:
     """An array in a file.
 
     Attributes
@@ -62,9 +62,9 @@ class Block:
     @property
     def stored_bytes(self) -> int:
         """Bytes in this file."""
-        return length_of(self.stored)
+        return extents_length(self.stored)
 
-    def whole(self) -> Block:
+    def whole(self) -> ArrayBlock:
         """Return the block with all that matters in this file."""
         return replace(self, stored=self.extents)
 
@@ -76,20 +76,20 @@ class Block:
         return listed
 
 
-def measured(value: npt.NDArray[Any] | Live, since: float | None) -> Block:
+def measure_block(value: npt.NDArray[Any] | PartialArray, since: float | None) -> ArrayBlock:
     """Return the block of an array before it is written; `since`: with what has changed since that report alone."""
-    if not isinstance(value, Live):
-        extents = _touched(bytes_of(value))
-        return Block(value.dtype.str, value.shape, extents, extents, tracked=False)
+    if not isinstance(value, PartialArray):
+        extents = _touched(byte_view(value))
+        return ArrayBlock(value.dtype.str, value.shape, extents, extents, tracked=False)
     array = value.array
-    extents = joined(value.extents() * array.itemsize)
+    extents = merge_extents(value.extents() * array.itemsize)
     stored = extents
     if since is not None and value.changed is not None:
-        stored = joined(value.changed(since) * array.itemsize)
-    return Block(array.dtype.str, array.shape, extents, stored, tracked=value.changed is not None)
+        stored = merge_extents(value.changed(since) * array.itemsize)
+    return ArrayBlock(array.dtype.str, array.shape, extents, stored, tracked=value.changed is not None)
 
 
-def unpacked(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: bytes | None) -> Block:
+def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: bytes | None) -> ArrayBlock:
     """Return the block that an index lists.
 
     Raises
@@ -101,14 +101,14 @@ def unpacked(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: by
         raise ValueError(f"no array has type {dtype!r} and shape {shape}")
     matters = _unpacked(extents)
     held = matters if not stored or stored[0] is None else _unpacked(stored[0])
-    block = Block(dtype, tuple(map(operator.index, shape)), matters, held, bool(stored), crc)
+    block = ArrayBlock(dtype, tuple(map(operator.index, shape)), matters, held, bool(stored), crc)
     for edges in (matters.ravel(), held.ravel()):
         if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
             raise ValueError("a segment is outside of its array")
     return block
 
 
-def write_block(file: FileIO, flat: U8, block: Block) -> Block:
+def write_block(file: FileIO, flat: U8, block: ArrayBlock) -> ArrayBlock:
     """Write what is to be stored of an array's bytes; return the block with their CRC."""
     crc = 0
     for piece in _pieces(flat, block.stored):
@@ -117,7 +117,7 @@ def write_block(file: FileIO, flat: U8, block: Block) -> Block:
     return replace(block, crc=crc)
 
 
-def read_block(file: BinaryIO, block: Block, flat: U8) -> None:
+def read_block(file: BinaryIO, block: ArrayBlock, flat: U8) -> None:
     """Read what is stored of an array into its bytes, which may be fewer or more than they were.
 
     Raises
@@ -139,7 +139,7 @@ def read_block(file: BinaryIO, block: Block, flat: U8) -> None:
         raise DamagedError(start, f"the CRC of an array ({block.stored_bytes} bytes) does not hold")
 
 
-def bytes_of(array: npt.NDArray[Any]) -> U8:
+def byte_view(array: npt.NDArray[Any]) -> U8:
     """Return the bytes of an array, a copy only where it is not contiguous."""
     flat: U8 = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return flat
@@ -152,7 +152,7 @@ def clear_gaps(flat: U8, extents: I64) -> None:
         flat[low:high] = 0
 
 
-def joined(extents: I64) -> I64:
+def merge_extents(extents: I64) -> I64:
     """Return the same stretches with those that touch made one, and without empty ones."""
     extents = extents[extents[:, 1] > extents[:, 0]]
     if not len(extents):
@@ -172,7 +172,7 @@ def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
     return bool((at >= 0).all() and (union[at, 1] >= wanted[:, 1]).all())
 
 
-def length_of(extents: I64) -> int:
+def extents_length(extents: I64) -> int:
     """Return how long stretches are together."""
     return int((extents[:, 1] - extents[:, 0]).sum())
 
@@ -192,7 +192,7 @@ def _touched(flat: U8) -> I64:
     starts = np.arange(0, len(flat), GRAIN)
     filled = [_any(flat[start : start + GRAIN]) for start in starts.tolist()]
     used = starts[np.array(filled)]
-    return joined(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
+    return merge_extents(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
 
 
 def _any(grain: U8) -> bool:

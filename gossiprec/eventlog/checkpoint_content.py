@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 from gossiprec.arrays import MOST_COUNT
 from gossiprec.errors import LogError
-from gossiprec.eventlog import frames
-from gossiprec.eventlog.checkpoint_blocks import Block, unpacked
-from gossiprec.eventlog.frames import DamagedError
+from gossiprec.eventlog import record_format
+from gossiprec.eventlog.checkpoint_blocks import ArrayBlock, unpack_block
 from gossiprec.eventlog.own_files import open_to_read
+from gossiprec.eventlog.record_format import DamagedError
 
 MAGIC = b"\x89GRCKP\r\n"
 FORMAT = 2
@@ -21,13 +21,13 @@ LONGEST_HEAD = 2**20
 
 
 @dataclass(frozen=True)
-class Stamp:
+class CheckpointStamp:
     """To which run a checkpoint belongs, and how far the run had come.
 
     Attributes
     ----------
     code : str
-        The version of the code, with plug-ins (:func:`gossiprec.plugins.code_with`).
+        The version of the code, with plug-ins (:func:`gossiprec.plugins.combined_code_version`).
     scenario : str
         SHA-256 of the run's ``scenario.yaml``.
     tick : int
@@ -52,7 +52,7 @@ class Stamp:
 
 
 @dataclass(frozen=True)
-class Rests:
+class DeltaBase:
     """The checkpoint on which a delta rests: its tick, the CRC of its index, and how many deltas lie below this one."""
 
     tick: int
@@ -61,15 +61,15 @@ class Rests:
 
 
 @dataclass(frozen=True)
-class Content:
+class CheckpointContent:
     """What a file says that it holds; its arrays begin at byte `first`."""
 
     path: Path
-    stamp: Stamp
-    rests: Rests | None
+    stamp: CheckpointStamp
+    rests: DeltaBase | None
     first: int
     tree: bytes
-    blocks: list[Block]
+    blocks: list[ArrayBlock]
     crc: int
 
     @property
@@ -78,7 +78,7 @@ class Content:
         return 0 if self.rests is None else self.rests.deltas + 1
 
 
-class reading:  # noqa: N801 (a context manager, used like a function)
+class CheckpointReader:
     """Open a checkpoint and turn what is wrong with it into one :class:`LogError`."""
 
     def __init__(self, path: Path) -> None:
@@ -99,7 +99,7 @@ class reading:  # noqa: N801 (a context manager, used like a function)
             raise LogError(f"cannot read the checkpoint {self._path}: {error.strerror}") from error
 
 
-def content_of(path: Path) -> Content:
+def read_content(path: Path) -> CheckpointContent:
     """Return what a file says that it holds.
 
     Raises
@@ -107,32 +107,32 @@ def content_of(path: Path) -> Content:
     LogError
         If it cannot be read, or its head or its index is damaged.
     """
-    with reading(path) as file:
+    with CheckpointReader(path) as file:
         stamp, rests, first = read_head(file)
-        return Content(path, stamp, rests, first, *_read_index(file, first))
+        return CheckpointContent(path, stamp, rests, first, *_read_index(file, first))
 
 
-def read_head(file: BinaryIO) -> tuple[Stamp, Rests | None, int]:
+def read_head(file: BinaryIO) -> tuple[CheckpointStamp, DeltaBase | None, int]:
     """Return the stamp, what the file rests on, and the first byte after the record that holds them."""
     data = memoryview(file.read(LONGEST_HEAD))
     if data[: len(MAGIC)] != MAGIC:
         raise DamagedError(0, "the file does not start with the magic bytes of a checkpoint")
-    record = frames.read_record(data, len(MAGIC))
+    record = record_format.read_record(data, len(MAGIC))
     head = record.content(data)
     try:
-        if record.tag != frames.HEADER or head["format"] != FORMAT:
+        if record.tag != record_format.HEADER or head["format"] != FORMAT:
             raise ValueError(
                 f"tag {record.tag!r}, format {head.get('format')!r}; this gossiprec reads {FORMAT}"
             )
-        rests = head["rests"] and Rests(**{name: int(head["rests"][name]) for name in _RESTS})
-        stamp = Stamp(**{name: head["stamp"][name] for name in _STAMP})
+        rests = head["rests"] and DeltaBase(**{name: int(head["rests"][name]) for name in _RESTS})
+        stamp = CheckpointStamp(**{name: head["stamp"][name] for name in _STAMP})
         _check_stamp(stamp)
         return stamp, rests, record.end
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedError(record.start, f"the record is not the head of a checkpoint ({error!r})") from error
 
 
-def _check_stamp(stamp: Stamp) -> None:
+def _check_stamp(stamp: CheckpointStamp) -> None:
     numbers = [stamp.tick, stamp.log_bytes, *(number for table in stamp.tables.values() for number in table)]
     if not all(type(number) is int and 0 <= number <= MOST_COUNT for number in numbers):
         raise ValueError(f"found the numbers {numbers}; expected counts")
@@ -140,30 +140,30 @@ def _check_stamp(stamp: Stamp) -> None:
         raise ValueError(f"found the time {stamp.time!r} and the tables {stamp.tables!r}")
 
 
-_STAMP, _RESTS = ([f.name for f in fields(kind)] for kind in (Stamp, Rests))
+_STAMP, _RESTS = ([f.name for f in fields(kind)] for kind in (CheckpointStamp, DeltaBase))
 
 
-def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[Block], int]:
+def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock], int]:
     """Return packed state and blocks, which lie between byte `first` and the index without a gap, and its CRC."""
     size = file.seek(0, os.SEEK_END)
-    begin = size - frames.TRAILER_BYTES
+    begin = size - record_format.TRAILER_BYTES
     if begin < first:
         raise DamagedError(size, "truncated: the file ends before its trailer")
     file.seek(begin)
-    start = frames.index_start(memoryview(file.read()), begin)
+    start = record_format.read_index_start(memoryview(file.read()), begin)
     if not first <= start <= begin:
         raise DamagedError(begin, f"the trailer points to byte {start}, outside of the file")
     file.seek(start)
     data = memoryview(file.read(begin - start))
     try:
-        record = frames.read_record(data, 0)
+        record = record_format.read_record(data, 0)
         content = record.content(data)
-        if record.tag != frames.INDEX or record.end != len(data):
+        if record.tag != record_format.INDEX or record.end != len(data):
             raise DamagedError(0, f"it ends {len(data) - record.end} bytes before the trailer")
-        found = [unpacked(*entry) for entry in content["blocks"]]
+        found = [unpack_block(*entry) for entry in content["blocks"]]
         tree = bytes(content["state"])
     except (DamagedError, ValueError, TypeError, KeyError) as error:
         raise DamagedError(start, f"the index cannot be read ({error})") from error
     if first + sum(block.stored_bytes for block in found) != start:
         raise DamagedError(start, "the arrays listed do not fill the bytes before the index")
-    return tree, found, int.from_bytes(data[-frames.CRC_BYTES :], "little")
+    return tree, found, int.from_bytes(data[-record_format.CRC_BYTES :], "little")

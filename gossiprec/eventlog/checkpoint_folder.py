@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import layout
+from gossiprec.eventlog import run_files
 from gossiprec.eventlog.atomic_write import sync_folder
-from gossiprec.eventlog.checkpoints import SUFFIX, Stamp, rests_on, write_checkpoint
+from gossiprec.eventlog.checkpoint_state import State
+from gossiprec.eventlog.checkpoints import SUFFIX, CheckpointStamp, base_tick, write_checkpoint
 from gossiprec.eventlog.direct_file import DirectFile
-from gossiprec.eventlog.live import State
 from gossiprec.eventlog.own_files import TEMPORARY_SUFFIX, check_folder, temporary_name
 
 
@@ -26,7 +26,7 @@ class CheckpointFolder:
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run / layout.CHECKPOINTS
+        self.path = run / run_files.CHECKPOINTS
 
     def newest_first(self) -> list[Path]:
         """Return the checkpoints, that of the latest report first.
@@ -42,7 +42,7 @@ class CheckpointFolder:
 
     def write(
         self,
-        stamp: Stamp,
+        stamp: CheckpointStamp,
         state: State,
         *,
         keep: int,
@@ -134,6 +134,6 @@ def _tick(path: Path) -> int:
 def _rests_on(path: Path) -> int | None:
     """Return the tick of the checkpoint on which one rests; None: on none, or it cannot be read."""
     try:
-        return rests_on(path)
+        return base_tick(path)
     except LogError:
         return None

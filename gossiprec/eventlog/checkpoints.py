@@ -4,13 +4,15 @@
 
     file  = magic, record HEAD, bytes of block 0, block 1, ..., record INDX, trailer
 
-Records and trailer are those of the event log (:mod:`gossiprec.eventlog.frames`). HEAD holds the stamp: which run, and
+Records and trailer are those of the event log (:mod:`gossiprec.eventlog.record_format`). HEAD holds the stamp: which
+run, and
 how far. INDX holds the state with a number in place of each array, and of each array its type, shape, CRC-32 and
 *extents*: the stretches of its bytes that matter; all others are zero. There is no padding: the blocks fill all that
 lies between the two records.
 
 A *base* holds all that matters. A *delta* rests on the checkpoint before it: of arrays of which it is known what has
-changed (:attr:`Live.changed`) it holds these stretches alone, and HEAD names the file before by its tick and the CRC of
+changed (:attr:`PartialArray.changed`) it holds these stretches alone, and HEAD names the file before by its tick and
+the CRC of
 its INDX, under which are the CRCs of all its arrays. So a delta is read only with the very files it was made after.
 """
 
@@ -30,23 +32,31 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import checkpoint_blocks as blocks_
-from gossiprec.eventlog import frames
+from gossiprec.eventlog import record_format
 from gossiprec.eventlog.atomic_write import write_all
-from gossiprec.eventlog.checkpoint_blocks import GRAIN, Block
+from gossiprec.eventlog.checkpoint_blocks import GRAIN, ArrayBlock
 from gossiprec.eventlog.checkpoint_content import (
     FORMAT,
     MAGIC,
-    Content,
-    Rests,
-    Stamp,
-    content_of,
+    CheckpointContent,
+    CheckpointReader,
+    CheckpointStamp,
+    DeltaBase,
+    read_content,
     read_head,
-    reading,
 )
-from gossiprec.eventlog.frames import DamagedError
-from gossiprec.eventlog.live import Live, State
+from gossiprec.eventlog.checkpoint_state import PartialArray, State
+from gossiprec.eventlog.record_format import DamagedError
 
-__all__ = ["GRAIN", "Live", "Stamp", "read_checkpoint", "read_stamp", "rests_on", "write_checkpoint"]
+__all__ = [
+    "GRAIN",
+    "CheckpointStamp",
+    "PartialArray",
+    "base_tick",
+    "read_checkpoint",
+    "read_stamp",
+    "write_checkpoint",
+]
 
 SUFFIX = ".ckpt"
 
@@ -61,7 +71,7 @@ _ARRAY = 1
 """Code of an array's number among msgpack's extension types."""
 
 
-def write_checkpoint(file: FileIO, stamp: Stamp, state: State, before: Path | None = None) -> None:
+def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before: Path | None = None) -> None:
     """Write a checkpoint to an unbuffered file.
 
     Parameters
@@ -80,41 +90,41 @@ def write_checkpoint(file: FileIO, stamp: Stamp, state: State, before: Path | No
     TypeError
         If the state holds something that is neither plain nor an array.
     """
-    arrays: list[npt.NDArray[Any] | Live] = []
+    arrays: list[npt.NDArray[Any] | PartialArray] = []
     tree = msgpack.packb(state, default=lambda value: _numbered(value, arrays))
     last = _last(before, stamp)
-    blocks = [blocks_.measured(array, last.stamp.time if last else None) for array in arrays]
+    blocks = [blocks_.measure_block(array, last.stamp.time if last else None) for array in arrays]
     if last is not None and not _is_worth(blocks):
         last, blocks = None, [block.whole() for block in blocks]
-    rests = None if last is None else Rests(last.stamp.tick, last.crc, last.deltas)
+    rests = None if last is None else DeltaBase(last.stamp.tick, last.crc, last.deltas)
     _check_room(file, sum(block.stored_bytes for block in blocks), "base" if rests is None else "delta")
-    head = frames.pack_record(
-        frames.HEADER, {"format": FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
+    head = record_format.pack_record(
+        record_format.HEADER, {"format": FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
     )
     write_all(file, MAGIC + head)
-    flats = (blocks_.bytes_of(array.array if isinstance(array, Live) else array) for array in arrays)
+    flats = (blocks_.byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
     done = [blocks_.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
     start = len(MAGIC) + len(head) + sum(block.stored_bytes for block in done)
     listed = [block.packed() for block in done]
-    write_all(file, frames.pack_record(frames.INDEX, {"state": tree, "blocks": listed}))
-    write_all(file, frames.pack_trailer(start))
+    write_all(file, record_format.pack_record(record_format.INDEX, {"state": tree, "blocks": listed}))
+    write_all(file, record_format.pack_trailer(start))
 
 
-def _last(path: Path | None, stamp: Stamp) -> Content | None:
+def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None:
     """Return the checkpoint on which a delta can rest, if there is one."""
     if path is None:
         return None
     try:
-        found = content_of(path)
+        found = read_content(path)
     except LogError:
         return None
     return found if found.deltas < MOST_DELTAS and found.stamp.time < stamp.time else None
 
 
-def _is_worth(blocks: Sequence[Block]) -> bool:
+def _is_worth(blocks: Sequence[ArrayBlock]) -> bool:
     """Return whether a delta is so much smaller than a base that it should be one."""
     tracked = [block for block in blocks if block.tracked]
-    whole = sum(blocks_.length_of(block.extents) for block in tracked)
+    whole = sum(blocks_.extents_length(block.extents) for block in tracked)
     return whole >= LEAST_BYTES and sum(block.stored_bytes for block in tracked) <= WORTH * whole
 
 
@@ -129,20 +139,20 @@ def _check_room(file: FileIO, needed: int, kind: str) -> None:
         )
 
 
-def _numbered(value: Any, arrays: list[npt.NDArray[Any] | Live]) -> Any:
+def _numbered(value: Any, arrays: list[npt.NDArray[Any] | PartialArray]) -> Any:
     """Return what stands for a value that msgpack does not know, and note it if it is an array."""
     if isinstance(value, np.generic):
         return value.item()
-    if not isinstance(value, np.ndarray | Live):
+    if not isinstance(value, np.ndarray | PartialArray):
         raise TypeError(f"a checkpoint holds plain values and arrays, not {type(value).__name__}")
-    array = value.array if isinstance(value, Live) else value
+    array = value.array if isinstance(value, PartialArray) else value
     if not blocks_.DTYPE.fullmatch(array.dtype.str):
         raise TypeError(f"a checkpoint holds arrays of numbers, not of {array.dtype}")
     arrays.append(value)
     return msgpack.ExtType(_ARRAY, (len(arrays) - 1).to_bytes(4, "little"))
 
 
-def read_stamp(path: str | os.PathLike[str]) -> Stamp:
+def read_stamp(path: str | os.PathLike[str]) -> CheckpointStamp:
     """Return a checkpoint's stamp without reading its state.
 
     Raises
@@ -150,11 +160,11 @@ def read_stamp(path: str | os.PathLike[str]) -> Stamp:
     LogError
         If the file cannot be read, or does not begin like a checkpoint.
     """
-    with reading(Path(path)) as file:
+    with CheckpointReader(Path(path)) as file:
         return read_head(file)[0]
 
 
-def rests_on(path: Path) -> int | None:
+def base_tick(path: Path) -> int | None:
     """Return the tick of the checkpoint on which this one rests; None: it is a base.
 
     Raises
@@ -162,12 +172,14 @@ def rests_on(path: Path) -> int | None:
     LogError
         As :func:`read_stamp`.
     """
-    with reading(path) as file:
+    with CheckpointReader(path) as file:
         rests = read_head(file)[1]
         return None if rests is None else rests.tick
 
 
-def read_checkpoint(path: str | os.PathLike[str], *, limit_bytes: int) -> tuple[Stamp, dict[str, Any]]:
+def read_checkpoint(
+    path: str | os.PathLike[str], *, limit_bytes: int
+) -> tuple[CheckpointStamp, dict[str, Any]]:
     """Return a checkpoint's stamp and state, after every byte that is used has been checked.
 
     Parameters
@@ -185,7 +197,7 @@ def read_checkpoint(path: str | os.PathLike[str], *, limit_bytes: int) -> tuple[
         If its arrays need more memory.
     """
     path = Path(path)
-    own = content_of(path)
+    own = read_content(path)
     needed = sum(block.n_bytes for block in own.blocks)
     if needed > limit_bytes:
         raise ResourceError(
@@ -201,7 +213,7 @@ def read_checkpoint(path: str | os.PathLike[str], *, limit_bytes: int) -> tuple[
             _read_tracked(content, tracked)
     except LogError as error:
         raise LogError(f"{path} depends on a checkpoint that cannot be used: {error}") from error
-    with reading(path) as file:
+    with CheckpointReader(path) as file:
         file.seek(own.first)
         for flat, block in zip(flats, own.blocks, strict=True):
             blocks_.read_block(file, block, flat)
@@ -212,12 +224,12 @@ def read_checkpoint(path: str | os.PathLike[str], *, limit_bytes: int) -> tuple[
         return own.stamp, _tree(own.tree, arrays, own.first)
 
 
-def _below(own: Content) -> list[Content]:
+def _below(own: CheckpointContent) -> list[CheckpointContent]:
     """Return the checkpoints on which one rests, the last written first."""
-    found: list[Content] = []
+    found: list[CheckpointContent] = []
     upper = own
     while upper.rests is not None:
-        lower = content_of(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
+        lower = read_content(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
         if (lower.stamp.tick, lower.crc, lower.deltas) != (
             upper.rests.tick,
             upper.rests.crc,
@@ -233,10 +245,10 @@ def _below(own: Content) -> list[Content]:
     return found
 
 
-def _read_tracked(content: Content, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
+def _read_tracked(content: CheckpointContent, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
     """Read what a checkpoint below holds of the arrays whose changes are known."""
     left = iter(flats)
-    with reading(content.path) as file:
+    with CheckpointReader(content.path) as file:
         file.seek(content.first)
         for block in content.blocks:
             if block.tracked:
@@ -245,7 +257,7 @@ def _read_tracked(content: Content, flats: Sequence[npt.NDArray[np.uint8]]) -> N
                 file.seek(block.stored_bytes, os.SEEK_CUR)
 
 
-def _check_whole(contents: Sequence[Content]) -> None:
+def _check_whole(contents: Sequence[CheckpointContent]) -> None:
     """Refuse a delta, the first of these, that lacks what matters, and what it rests on lacks, too."""
     tracked = [[block for block in content.blocks if block.tracked] for content in contents]
     for several in zip(*tracked, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from gossiprec.eventlog.schema import Column, EventKind, Schema
+from gossiprec.eventlog.schema import Column, EventKind, EventSchema
 
 
 class ContentDigest:
@@ -15,7 +15,7 @@ class ContentDigest:
     rows. A kind without rows leaves no trace, so a schema with more kinds gives an old run its old digest.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: EventSchema) -> None:
         self.rows = {kind.name: 0 for kind in schema.kinds}
         self._schema = schema
         self._hashes = {kind.name: [hashlib.sha256() for _ in kind.columns] for kind in schema.kinds}

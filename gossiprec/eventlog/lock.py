@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import SoftFileLock, Timeout, lock_descriptor
 
 from gossiprec.errors import GossipRecError, LogError, ResourceError
-from gossiprec.eventlog.atomic_write import writing
+from gossiprec.eventlog.atomic_write import wrap_write_errors
 from gossiprec.eventlog.own_files import open_regular
 
 PATIENCE_S = 0.5
@@ -136,12 +138,12 @@ class RunLock(Lock):
 
     def __init__(self, log: Path) -> None:
         alive = f"{log.parent} is in use by a running process; wait until it ends, or stop it"
-        with writing(log):
+        with wrap_write_errors(log):
             super().__init__(log, LogError(alive), PATIENCE_S)
 
 
 @contextmanager
-def only_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
+def exclusive_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
     """Keep others out of a folder while the body runs; gives the file descriptor that holds the lock.
 
     Parameters
@@ -158,7 +160,7 @@ def only_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
         If another one is at work here.
     """
     busy = f"another {what} is running in {folder}; wait until it ends, stop it, or choose another --out"
-    with writing(folder):
+    with wrap_write_errors(folder):
         lock = Lock(folder / LOCK, ResourceError(busy), patience_s)
     try:
         yield lock.descriptor
@@ -166,7 +168,7 @@ def only_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
         lock.close()
 
 
-def is_written_now(log: Path) -> bool:
+def is_locked(log: Path) -> bool:
     """Return whether a process holds the lock of this event log; False if there is none, or it cannot be opened."""
     held = LogError("held")
     try:
@@ -177,3 +179,50 @@ def is_written_now(log: Path) -> bool:
     except LogError as error:
         return error is held
     return False
+
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+UNKNOWN = "unknown"
+"""How a run stands of which only another machine could tell whether its process is alive."""
+
+
+def process_identity() -> dict[str, Any]:
+    """Return what this process is known by: name of the machine, its last start (None: not told), number."""
+    return {"host": platform.node(), "boot": _boot(), "process": os.getpid()}
+
+
+def resolve_status(writer: Mapping[str, Any] | None) -> str:
+    """Return how a run stands that should be going on, but whose lock nobody holds: ``killed`` or :data:`UNKNOWN`.
+
+    Parameters
+    ----------
+    writer : mapping or None
+        What :func:`process_identity` gave to the process that wrote it; None: it was not noted.
+
+    Notes
+    -----
+    On the machine that wrote it, a lock that nobody holds means that the process has gone, since locks go with it. From
+    another machine a lock may not be seen, as where the folder is shared by other means than NFS, or is a copy.
+    """
+    if not writer:
+        return "killed"
+    here = writer.get("host") == platform.node() or (_boot() is not None and writer.get("boot") == _boot())
+    return "killed" if here else UNKNOWN
+
+
+def describe_status(status: str, writer: Mapping[str, Any] | None) -> str:
+    """Return how a run stands, and which process wrote it where that is of interest."""
+    if not writer or status not in ("running", "killed", UNKNOWN):
+        return status
+    process = f"process {writer.get('process')} on {writer.get('host')}"
+    if status == UNKNOWN:
+        return f"unknown whether still running: it is written by {process}, but this is {platform.node()}"
+    return f"running ({process})" if status == "running" else f"killed ({process} has ended)"
+
+
+def _boot() -> str | None:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return None

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import datetime
 import functools
+import hashlib
 import importlib.metadata
+import json
+import math
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gossiprec.eventlog.writer_process import this_process
-from gossiprec.machine import processor
+import numpy as np
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import run_files
+from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.eventlog.lock import process_identity
+from gossiprec.eventlog.own_files import open_to_read, read_regular
+from gossiprec.machine import processor_name
 from gossiprec.plugins import Plugins
-from gossiprec.portable import target
+from gossiprec.portable import describe_target
 from gossiprec.version import __version__, code_version
 
 LAYOUT = 1
@@ -54,7 +63,7 @@ def new_manifest(
         "git_commit": _own_commit(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        **computed_by(),
+        **processor_and_target(),
         "python": platform.python_version(),
         "packages": package_versions(),
         "plugins": plugins or {},
@@ -63,16 +72,16 @@ def new_manifest(
         "files": {},
         "seed": seed,
         "status": "running",
-        "writer": this_process(),
+        "writer": process_identity(),
         "log_digest": None,
         "started": utc_now(),
         "finished": None,
     }
 
 
-def computed_by() -> dict[str, str]:
+def processor_and_target() -> dict[str, str]:
     """Return what the processor is called, and for which one the machine code is."""
-    return {"processor": processor(), "target": target()}
+    return {"processor": processor_name(), "target": describe_target()}
 
 
 def package_versions() -> dict[str, str]:
@@ -105,3 +114,175 @@ def git_commit(source: Path) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() if found.returncode == 0 else None
+
+
+DIGEST, FILES = "digest", "files"
+"""The keys of the digests: of the manifest itself, and of other files by name."""
+_KINDS: Mapping[str, type] = {
+    "status": str,
+    "code": str,
+    "plugins": dict,
+    "data": dict,
+    "inputs": dict,
+    "files": dict,
+    "writer": dict,
+    "notes": list,
+    "resumed": list,
+}
+"""Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
+
+
+def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the manifest of a run directory, with the digest of its content.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    write_json(path / run_files.MANIFEST, with_digest(content))
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the digest of all its other keys under ``digest``."""
+    told: dict[str, Any] = to_plain({key: value for key, value in content.items() if key != DIGEST})
+    return {**told, DIGEST: _digest(told)}
+
+
+def read_manifest(run: Path) -> dict[str, Any]:
+    """Return the manifest of a run directory.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, or a key that other code looks into holds something else than it should.
+    """
+    path = run / run_files.MANIFEST
+    found = read_json(path)
+    for key, kind in _KINDS.items():
+        if found.get(key) is not None and not isinstance(found[key], kind):
+            raise LogError(f"{path}: {key} is {found[key]!r}; expected {_NAMES[kind]}; {_NEXT}")
+    if found.get("status") not in run_files.STATUSES:
+        raise LogError(
+            f"{path}: status is {found.get('status')!r}; expected {', '.join(run_files.STATUSES)}; {_NEXT}"
+        )
+    return found
+
+
+_NAMES: Mapping[type, str] = {str: "text", dict: "a mapping", list: "a list"}
+_NEXT = "the file is damaged; restore the run from a copy, or run its scenario.yaml again"
+
+
+def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
+    """Return why a manifest is not as it was written, or None; None also if an earlier version wrote no digest."""
+    recorded = manifest.get(DIGEST)
+    if recorded is None and not has_digests(manifest):
+        return None
+    found = _digest({key: value for key, value in manifest.items() if key != DIGEST})
+    if recorded != found:
+        return f"was changed after it was written: its content has digest {found}, but it records {recorded}"
+    return None
+
+
+def has_digests(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a manifest records digests of the run's files: those of earlier versions do not."""
+    return FILES in manifest
+
+
+def digests_of(run: Path, names: Iterable[str] = run_files.FILES) -> dict[str, Any]:
+    """Return length and SHA-256 of the files of a run that are there, by name, but for the manifest."""
+    return {
+        name: _digest_of_file(run / name)
+        for name in names
+        if name != run_files.MANIFEST and (run / name).exists()
+    }
+
+
+def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return what is not as the manifest records it of the files of a run: changed, missing, or not recorded.
+
+    Files that grow while a run is in progress have no digests before its end.
+    """
+    recorded = manifest.get(FILES) or {}
+    found = digests_of(run)
+    faults = [
+        f"{run / name} is missing, but {run_files.MANIFEST} records it"
+        for name in sorted(recorded.keys() - found)
+    ]
+    for name in sorted(found.keys() & recorded):
+        if found[name] != recorded[name]:
+            faults.append(
+                f"{run / name} was changed after it was written: it has {_shown(found[name])}, but "
+                f"{run_files.MANIFEST} records {_shown(recorded[name])}"
+            )
+    if has_digests(manifest) and manifest.get("status") != "running":
+        faults += [
+            f"{run / name} is not recorded in {run_files.MANIFEST}"
+            for name in sorted(found.keys() - recorded)
+        ]
+    return faults
+
+
+def _shown(told: Any) -> str:
+    if not isinstance(told, Mapping):
+        return repr(told)
+    return f"{told.get('bytes')} bytes with SHA-256 {told.get('sha256')}"
+
+
+def _digest_of_file(path: Path) -> dict[str, Any]:
+    try:
+        with open_to_read(path) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return {"bytes": file.tell(), "sha256": digest}
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON with sorted keys, in ASCII, without blanks."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a mapping as JSON in one step; numbers that are not finite become null."""
+    text = json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    replace_file(path, text.encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file of a run.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, is no mapping, or holds a number that is not finite: none is ever written.
+    """
+    try:
+        found = json.loads(read_regular(path), parse_float=_finite, parse_constant=_finite)
+    except (OSError, ValueError, RecursionError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise LogError(f"cannot read {path}: it is not a mapping")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"found the number {text}; expected finite numbers; the file is damaged")
+    return number
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` as JSON can hold it: numpy's numbers as Python's, and null for what is not finite."""
+    match value:
+        case Mapping():
+            return {str(key): to_plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [to_plain(item) for item in value]
+        case np.ndarray() | np.generic():
+            return to_plain(value.tolist())
+        case float() if not math.isfinite(value):
+            return None
+    return value

@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import layout
+from gossiprec.eventlog import run_files
 
 TEMPORARY_SUFFIX = ".writing"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -94,7 +94,7 @@ def check_own_files(folder: Path) -> None:
         Naming the first of them.
     """
     if folder.is_dir():
-        for name in (*layout.FILES, layout.CHECKPOINTS):
+        for name in (*run_files.FILES, run_files.CHECKPOINTS):
             if (folder / name).is_symlink():
                 raise not_regular(folder / name)
 

@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import frames
+from gossiprec.eventlog import record_format
 from gossiprec.eventlog.digest import ContentDigest
-from gossiprec.eventlog.frames import DamagedError, Record
 from gossiprec.eventlog.own_files import open_to_read
-from gossiprec.eventlog.schema import EventKind, Schema
+from gossiprec.eventlog.record_format import DamagedError, LogRecord
+from gossiprec.eventlog.schema import EventKind, EventSchema
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Damage:
+class LogDamage:
     """Where a log stops being what was written, and how that shows."""
 
     offset: int
@@ -36,7 +36,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class _Chunk:
-    record: Record
+    record: LogRecord
     kind: EventKind
     rows: int
 
@@ -71,13 +71,13 @@ class EventLog:
         self.recorded_digest: str | None = None
         self.index_offset: int | None = None
         self.complete = False
-        self.damage: Damage | None = None
+        self.damage: LogDamage | None = None
         self.schema, self.writer, start = _header(path, data)
         self._kinds = {kind.name: kind for kind in self.schema.kinds}
         try:
             self.complete = self._scan(start)
         except DamagedError as found:
-            self.damage = Damage(found.offset, found.reason)
+            self.damage = LogDamage(found.offset, found.reason)
         self.rows = dict.fromkeys(self._kinds, 0)
         for chunk in self._chunks:
             self.rows[chunk.kind.name] += chunk.rows
@@ -149,10 +149,10 @@ class EventLog:
         """
         rows, written = dict.fromkeys(self._kinds, 0), None
         data = bytes(self._data[offset:])
-        for found in re.finditer(b"|".join((frames.CHUNK, frames.INDEX)), data):
+        for found in re.finditer(b"|".join((record_format.CHUNK, record_format.INDEX)), data):
             try:
-                record = frames.read_record(self._data, offset + found.start())
-                if record.tag == frames.INDEX:
+                record = record_format.read_record(self._data, offset + found.start())
+                if record.tag == record_format.INDEX:
                     written = {str(kind): int(n) for kind, n in record.content(self._data)["rows"].items()}
                 else:
                     chunk = self._chunk(record)
@@ -173,17 +173,17 @@ class EventLog:
     def _scan(self, start: int) -> bool:
         """File every whole chunk from byte `start` on; return whether index and trailer follow them."""
         while start < len(self._data):
-            record = frames.read_record(self._data, start)
-            if record.tag == frames.INDEX:
+            record = record_format.read_record(self._data, start)
+            if record.tag == record_format.INDEX:
                 self._check_index(record)
-                return frames.check_trailer(self._data, record.end, record.start)
+                return record_format.check_trailer(self._data, record.end, record.start)
             self._chunks.append(self._chunk(record))
             start = record.end
         return False
 
-    def _chunk(self, record: Record) -> _Chunk:
+    def _chunk(self, record: LogRecord) -> _Chunk:
         try:
-            if record.tag != frames.CHUNK:
+            if record.tag != record_format.CHUNK:
                 raise ValueError(f"its tag is {record.tag!r}")
             name, rows, packed = record.content(self._data)
             kind = self._kinds[name]
@@ -194,7 +194,7 @@ class EventLog:
             raise DamagedError(record.start, f"the record is not a chunk of this log ({error})") from error
         return _Chunk(record, kind, rows)
 
-    def _check_index(self, record: Record) -> None:
+    def _check_index(self, record: LogRecord) -> None:
         index = record.content(self._data)
         listed = [[c.kind.name, c.record.start, c.rows] for c in self._chunks]
         if not isinstance(index, dict) or index.get("chunks") != listed:
@@ -202,21 +202,21 @@ class EventLog:
         self.recorded_digest, self.index_offset = index.get("digest"), record.start
 
 
-def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
+def _header(path: Path, data: memoryview) -> tuple[EventSchema, str, int]:
     """Return the schema, the writer, and the first byte after the header."""
-    if data[: len(frames.MAGIC)] != frames.MAGIC:
+    if data[: len(record_format.MAGIC)] != record_format.MAGIC:
         raise DamagedError(0, "the file does not start with the magic bytes of an event log")
-    record = frames.read_record(data, len(frames.MAGIC))
+    record = record_format.read_record(data, len(record_format.MAGIC))
     header = record.content(data)
     try:
-        if record.tag != frames.HEADER:
+        if record.tag != record_format.HEADER:
             raise ValueError(f"its tag is {record.tag!r}")
-        if header["format"] != frames.FORMAT:
+        if header["format"] != record_format.FORMAT:
             raise LogError(
-                f"{path} has format {header['format']}, but this gossiprec reads format {frames.FORMAT}; "
+                f"{path} has format {header['format']}, but this gossiprec reads format {record_format.FORMAT}; "
                 f"read it with the program that wrote it ({header['writer']}) or a later one"
             )
-        return Schema.from_header(header), str(header["writer"]), record.end
+        return EventSchema.from_header(header), str(header["writer"]), record.end
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError(record.start, f"the header does not describe an event log ({error})") from error
 
@@ -254,7 +254,7 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False, end: int | N
     try:
         log = open_log(Path(path), end)
     except DamagedError as found:
-        raise LogError(f"{path} cannot be read: {Damage(found.offset, found.reason)}") from found
+        raise LogError(f"{path} cannot be read: {LogDamage(found.offset, found.reason)}") from found
     if strict and not log.complete:
         missing = log.damage or f"it ends at byte {log.size_bytes} without an index: its run did not finish"
         raise LogError(

@@ -8,23 +8,146 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 import yaml
 
-from gossiprec.errors import LogError, suggestion
-from gossiprec.eventlog import arrow, layout
+from gossiprec.errors import LogError, ResourceError, suggestion
+from gossiprec.eventlog import run_files
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
-from gossiprec.eventlog.array_files import read_arrays
-from gossiprec.eventlog.lock import is_written_now
-from gossiprec.eventlog.manifest_file import read_json, read_manifest
+from gossiprec.eventlog.lock import describe_status, is_locked, resolve_status
+from gossiprec.eventlog.manifest import read_json, read_manifest
+from gossiprec.eventlog.npz_files import read_arrays
 from gossiprec.eventlog.own_files import check_own_files, read_regular
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
-from gossiprec.eventlog.tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_table
-from gossiprec.eventlog.writer_process import in_words, what_became
+from gossiprec.eventlog.run_tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_run_table
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    pass
+
+
+TABLES = ("metrics", "attacks", "findings", "positions", "users", "items")
+"""Beside the events of the log, by kind."""
+ADVERSARIES = "adversaries"
+
+
+def read_arrow_table(run: Run, name: str) -> pa.Table:
+    """Return a table of a run, or its events of one kind, in the order in which they were written.
+
+    Parameters
+    ----------
+    run : Run
+    name : str
+        ``metrics``, ``attacks``, ``findings``, ``positions``, ``users``, ``items``, ``adversaries``, or a kind of event
+        such as ``message``. A column of several numbers a row is one of lists.
+
+    Raises
+    ------
+    LogError
+        If there is no such table: the message names what there is.
+    """
+    if name == ADVERSARIES:
+        return to_arrow(_adversaries(run))
+    if name in TABLES:
+        return to_arrow(getattr(run, name))
+    if name in run.log.kinds:
+        return to_arrow(run.events(name))
+    known = [*TABLES, ADVERSARIES, *run.log.kinds]
+    raise LogError(f"{run.path} has no table {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+
+
+def read_data_frame(run: Run, name: str) -> pd.DataFrame:
+    """Return :func:`read_arrow_table` as a DataFrame.
+
+    Raises
+    ------
+    LogError
+        If there is no such table.
+    ResourceError
+        If pandas is not installed.
+    """
+    return to_pandas(read_arrow_table(run, name), "run")
+
+
+def to_pandas(table: pa.Table, what: str) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    what : str
+        Whose method `frame` is called: ``run``, ``study``.
+
+    Raises
+    ------
+    ResourceError
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd  # noqa: F401  # Arrow's own words for its absence name no command
+    except ImportError:
+        raise ResourceError(
+            f"{what}.frame needs pandas: pip install 'gossiprec[frames]'; {what}.table gives the "
+            "same data without it"
+        ) from None
+    return table.to_pandas()
+
+
+def to_arrow(columns: Columns) -> pa.Table:
+    """Return columns as an Arrow table; one of several numbers a row becomes one of lists."""
+    import pyarrow as pa
+
+    return pa.table({name: _column(values) for name, values in columns.items()})
+
+
+def _column(values: Any) -> pa.Array:
+    import pyarrow as pa
+
+    if values.ndim == 2:
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return pa.array([np.asarray(row) for row in values]) if values.dtype == object else pa.array(values)
+
+
+def _adversaries(run: Run) -> Columns:
+    """Return a row for each attack and adversary, with its accuracy at the attack's best round."""
+    found = run.adversaries
+    sizes = [len(nodes) for nodes, _ in found.values()]
+    return {
+        "attack": np.repeat(np.array([*found], dtype=object).astype(str), sizes),
+        "node": np.concatenate([np.zeros(0, np.int64), *(nodes for nodes, _ in found.values())]).astype(
+            np.int64
+        ),
+        "accuracy": np.concatenate([np.zeros(0), *(accuracies for _, accuracies in found.values())]),
+    }
+
+
+def run_headline(run: Run) -> dict[str, str]:
+    """Return what a run is and found, in words, as far as it is known."""
+    summary = run.summary or {}
+    facts = {"run": str(run.path), "scenario": str(run.scenario.get("name")), "status": run.status}
+    if summary:
+        facts["nodes"] = f"{summary['nodes']:,}"
+        facts |= {name: f"{100 * value:.1f} %" for name, value in summary["utility"].items()}
+        for attack in summary["attacks"]:
+            name = f"max AAC, {attack['observer']}, {attack['relevance']}"
+            facts[name] = f"{100 * attack['max_aac']:.1f} %" if attack["max_aac"] is not None else "-"
+    return facts
+
+
+def run_html(run: Run) -> str:
+    """Return :func:`run_headline` as a table for notebooks."""
+    import html
+
+    left = "style='text-align:left'"
+    rows = "".join(
+        f"<tr><th {left}>{html.escape(name)}</th><td {left}>{html.escape(text)}</td></tr>"
+        for name, text in run_headline(run).items()
+    )
+    return f"<table>{rows}</table>"
 
 
 FIGURES = {
@@ -52,12 +175,12 @@ class Run:
 
     def __repr__(self) -> str:
         """Return where the run lies, how it stands and, once it has ended, what its size and first figures are."""
-        _, _, (_, status), *facts = arrow.headline(self).items()
+        _, _, (_, status), *facts = run_headline(self).items()
         return f"<Run {self.path}: {', '.join([status, *(f'{name} {text}' for name, text in facts[:3])])}>"
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks, with every attack."""
-        return arrow.as_html(self)
+        return run_html(self)
 
     @property
     def status(self) -> str:
@@ -67,40 +190,40 @@ class Run:
         still running. Where a file system has no locks, it counts as running until its marker is deleted.
         """
         status = str(self.manifest.get("status"))
-        if status == "running" and not is_written_now(self.path / layout.EVENTS):
-            return what_became(self.manifest.get("writer"))
+        if status == "running" and not is_locked(self.path / run_files.EVENTS):
+            return resolve_status(self.manifest.get("writer"))
         return status
 
     @property
     def standing(self) -> str:
         """The status in words, with the process that writes the run, or wrote it when it was killed."""
-        return in_words(self.status, self.manifest.get("writer"))
+        return describe_status(self.status, self.manifest.get("writer"))
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The fully resolved scenario."""
-        return _mapping(self.path / layout.SCENARIO)
+        return _mapping(self.path / run_files.SCENARIO)
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
         """The summary, None where the run has not written one."""
-        path = self.path / layout.SUMMARY
+        path = self.path / run_files.SUMMARY
         return read_json(path) if path.exists() else None
 
     @cached_property
     def metrics(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``metrics.csv``: time, round, metric, value."""
-        return read_table(self.path, METRICS)
+        return read_run_table(self.path, METRICS)
 
     @cached_property
     def attacks(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``attacks.csv``."""
-        return read_table(self.path, ATTACKS)
+        return read_run_table(self.path, ATTACKS)
 
     @cached_property
     def findings(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``findings.csv``, labels as text in JSON; empty in runs of before there were any."""
-        return read_table(self.path, FINDINGS) if (self.path / layout.FINDINGS).exists() else {}
+        return read_run_table(self.path, FINDINGS) if (self.path / run_files.FINDINGS).exists() else {}
 
     @cached_property
     def adversaries(self) -> Accuracies:
@@ -110,27 +233,27 @@ class Run:
     @cached_property
     def hits(self) -> dict[str, npt.NDArray[Any]]:
         """Attack key to who found whom at its best round: pairs of an adversary and a user, shape (n_hits, 2)."""
-        return read_arrays(self.path / layout.HITS)
+        return read_arrays(self.path / run_files.HITS)
 
     @cached_property
     def version(self) -> dict[str, npt.NDArray[Any]]:
         """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty where not kept."""
-        return read_arrays(self.path / layout.VERSION)
+        return read_arrays(self.path / run_files.VERSION)
 
     @cached_property
     def positions(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``positions.csv``: node, measure, value; empty where the run has not written it."""
-        return read_table(self.path, POSITIONS) if (self.path / layout.POSITIONS).exists() else {}
+        return read_run_table(self.path, POSITIONS) if (self.path / run_files.POSITIONS).exists() else {}
 
     @cached_property
     def users(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``users.csv``: node, name; empty where the data have no names."""
-        return read_table(self.path, USERS) if (self.path / layout.USERS).exists() else {}
+        return read_run_table(self.path, USERS) if (self.path / run_files.USERS).exists() else {}
 
     @cached_property
     def items(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``items.csv``: item, name; empty where the data have no names."""
-        return read_table(self.path, ITEMS) if (self.path / layout.ITEMS).exists() else {}
+        return read_run_table(self.path, ITEMS) if (self.path / run_files.ITEMS).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:
@@ -141,7 +264,7 @@ class Run:
         LogError
             If it is not, or cannot be read.
         """
-        return read_log(self.path / layout.EVENTS, strict=self.manifest.get("status") == "complete")
+        return read_log(self.path / run_files.EVENTS, strict=self.manifest.get("status") == "complete")
 
     def events(self, kind: str) -> Columns:
         """Return the columns of one kind of event; see :meth:`EventLog.events`."""
@@ -150,13 +273,13 @@ class Run:
     def table(self, name: str) -> pa.Table:
         """Return ``metrics``, ``attacks``, ... or events such as ``message`` as an Arrow table.
 
-        See :func:`gossiprec.eventlog.arrow.table_of`.
+        See :func:`gossiprec.eventlog.run.read_arrow_table`.
         """
-        return arrow.table_of(self, name)
+        return read_arrow_table(self, name)
 
     def frame(self, name: str) -> pd.DataFrame:
-        """Return the same as a DataFrame of pandas; see :func:`gossiprec.eventlog.arrow.frame_of`."""
-        return arrow.frame_of(self, name)
+        """Return the same as a DataFrame of pandas; see :func:`gossiprec.eventlog.run.read_data_frame`."""
+        return read_data_frame(self, name)
 
     def plot(
         self, figure: str, out: str | os.PathLike[str] | None = None, *others: Run, **choice: Any
@@ -201,9 +324,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     check_own_files(path)
     if not path.is_dir():
         raise LogError(f"{path} is not a directory; pass a run directory such as runs/rand-gossip-s1")
-    for name in (layout.MANIFEST, layout.SCENARIO, layout.EVENTS):
+    for name in (run_files.MANIFEST, run_files.SCENARIO, run_files.EVENTS):
         if not (path / name).is_file():
-            if is_written_now(path / layout.EVENTS):
+            if is_locked(path / run_files.EVENTS):
                 raise LogError(
                     f"{path} is in use by a running process and has no {name} yet; wait until it ends, or stop it"
                 )

@@ -37,7 +37,7 @@ class Column:
         For readers of the log; times are virtual, in mean wake periods.
     size : int or str or None
         None: one value per row. An int: that many. A name: settled when a log is opened, by
-        :meth:`Schema.sized`.
+        :meth:`EventSchema.sized`.
     codes : tuple of str
         Where the values are codes, the name of each, from code 0.
     """
@@ -113,7 +113,7 @@ class EventKind:
 
 
 @dataclass(frozen=True)
-class Schema:
+class EventSchema:
     """The kinds of event a log can hold, and the version of that table."""
 
     version: int
@@ -135,7 +135,7 @@ class Schema:
             f"unknown event kind {name!r}; this log has: {', '.join(known)}{suggestion(name, known)}"
         )
 
-    def sized(self, sizes: Mapping[str, int]) -> Schema:
+    def sized(self, sizes: Mapping[str, int]) -> EventSchema:
         """Return the schema with named sizes settled; kinds that need a size not given are left out."""
 
         def settled(column: Column) -> Column:
@@ -163,13 +163,13 @@ class Schema:
         }
 
     @staticmethod
-    def from_header(header: Mapping[str, Any]) -> Schema:
+    def from_header(header: Mapping[str, Any]) -> EventSchema:
         """Return the schema that a log's header carries (the inverse of :meth:`to_header`)."""
         kinds = [
             EventKind(kind["name"], kind["meaning"], tuple(_column(entry) for entry in kind["columns"]))
             for kind in header["kinds"]
         ]
-        return Schema(int(header["schema"]), tuple(kinds))
+        return EventSchema(int(header["schema"]), tuple(kinds))
 
 
 def _column(entry: Mapping[str, Any]) -> Column:
@@ -188,7 +188,7 @@ _TIME = Column("time", "<f8", "time of the event")
 _NODE = Column("node", "<i4")
 _ENDS = (Column("sender", "<i4"), Column("receiver", "<i4"), Column("sent_at", "<f8"))
 
-SCHEMA = Schema(
+SCHEMA = EventSchema(
     version=3,
     kinds=(
         EventKind("wake", "a node woke", (_TIME, _NODE)),

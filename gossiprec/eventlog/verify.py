@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import layout
-from gossiprec.eventlog.frames import DamagedError
-from gossiprec.eventlog.lock import is_written_now
-from gossiprec.eventlog.manifest_file import file_faults, has_digests, manifest_fault, read_manifest
+from gossiprec.eventlog import run_files
+from gossiprec.eventlog.lock import is_locked
+from gossiprec.eventlog.manifest import file_faults, has_digests, manifest_fault, read_manifest
 from gossiprec.eventlog.own_files import check_own_files
-from gossiprec.eventlog.reader import Damage, EventLog, open_log
+from gossiprec.eventlog.reader import EventLog, LogDamage, open_log
+from gossiprec.eventlog.record_format import DamagedError
 
 _NO_DIGESTS = (
     "; the manifest has no digests of the other files of the run, because an earlier version of gossiprec "
@@ -21,7 +21,7 @@ _NO_DIGESTS = (
 
 
 @dataclass(frozen=True)
-class Verification:
+class LogVerification:
     """What a check of a log found.
 
     Attributes
@@ -59,7 +59,7 @@ class Verification:
     path: Path
     size_bytes: int
     complete: bool
-    damage: Damage | None
+    damage: LogDamage | None
     run: Path | None = None
     rows: dict[str, int] = field(default_factory=dict)
     last_times: dict[str, float] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Verification:
         return f"{self.path}: {found}"
 
 
-def verify(path: str | os.PathLike[str]) -> Verification:
+def verify_log(path: str | os.PathLike[str]) -> LogVerification:
     """Check every byte of a log: CRCs, the index, the trailer, the digest against the content, and the manifest.
 
     Any single flipped bit is found, and any cut: a CRC-32 covers each record, and the magic and the trailer
@@ -106,22 +106,22 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     run = Path(path) if Path(path).is_dir() else None
     if run is not None:
         check_own_files(run)
-    path = layout.log_path(Path(path))
-    growing = is_written_now(path)
+    path = run_files.log_path(Path(path))
+    growing = is_locked(path)
     try:
         log = open_log(path)
     except DamagedError as found:
-        damage = Damage(found.offset, found.reason)
+        damage = LogDamage(found.offset, found.reason)
         size = path.stat().st_size
-        return Verification(path, size, complete=False, damage=damage, run=run, is_growing=growing)
+        return LogVerification(path, size, complete=False, damage=damage, run=run, is_growing=growing)
     digest, damage_found = log.digest, log.damage
     if log.index_offset is not None and digest != log.recorded_digest:
         reason = f"the content has digest {digest}, but the index records {log.recorded_digest}"
-        damage_found = Damage(log.index_offset, reason)
+        damage_found = LogDamage(log.index_offset, reason)
     after, lost = _beyond(log) if log.damage else ({}, None)
     spans = {kind: log.time_span(kind) for kind in log.kinds}
     faults, digests = _faults(run, log, digest) if run else ([], False)
-    return Verification(
+    return LogVerification(
         path=path,
         size_bytes=log.size_bytes,
         complete=log.complete and damage_found is None and not faults,
@@ -150,7 +150,7 @@ def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
 
 def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
     """Return what a run's manifest says that is not so, and whether it has digests; nothing if there is none."""
-    path = run / layout.MANIFEST
+    path = run / run_files.MANIFEST
     if not path.exists():
         return [], False
     try:

@@ -12,12 +12,12 @@ from types import TracebackType
 import numpy.typing as npt
 
 from gossiprec.errors import LogError, ResourceError
-from gossiprec.eventlog import frames
-from gossiprec.eventlog.atomic_write import write_all, writing
+from gossiprec.eventlog import record_format
+from gossiprec.eventlog.atomic_write import wrap_write_errors, write_all
 from gossiprec.eventlog.digest import ContentDigest
 from gossiprec.eventlog.own_files import open_regular
 from gossiprec.eventlog.reader import read_log
-from gossiprec.eventlog.schema import SCHEMA, EventKind, Schema
+from gossiprec.eventlog.schema import SCHEMA, EventKind, EventSchema
 from gossiprec.version import __version__
 
 _REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -44,19 +44,27 @@ class EventWriter:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None, schema: Schema = SCHEMA
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sizes: Mapping[str, int] | None = None,
+        schema: EventSchema = SCHEMA,
     ) -> None:
         self._begin(path, schema.sized(sizes or {}))
-        with writing(self.path):
+        with wrap_write_errors(self.path):
             self._file = FileIO(os.open(self.path, _REPLACE, 0o666), "wb")
-        header = {"format": frames.FORMAT, "writer": f"gossiprec {__version__}", **self.schema.to_header()}
+        header = {
+            "format": record_format.FORMAT,
+            "writer": f"gossiprec {__version__}",
+            **self.schema.to_header(),
+        }
         try:
-            self._write(frames.MAGIC + frames.pack_record(frames.HEADER, header))
+            self._write(record_format.MAGIC + record_format.pack_record(record_format.HEADER, header))
         except BaseException:
             self._file.close()
             raise
 
-    def _begin(self, path: str | os.PathLike[str], schema: Schema) -> None:
+    def _begin(self, path: str | os.PathLike[str], schema: EventSchema) -> None:
         self.path = Path(path)
         self.schema = schema
         self._content = ContentDigest(schema)
@@ -94,7 +102,7 @@ class EventWriter:
             found = log.damage or f"its rows before byte {end} have changed since they were written"
             raise LogError(f"{path} cannot be continued: {found}")
         self._end = end
-        with writing(self.path):
+        with wrap_write_errors(self.path):
             self._file = FileIO(open_regular(self.path, os.O_RDWR), "r+b")
             self._file.truncate(end)
             self._file.seek(end)
@@ -177,20 +185,22 @@ class EventWriter:
     def _append_chunk(self, kind: EventKind, rows: int, packed: Sequence[memoryview]) -> None:
         place = (kind.name, self._end, rows)
         self._whole = False  # an interrupt before the chunk is also hashed and listed: no index
-        self._write(frames.pack_record(frames.CHUNK, [kind.name, rows, packed]))
+        self._write(record_format.pack_record(record_format.CHUNK, [kind.name, rows, packed]))
         self._content.update(kind, rows, packed)
         self._chunks.append(place)
         self._whole = True
 
     def _write_index(self) -> None:
         index = {"chunks": self._chunks, "rows": self.rows, "digest": self.digest}
-        self._write(frames.pack_record(frames.INDEX, index) + frames.pack_trailer(self._end))
+        self._write(
+            record_format.pack_record(record_format.INDEX, index) + record_format.pack_trailer(self._end)
+        )
         self._complete = True
 
     def _write(self, records: bytes) -> None:
         """Write all of `records`, or cut the file back to what precedes them and say why."""
         try:
-            with writing(self.path):
+            with wrap_write_errors(self.path):
                 write_all(self._file, records)
         except BaseException:
             self._whole = False

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64, U8
 from gossiprec.data.split import Split, TrainingData
-from gossiprec.numerics.purposes import NEGATIVES
+from gossiprec.numerics.draw_purposes import NEGATIVES
 from gossiprec.ragged import Ragged
 from gossiprec.rng import philox_words
 
@@ -43,7 +43,7 @@ class Feed(ABC):
     def __init__(self, positives: Ragged, n_items: int) -> None:
         self.positives = positives
         self.n_items = n_items
-        self.member = membership(positives, n_items)
+        self.member = positives_bitset(positives, n_items)
 
     @classmethod
     def of(cls, split: TrainingData) -> Feed:
@@ -80,7 +80,7 @@ class Feed(ABC):
 
     def only(self, nodes: I64) -> Feed:
         """Return the data of some nodes, under their numbers; those of all others are empty."""
-        return type(self)(only_of(self.positives, nodes), self.n_items)
+        return type(self)(select_sets(self.positives, nodes), self.n_items)
 
     def of_one(self, node: int) -> Feed:
         """Return the data of one node, as those of node 0."""
@@ -128,7 +128,7 @@ TRIES = 4
 """Draws of each negative then made at once; the first that is no positive counts."""
 
 
-def membership(positives: Ragged, n_items: int) -> U8:
+def positives_bitset(positives: Ragged, n_items: int) -> U8:
     """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
     member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
     bits = np.left_shift(1, positives.values % 8).astype(np.uint8)
@@ -142,13 +142,13 @@ def draw_negatives(feed: Feed, node: int, n_positives: int, *, update: int, nega
     return _draw_negatives(feed, *only, update=update, negatives=negatives, seed=seed)
 
 
-def draw_negatives_of_all(feed: Feed, *, update: int, negatives: int, seed: int) -> I64:
+def draw_all_negatives(feed: Feed, *, update: int, negatives: int, seed: int) -> I64:
     """Return those of all nodes' positives, one node after the other."""
     nodes, sizes = np.arange(len(feed.positives)), feed.positives.sizes
     return _draw_negatives(feed, nodes, sizes, update=update, negatives=negatives, seed=seed)
 
 
-def draw_negatives_of_some(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
+def draw_negatives_of_nodes(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
     """Return those of the positives of some nodes in a local update of each, one node after the other."""
     return _draw_negatives(
         feed, nodes, feed.positives.sizes[nodes], update=updates, negatives=negatives, seed=seed
@@ -191,7 +191,7 @@ def _draw_negatives(
     return drawn[:, :negatives]
 
 
-def only_of(sets: Ragged, nodes: I64) -> Ragged:
+def select_sets(sets: Ragged, nodes: I64) -> Ragged:
     """Return the sets of some nodes under their numbers; all others are empty."""
     kept = np.zeros(len(sets), np.bool_)
     kept[nodes] = True

@@ -49,21 +49,21 @@ class ListFeed(Feed):
         nodes = np.flatnonzero(self.n_samples(negatives))
         updates = np.full(len(nodes), update, np.int64)
         each = self.samples_of_some(nodes, updates, negatives=negatives, seed=seed)
-        columns = {name: side_by_side([sample[name] for sample in each]) for name in self.item_columns}
+        columns = {name: stack_padded([sample[name] for sample in each]) for name in self.item_columns}
         return {"user": nodes.astype(np.int32), **columns}
 
     def _list(self, node: int, update: int, seed: int, n: int) -> Columns:
-        return {name: filled(part)[:n] for name, part in self.places(node, update, seed).items()}
+        return {name: pad_row(part)[:n] for name, part in self.places(node, update, seed).items()}
 
 
-def filled(places: I32) -> I32:
+def pad_row(places: I32) -> I32:
     """Return places as a row, shape (1, length), filled up to whole units."""
     row = np.full((1, UNIT * max(1, -(-len(places) // UNIT))), -1, np.int32)
     row[0, : len(places)] = places
     return row
 
 
-def side_by_side(rows: Sequence[I32]) -> I32:
+def stack_padded(rows: Sequence[I32]) -> I32:
     """Return rows, shape (1, width) each, as one array as wide as the widest."""
     found = np.full((len(rows), max((row.shape[1] for row in rows), default=UNIT)), -1, np.int32)
     for one, row in zip(found, rows, strict=True):

@@ -8,9 +8,9 @@ from gossiprec.arrays import I64
 from gossiprec.feeds.base import (
     Columns,
     Feed,
+    draw_all_negatives,
     draw_negatives,
-    draw_negatives_of_all,
-    draw_negatives_of_some,
+    draw_negatives_of_nodes,
 )
 
 
@@ -31,7 +31,7 @@ class PairwiseFeed(Feed):
 
     def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
         """Return those of all nodes, drawn at once."""
-        drawn = draw_negatives_of_all(self, update=update, negatives=negatives, seed=seed)
+        drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
         users, items = (
             column.astype(np.int32).repeat(negatives)
             for column in (self.positives.owners, self.positives.values)
@@ -40,7 +40,7 @@ class PairwiseFeed(Feed):
 
     def samples_of_some(self, nodes: I64, updates: I64, *, negatives: int, seed: int) -> list[Columns]:
         """Return those of some nodes, drawn at once."""
-        drawn = draw_negatives_of_some(self, nodes, updates, negatives=negatives, seed=seed)
+        drawn = draw_negatives_of_nodes(self, nodes, updates, negatives=negatives, seed=seed)
         ends = np.cumsum(self.positives.sizes[nodes] * negatives).tolist()
         others = drawn.ravel().astype(np.int32)
         return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I32, I64
-from gossiprec.feeds.base import Columns, Feed, draw_negatives, draw_negatives_of_all
+from gossiprec.feeds.base import Columns, Feed, draw_all_negatives, draw_negatives
 
 
 class PointwiseFeed(Feed):
@@ -25,7 +25,7 @@ class PointwiseFeed(Feed):
 
     def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
         """Return those of all nodes, drawn at once."""
-        drawn = draw_negatives_of_all(self, update=update, negatives=negatives, seed=seed)
+        drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
         users = self.positives.owners.astype(np.int32).repeat(1 + negatives)
         return {"user": users, **_labelled(self.positives.values, drawn)}
 

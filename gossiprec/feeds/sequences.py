@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gossiprec.arrays import I32, I64, Bools
 from gossiprec.data.split import Split, TrainingData
 from gossiprec.errors import DataError
-from gossiprec.feeds.base import Columns, membership, only_of
-from gossiprec.feeds.lists import ListFeed, filled, side_by_side
+from gossiprec.feeds.base import Columns, positives_bitset, select_sets
+from gossiprec.feeds.lists import ListFeed, pad_row, stack_padded
 from gossiprec.ragged import Ragged
 
 F = TypeVar("F", bound="SequenceFeed")
@@ -68,7 +68,7 @@ class SequenceFeed(ListFeed):
 
     def only(self, nodes: I64) -> SequenceFeed:
         """Return the data of some nodes, under their numbers; those of all others are empty."""
-        return self.alike(only_of(self.positives, nodes), only_of(self.sequences, nodes))
+        return self.alike(select_sets(self.positives, nodes), select_sets(self.sequences, nodes))
 
     def of_one(self, node: int) -> SequenceFeed:
         """Return the data of one node, as those of node 0."""
@@ -105,8 +105,8 @@ class SequenceFeed(ListFeed):
     def histories(self, split: Split, before: str) -> Columns:
         """Return each user's latest items before a part, ``history``, shape (n_users, length); -1 behind them."""
         rows = _parts_of(split, *("train", "validation")[: 2 if before == "test" else 1])
-        latest = [filled(rows[user][-self.longest_history :]) for user in range(len(rows))]
-        return {"history": side_by_side(latest)}
+        latest = [pad_row(rows[user][-self.longest_history :]) for user in range(len(rows))]
+        return {"history": stack_padded(latest)}
 
 
 def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
@@ -119,7 +119,7 @@ def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
         )
     kept = np.zeros(len(ordered.values), np.bool_)
     for part in parts:
-        kept |= _among(ordered, membership(getattr(split, part), split.n_items))
+        kept |= _among(ordered, positives_bitset(getattr(split, part), split.n_items))
     return Ragged.from_pairs(ordered.owners[kept], ordered.values[kept], len(ordered))
 
 

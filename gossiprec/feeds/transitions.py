@@ -7,11 +7,11 @@ import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64
 from gossiprec.data.split import Split, TrainingData, Transitions, Visits
-from gossiprec.feeds.base import Columns, Feed, draw_negatives, only_of
+from gossiprec.feeds.base import Columns, Feed, draw_negatives, select_sets
 from gossiprec.ragged import Ragged
 
 
-def recent(transitions: Transitions, minutes: float) -> I32:
+def drop_stale_previous(transitions: Transitions, minutes: float) -> I32:
     """Return where users came from, -1 where that is not known or took longer than `minutes`."""
     known = (transitions.previous >= 0) & (transitions.gap_minutes <= minutes)
     return np.where(known, transitions.previous, -1).astype(np.int32)
@@ -47,7 +47,7 @@ class TransitionFeed(Feed):
     def within(cls, split: TrainingData, check_ins: Visits, minutes: float) -> TransitionFeed:
         """Return the feed of check-ins in which a visit counts for so many minutes as the one before."""
         moves = check_ins.train
-        return cls(split.train, split.n_items, moves.items, recent(moves, minutes), minutes)
+        return cls(split.train, split.n_items, moves.items, drop_stale_previous(moves, minutes), minutes)
 
     def n_samples(self, negatives: int) -> I64:
         """Return the samples of one pass over each node's data."""
@@ -64,7 +64,7 @@ class TransitionFeed(Feed):
         """Return the data of some nodes, under their numbers; those of all others are empty."""
         kept = np.isin(np.arange(len(self.moves)), nodes)
         previous = self.previous[kept[self.moves.owners]]
-        positives, moves = only_of(self.positives, nodes), only_of(self.moves, nodes)
+        positives, moves = select_sets(self.positives, nodes), select_sets(self.moves, nodes)
         return TransitionFeed(positives, self.n_items, moves, previous, self.minutes)
 
     def of_one(self, node: int) -> TransitionFeed:
@@ -95,7 +95,7 @@ class TransitionFeed(Feed):
     def before_tests(self, split: Split) -> Columns:
         """Return where the user came from before each test item, if within the window."""
         assert split.check_ins is not None  # the model was fitted to these data
-        return {"previous": recent(split.check_ins.test, self.minutes)}
+        return {"previous": drop_stale_previous(split.check_ins.test, self.minutes)}
 
     def before_next(self, split: Split) -> Columns:
         """Return each user's last training visit: a list answers "where to next?" there."""

@@ -18,25 +18,25 @@ from matplotlib.figure import Figure
 
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.distributions import Distribution, distributions_of
-from gossiprec.figures.output import write_figure
-from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_steps
-from gossiprec.figures.series import (
+from gossiprec.figures.accuracy_distributions import AccuracyDistribution, accuracy_distributions
+from gossiprec.figures.attack_selection import (
     EVERYTHING,
     FIELDS,
     AttackKey,
-    Selection,
-    arrange,
-    chosen,
-    grouped,
+    AttackSelection,
+    arrange_panels,
+    group_keys,
     require_attacks,
+    select_attacks,
 )
+from gossiprec.figures.figure_files import write_figure
+from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_steps
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
 AT_OR_BELOW = Axis("cumulative share of adversaries (%)", (0, 101))
 
 
-def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:
+def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EVERYTHING) -> list[Path]:
     """Draw the attack accuracy CDFs of several runs and observers in one figure; return its files.
 
     Raises
@@ -45,13 +45,13 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
         If the runs hold no attack, or none that was selected.
     """
     require_attacks(runs, file="adversaries.npz")
-    found = distributions_of(runs)
-    shown = {key: found[key] for key in chosen(list(found), selection)}
+    found = accuracy_distributions(runs)
+    shown = {key: found[key] for key in select_attacks(list(found), selection)}
     header = (*FIELDS, "accuracy", "cumulative_share", "adversaries", "random_bound")
     return write_figure(out_stem, header, _rows(shown), lambda: _figure(shown))
 
 
-def _rows(shown: dict[AttackKey, Distribution]) -> list[list[str | int | float]]:
+def _rows(shown: dict[AttackKey, AccuracyDistribution]) -> list[list[str | int | float]]:
     return [
         [*key.cells(), float(accuracy), float(share), found.adversaries, found.random_bound]
         for key, found in shown.items()
@@ -59,17 +59,17 @@ def _rows(shown: dict[AttackKey, Distribution]) -> list[list[str | int | float]]
     ]
 
 
-def _figure(shown: dict[AttackKey, Distribution]) -> Figure:
+def _figure(shown: dict[AttackKey, AccuracyDistribution]) -> Figure:
     keys = list(shown)
-    layout = arrange(keys)
+    layout = arrange_panels(keys)
     names = {key: style.short_name(key.words(layout.line)) for key in keys}
     panels = [
         Panel(
             layout.title(inside[0]),
-            [as_series(shown[key], names[key]) for key in inside],
+            [to_percent_series(shown[key], names[key]) for key in inside],
             sorted({100 * shown[key].random_bound for key in inside if np.isfinite(shown[key].random_bound)}),
         )
-        for inside in grouped(keys, (*layout.down, *layout.across))
+        for inside in group_keys(keys, (*layout.down, *layout.across))
     ]
     return draw_panels(
         panels,
@@ -77,12 +77,12 @@ def _figure(shown: dict[AttackKey, Distribution]) -> Figure:
         y=AT_OR_BELOW,
         line=plot_steps,
         order=list(dict.fromkeys(names.values())),
-        n_columns=len(grouped(keys, layout.across)),
+        n_columns=len(group_keys(keys, layout.across)),
         is_random_upright=True,
     )
 
 
-def as_series(found: Distribution, name: str) -> Series:
+def to_percent_series(found: AccuracyDistribution, name: str) -> Series:
     """Return a distribution as the line of a panel, in percent."""
     x, y = np.insert(found.accuracy, 0, found.accuracy[0]), np.insert(found.share, 0, 0.0)
     return Series(name, (100 * x).tolist(), (100 * y).tolist())

@@ -10,8 +10,8 @@ import numpy as np
 from gossiprec.arrays import F64
 from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
-from gossiprec.figures.series import AttackKey, Layout, arrange, grouped
-from gossiprec.measures.names import split_beside
+from gossiprec.figures.attack_selection import AttackKey, PanelLayout, arrange_panels, group_keys
+from gossiprec.measures.selectors import split_baseline_name
 
 Attacks = dict[AttackKey, Columns]
 Utility = dict[tuple[str, str], Columns]
@@ -26,7 +26,7 @@ _COMMON = style.LineStyle("black", "-", "")
 
 
 @dataclass(frozen=True)
-class Curve:
+class RunCurve:
     """One line: its name, look, and values (fractions) by round and by time."""
 
     name: str
@@ -44,13 +44,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Row:
+class CurveRow:
     """One quantity over both clocks; `faint` curves are cut where they leave its scale."""
 
     title: str
     label: str
-    curves: list[Curve]
-    faint: list[Curve] = field(default_factory=list)
+    curves: list[RunCurve]
+    faint: list[RunCurve] = field(default_factory=list)
     top: float = WHOLE
 
     @property
@@ -77,9 +77,9 @@ class Row:
         return [curve.drawn(clock) for curve in self.curves]
 
 
-def curve_rows(attacks: Attacks, utility: Utility) -> list[Row]:
+def curve_rows(attacks: Attacks, utility: Utility) -> list[CurveRow]:
     """Return the rows of the figure from top to bottom."""
-    layout = arrange(list(attacks), columns=False)
+    layout = arrange_panels(list(attacks), columns=False)
     lines = list(dict.fromkeys(getattr(key, layout.line) for key in attacks))
     return [
         *_same_scale(_accuracy_rows(attacks, layout, lines)),
@@ -88,26 +88,29 @@ def curve_rows(attacks: Attacks, utility: Utility) -> list[Row]:
     ]
 
 
-def _same_scale(rows: list[Row]) -> list[Row]:
+def _same_scale(rows: list[CurveRow]) -> list[CurveRow]:
     """Give rows of one quantity the same scale, a little above the largest value."""
     highest = max((row.highest for row in rows), default=0.0)
     return [replace(row, top=min(1.08 * highest, WHOLE) or WHOLE) for row in rows]
 
 
-def _accuracy_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[Row]:
+def _accuracy_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
     rows = []
-    for keys in grouped(list(attacks), layout.down):
+    for keys in group_keys(list(attacks), layout.down):
         looks = [style.line_style(lines.index(getattr(key, layout.line))) for key in keys]
         curves = [
-            Curve(_name(key, layout.line), look, attacks[key], "aac")
+            RunCurve(_name(key, layout.line), look, attacks[key], "aac")
             for key, look in zip(keys, looks, strict=True)
         ]
-        faint = [Curve("", look, attacks[key], "upper_bound") for key, look in zip(keys, looks, strict=True)]
+        faint = [
+            RunCurve("", look, attacks[key], "upper_bound") for key, look in zip(keys, looks, strict=True)
+        ]
         random = [
-            Curve("random", _RANDOM, attacks[key], "random_bound") for key in _one_per(keys, "community_size")
+            RunCurve("random", _RANDOM, attacks[key], "random_bound")
+            for key in _one_per(keys, "community_size")
         ]
         heading = f"Average attack accuracy, {layout.title(keys[0])}"
-        rows.append(Row(heading, "AAC", curves + random, faint))
+        rows.append(CurveRow(heading, "AAC", curves + random, faint))
     return rows
 
 
@@ -119,13 +122,13 @@ def _one_per(keys: Sequence[AttackKey], *names: str) -> list[AttackKey]:
     return list({tuple(getattr(key, name) for name in names): key for key in reversed(keys)}.values())[::-1]
 
 
-def _bound_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[Row]:
+def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
     told = tuple(name for name in layout.down if name in UPPER_BOUND_DEPENDS_ON)
     line_tells = layout.line in UPPER_BOUND_DEPENDS_ON
     rows = []
-    for keys in grouped(list(attacks), told):
+    for keys in group_keys(list(attacks), told):
         curves = [
-            Curve(
+            RunCurve(
                 _name(key, layout.line if line_tells else "observer"),
                 style.line_style(lines.index(getattr(key, layout.line))) if line_tells else _COMMON,
                 attacks[key],
@@ -136,26 +139,28 @@ def _bound_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[R
         heading = ", ".join(
             ["Upper bound (fraction of the community met)", *(keys[0].words(name) for name in told)]
         )
-        rows.append(Row(heading, "met", curves))
+        rows.append(CurveRow(heading, "met", curves))
     return rows
 
 
-def _utility_rows(utility: Utility, layout: Layout, lines: list[object]) -> list[Row]:
+def _utility_rows(utility: Utility, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
     runs = list(dict.fromkeys([*(lines if layout.line == "run" else ()), *(run for run, _ in utility)]))
-    own = [key for key in utility if not split_beside(key[1])[1]]
+    own = [key for key in utility if not split_baseline_name(key[1])[1]]
     metrics = list(dict.fromkeys(metric for _, metric in own))
     if len(runs) < 2:
         looks = {metric: style.line_style(len(lines) + place) for place, metric in enumerate(metrics)}
-        curves = [Curve(metric.upper(), looks[metric], utility[run, metric], "value") for run, metric in own]
+        curves = [
+            RunCurve(metric.upper(), looks[metric], utility[run, metric], "value") for run, metric in own
+        ]
         references = [curve for metric in metrics for curve in _references(utility, metric, looks[metric])]
-        return [Row("Recommendation quality", "utility", curves + references)] if curves else []
+        return [CurveRow("Recommendation quality", "utility", curves + references)] if curves else []
     first = 0 if layout.line == "run" else len(lines)
     return [
-        Row(
+        CurveRow(
             f"Recommendation quality, {metric.upper()}",
             metric.upper(),
             [
-                Curve(
+                RunCurve(
                     style.short_name(run),
                     style.line_style(first + runs.index(run)),
                     utility[run, name],
@@ -170,12 +175,12 @@ def _utility_rows(utility: Utility, layout: Layout, lines: list[object]) -> list
     ]
 
 
-def _references(utility: Utility, metric: str, look: style.LineStyle) -> list[Curve]:
+def _references(utility: Utility, metric: str, look: style.LineStyle) -> list[RunCurve]:
     """Return level lines for what a metric is of other orders of the items, each value once."""
     found: dict[tuple[str, float], Columns] = {}
     for (_, name), points in utility.items():
-        of, order = split_beside(name)
+        of, order = split_baseline_name(name)
         if order and of == metric and len(points["value"]):
             found.setdefault((order, float(points["value"][-1])), points)
     level = style.LineStyle(look.color, style.THIN_DOTS, "")
-    return [Curve(order, level, points, "value") for (order, _), points in found.items()]
+    return [RunCurve(order, level, points, "value") for (order, _), points in found.items()]

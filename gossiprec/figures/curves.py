@@ -22,24 +22,24 @@ from matplotlib.ticker import MaxNLocator
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
-from gossiprec.figures.curve_rows import Attacks, Row, Utility, curve_rows
-from gossiprec.figures.output import Cell, write_figure
-from gossiprec.figures.series import (
+from gossiprec.figures.attack_selection import (
     EVERYTHING,
     FIELDS,
-    Selection,
+    AttackSelection,
     attack_curves,
-    chosen,
     ranking_metrics,
     require_attacks,
     run_names,
+    select_attacks,
 )
+from gossiprec.figures.curve_rows import Attacks, CurveRow, Utility, curve_rows
+from gossiprec.figures.figure_files import Cell, write_figure
 
 QUANTITIES = ("aac", "upper_bound", "random_bound")
 CLOCKS = {"round": "round", "time": "virtual time (mean wake periods)"}
 
 
-def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:
+def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EVERYTHING) -> list[Path]:
     """Draw AAC with its bounds, and utility, against both clocks; return the files written.
 
     Raises
@@ -58,7 +58,7 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
     }
     if attacks or not utility or selection != EVERYTHING:
         require_attacks(runs, file="attacks.csv")
-        attacks = {key: attacks[key] for key in chosen(list(attacks), selection)}
+        attacks = {key: attacks[key] for key in select_attacks(list(attacks), selection)}
     header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility)
     return write_figure(out_stem, header, _cells(attacks, utility), lambda: _figure(rows))
 
@@ -78,10 +78,10 @@ def _points(points: Columns, quantity: str) -> list[list[Cell]]:
     return [list(point) for point in zip(*columns, strict=True)]
 
 
-def _figure(rows: Sequence[Row]) -> Figure:
+def _figure(rows: Sequence[CurveRow]) -> Figure:
     longest = max(style.text_width_in(curve.name) for row in rows for curve in row.curves)
     margins = style.Margins(top=0.25, right=0.3 + longest, between_rows=0.36)
-    figure, grid = style.panels(
+    figure, grid = style.panel_grid(
         len(rows), len(CLOCKS), width=style.PAGE_IN, panel_height=1.35, margins=margins
     )
     for row, panels in zip(rows, grid, strict=True):
@@ -99,7 +99,7 @@ def _figure(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, row: Row, clock: str) -> None:
+def _panel(axes: Axes, row: CurveRow, clock: str) -> None:
     for curve in row.faint:
         axes.plot(*curve.drawn(clock), color=curve.style.color, linestyle=style.THIN_DOTS, linewidth=0.9)
     for place, curve in enumerate(row.curves):

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.met_over_time import Exposure, measure
-from gossiprec.figures.output import Cell, write_figure
-from gossiprec.figures.series import run_names
+from gossiprec.figures.attack_selection import run_names
+from gossiprec.figures.contact_curves import ContactCurve, contact_curve
+from gossiprec.figures.figure_files import Cell, write_figure
 
 PREDICTED = style.LineStyle("black", style.THIN_DOTS, "")
 HEADER = ("run", "time", "views", "mean", "p10", "p90", "predicted")
@@ -32,21 +32,21 @@ def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:
     LogError
         If a run logged no message.
     """
-    shown = {name: measure(run) for run, name in zip(runs, run_names(runs), strict=True)}
+    shown = {name: contact_curve(run) for run, name in zip(runs, run_names(runs), strict=True)}
     rows: list[list[Cell]] = [
         [name, *map(float, at)] for name, found in shown.items() for at in zip(*found, strict=True)
     ]
     return write_figure(out_stem, HEADER, rows, lambda: _figure(shown))
 
 
-def _figure(shown: dict[str, Exposure]) -> Figure:
+def _figure(shown: dict[str, ContactCurve]) -> Figure:
     alone = len(shown) == 1
     names = ["measured"] if alone else [style.short_name(name) for name in shown]
     margins = style.Margins(
         top=0.42 if alone else 0.25, right=0.25 + max(map(style.text_width_in, [*names, "predicted"]))
     )
     width = style.COLUMN_IN if alone else style.PAGE_IN
-    figure, grid = style.panels(1, 1, width=width, panel_height=2.0, margins=margins)
+    figure, grid = style.panel_grid(1, 1, width=width, panel_height=2.0, margins=margins)
     axes = grid[0][0]
     ends = []
     for place, (name, found) in enumerate(zip(names, shown.values(), strict=True)):
@@ -65,7 +65,9 @@ def _figure(shown: dict[str, Exposure]) -> Figure:
     return figure
 
 
-def _line(axes: Axes, found: Exposure, look: style.LineStyle, *, name: str, first_mark: int) -> style.LineEnd:
+def _line(
+    axes: Axes, found: ContactCurve, look: style.LineStyle, *, name: str, first_mark: int
+) -> style.LineEnd:
     low, mean, high, predicted = (100 * y for y in (found.low, found.mean, found.high, found.predicted))
     axes.fill_between(found.time, low, high, color=look.color, alpha=0.2, linewidth=0)
     axes.plot(found.time, mean, markevery=(first_mark, 40), **look.kwargs())

@@ -36,8 +36,8 @@ class Panel:
     def heading(self, width_in: float) -> str:
         """Return the title, and below it what the dots mark, in lines that are no wider; the dots' are level."""
         guess = ", ".join(f"{percent:.1f}" for percent in self.random)
-        dots = style.wrapped(f"dots: random, {guess} %" if guess else "", width_in)
-        return "\n".join([*style.wrapped(self.title, width_in), *(dots or [""])])
+        dots = style.wrap_title(f"dots: random, {guess} %" if guess else "", width_in)
+        return "\n".join([*style.wrap_title(self.title, width_in), *(dots or [""])])
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def draw_panels(
     headings = [panel.heading(margins.panel_width(width, n_columns)) for panel in panels]
     more = style.TITLE_LINE_IN * (max(heading.count("\n") for heading in headings) - 1)
     margins = replace(margins, top=top + more, between_rows=0.95 + more)
-    figure, grid = style.panels(n_rows, n_columns, width=width, panel_height=1.9, margins=margins)
+    figure, grid = style.panel_grid(n_rows, n_columns, width=width, panel_height=1.9, margins=margins)
     places = [axes for row in grid for axes in row]
     for axes in places[len(panels) :]:
         axes.remove()
@@ -145,4 +145,4 @@ def _explain(
 ) -> None:
     dots = {} if is_joined else {"linestyle": "none", "markersize": 6}
     handles = [Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items()]
-    style.explain(figure, handles, left=left, ncols=ncols)
+    style.add_legend(figure, handles, left=left, ncols=ncols)

@@ -23,10 +23,17 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.figures import style
-from gossiprec.figures.by_node import ByNode, groups, values_by_node
-from gossiprec.figures.output import Cell, write_figure
-from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
-from gossiprec.measures.names import FILTERS
+from gossiprec.figures.attack_selection import (
+    EVERYTHING,
+    FIELDS,
+    AttackKey,
+    AttackSelection,
+    run_names,
+    select_attacks,
+)
+from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.figures.node_values import ByNode, group_by_position, values_by_node
+from gossiprec.measures.selectors import FILTERS
 
 QUANTITIES = {
     "accuracy": "attack accuracy of the node (%)",
@@ -42,7 +49,7 @@ HEADER = (*FIELDS, "measure", "quantity", "kind", "node", "position", "value", "
 
 
 @dataclass(frozen=True)
-class Relation:
+class PositionRelation:
     """A quantity of the nodes against a measure of their position.
 
     Attributes
@@ -69,7 +76,11 @@ class Relation:
 
 
 def draw(
-    runs: Sequence[Run], out_stem: Path, *, measures: Sequence[str] = (), selection: Selection = EVERYTHING
+    runs: Sequence[Run],
+    out_stem: Path,
+    *,
+    measures: Sequence[str] = (),
+    selection: AttackSelection = EVERYTHING,
 ) -> list[Path]:
     """Draw leakage by position, a row of panels for each attack and measure; return the files written.
 
@@ -94,7 +105,7 @@ def draw(
             f"no attack results in {', '.join(str(run.path) for run in runs)}; a run has them if its scenario lists "
             "observers and it reached an evaluation"
         )
-    keys = chosen(attacks, selection)
+    keys = select_attacks(attacks, selection)
     rows = [row for key in keys for row in _relations(key, tables[key.run], measures)]
     if not rows:
         raise LogError(f"none of the attacks shown has the measure {DISTANCE}: only coalitions have it")
@@ -107,7 +118,9 @@ def _attacks(name: str, table: dict[str, ByNode]) -> list[AttackKey]:
     return [AttackKey.read(name, label) for label in labels]
 
 
-def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]) -> Iterator[list[Relation]]:
+def _relations(
+    key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]
+) -> Iterator[list[PositionRelation]]:
     """Yield for each measure the relations of an attack's quantities to it, of distances that of the found."""
     label = attack_key(**{name: getattr(key, name) for name in FILTERS})
     first = next((measure for measure in MEASURES if measure in table), MEASURES[-1])
@@ -126,29 +139,35 @@ def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]
         yield [relation for relation in row if len(relation.nodes)]
 
 
-def _relation(key: AttackKey, measure: str, quantity: str, position: ByNode, value: ByNode) -> Relation:
+def _relation(
+    key: AttackKey, measure: str, quantity: str, position: ByNode, value: ByNode
+) -> PositionRelation:
     nodes = np.array(sorted(position.keys() & value.keys()), np.int64)
     at = np.array([position[node] for node in nodes.tolist()])
-    return Relation(key, measure, quantity, nodes, at, np.array([value[node] for node in nodes.tolist()]))
+    return PositionRelation(
+        key, measure, quantity, nodes, at, np.array([value[node] for node in nodes.tolist()])
+    )
 
 
-def _lines(relation: Relation) -> Iterator[list[Cell]]:
+def _lines(relation: PositionRelation) -> Iterator[list[Cell]]:
     """Yield the rows of the table: nodes, groups, and the correlation."""
     about, unknown = [*relation.key.cells(), relation.measure, relation.quantity], float("nan")
     columns = (relation.nodes, relation.position, relation.value)
     for node, position, value in zip(*(column.tolist() for column in columns), strict=True):
         yield [*about, "node", node, position, value, unknown, unknown, 1]
-    for group in groups(relation.position, relation.value):
+    for group in group_by_position(relation.position, relation.value):
         yield [*about, "mean", "", group.position, group.mean, group.low, group.high, group.nodes]
     yield [*about, "rho", "", unknown, relation.rho, unknown, unknown, len(relation.nodes)]
 
 
-def _figure(rows: Sequence[Sequence[Relation]]) -> Figure:
+def _figure(rows: Sequence[Sequence[PositionRelation]]) -> Figure:
     several = len({relation.key.run for row in rows for relation in row}) > 1
     quantities = [name for name in QUANTITIES if any(name == shown.quantity for row in rows for shown in row)]
     width = style.PAGE_IN if len(quantities) > 1 else style.COLUMN_IN
     margins = style.Margins(left=0.6, right=0.2, top=0.45, between_columns=0.6, between_rows=0.85)
-    figure, grid = style.panels(len(rows), len(quantities), width=width, panel_height=1.9, margins=margins)
+    figure, grid = style.panel_grid(
+        len(rows), len(quantities), width=width, panel_height=1.9, margins=margins
+    )
     for row, panels in zip(rows, grid, strict=True):
         shown = {relation.quantity: relation for relation in row}
         for quantity, axes in zip(quantities, panels, strict=True):
@@ -159,12 +178,12 @@ def _figure(rows: Sequence[Sequence[Relation]]) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, relation: Relation, *, several: bool) -> None:
+def _panel(axes: Axes, relation: PositionRelation, *, several: bool) -> None:
     look = style.line_style(list(QUANTITIES).index(relation.quantity))
     axes.scatter(
         relation.position, 100 * relation.value, s=7, color="0.6", alpha=0.45, linewidths=0, rasterized=True
     )
-    means = groups(relation.position, relation.value)
+    means = group_by_position(relation.position, relation.value)
     x, y = [group.position for group in means], [100 * group.mean for group in means]
     errors = np.nan_to_num([100 * (group.mean - group.low) for group in means])
     axes.errorbar(x, y, yerr=errors, capsize=2, elinewidth=1.0, **look.kwargs())
@@ -184,7 +203,7 @@ def _words(measure: str) -> str:
     return f"hops to {style.short_name(observer)}" if kind == DISTANCE else measure.replace("_", " ")
 
 
-def _title(relation: Relation, *, several: bool) -> str:
+def _title(relation: PositionRelation, *, several: bool) -> str:
     key = relation.key
     rho = "not defined" if np.isnan(relation.rho) else f"{relation.rho:.2f}".replace("-", "−")
     names = ("run", "observer") if several else ("observer",)

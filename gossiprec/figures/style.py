@@ -72,7 +72,7 @@ _LOOK: dict[Any, Any] = {
 
 
 @contextmanager
-def house_look() -> Iterator[None]:
+def house_style() -> Iterator[None]:
     """Draw and save in the house look, whatever the user's matplotlibrc says."""
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -125,7 +125,7 @@ class Margins:
         return (width - self.left - self.right - (n_columns - 1) * self.between_columns) / n_columns
 
 
-def panels(
+def panel_grid(
     n_rows: int, n_columns: int, *, width: float, panel_height: float, margins: Margins
 ) -> tuple[Figure, list[list[Axes]]]:
     """Return a figure and its rows of axes, laid out in inches: labels are placed without measuring.
@@ -157,7 +157,7 @@ def text_width_in(text: str) -> float:
     return 0.56 * LABEL_PT * POINT_IN * len(text)
 
 
-def wrapped(title: str, width_in: float) -> list[str]:
+def wrap_title(title: str, width_in: float) -> list[str]:
     """Return a panel's title in lines that fit: broken after commas, and within what stands between two if it must."""
     size = max(1, int(width_in / text_width_in("m") * LABEL_PT / TITLE_PT))
     lines = textwrap.wrap(title.replace(" ", "\xa0").replace(",\xa0", ", "), size)
@@ -169,7 +169,7 @@ def short_name(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2 - 1]}…{name[-MAX_NAME // 2 :]}"
 
 
-def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+def spread_apart(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
     """Move positions apart by at least `gap`, as little as the order allows, inside ``[low, high]``.
 
     Where there is not room for all, the gap shrinks.
@@ -217,7 +217,7 @@ def label_ends(
     line_height = 1.25 * LABEL_PT * POINT_IN / (height * box.height)
     place_of = (axes.transScale + axes.transLimits).transform  # through the scale, which may be logarithmic
     starts = [place_of((end.x, end.y)).clip(0, 1) for end in ends]
-    places = spread([float(y) for _, y in starts], gap=line_height, low=0.0, high=1.0)
+    places = spread_apart([float(y) for _, y in starts], gap=line_height, low=0.0, high=1.0)
     look: dict[str, Any] = {"linewidth": 0.7, "transform": axes.transAxes, "clip_on": False}
     for end, (x, y), place in zip(ends, starts, places, strict=True):
         if is_led and x > NEAR_EDGE:
@@ -255,15 +255,15 @@ class Legend:
     def put(self, figure: Figure, *, left: float) -> None:
         """Draw it, from this share of the figure's width."""
         if self.handles:
-            explain(figure, self.handles, left=left, ncols=self.n_columns)
+            add_legend(figure, self.handles, left=left, ncols=self.n_columns)
 
 
-def broken(text: str, length_in: float) -> str:
+def wrap_axis_label(text: str, length_in: float) -> str:
     """Return a label in lines that fit along an axis."""
     return "\n".join(textwrap.wrap(text, max(8, int(length_in / text_width_in("m")))))
 
 
-def explain(figure: Figure, handles: Sequence[Line2D], *, left: float, ncols: int) -> None:
+def add_legend(figure: Figure, handles: Sequence[Line2D], *, left: float, ncols: int) -> None:
     """Put one legend above all panels of a figure."""
     figure.legend(
         handles=list(handles),
@@ -277,13 +277,13 @@ def explain(figure: Figure, handles: Sequence[Line2D], *, left: float, ncols: in
     )
 
 
-def caption(figure: Figure, text: str) -> None:
+def add_caption(figure: Figure, text: str) -> None:
     """Write what holds for all panels below them, at the left of the figure."""
     width, height = figure.get_size_inches()
     figure.text(0.1 / width, 0.06 / height, "\n".join(_caption_lines(text, width)), va="bottom", color="0.25")
 
 
-def caption_room(text: str, width_in: float) -> float:
+def caption_height(text: str, width_in: float) -> float:
     """Return the height of a caption in inches."""
     return 0.08 + 1.25 * LABEL_PT * POINT_IN * len(_caption_lines(text, width_in))
 

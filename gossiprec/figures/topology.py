@@ -1,6 +1,7 @@
 """Graphs drawn: nodes, links, and in vermilion colluders who see every link.
 
-The colluders are few, not always the fewest there can be (:func:`gossiprec.graphs.cover.colluder_cover`). Places of
+The colluders are few, not always the fewest there can be (:func:`gossiprec.graphs.vertex_cover.find_colluder_cover`).
+Places of
 nodes come from springs between linked nodes, or lie on a circle in the order of ids; the same graph gives the
 same picture.
 """
@@ -23,9 +24,9 @@ from scipy.spatial import KDTree
 
 from gossiprec.arrays import F64, I64, Bools
 from gossiprec.figures import style
-from gossiprec.figures.output import Cell, write_figure
-from gossiprec.graphs.cover import colluder_cover, edge_cover_bound
-from gossiprec.graphs.edge_lists import ordered_links
+from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.graphs.files import ordered_links
+from gossiprec.graphs.vertex_cover import colluder_bound, find_colluder_cover
 
 Layout = Literal["spring", "circular"]
 
@@ -45,7 +46,7 @@ COLLUDER, OTHER = style.line_style(1).color, style.line_style(0).color
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlacedGraph:
     """A graph, where its nodes are drawn, and who colludes.
 
     Attributes
@@ -80,19 +81,19 @@ def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layo
                 f"found {graph.number_of_edges():,} links in {name}, but a figure shows at most "
                 f"{MOST_LINKS:,}; draw a smaller or sparser graph"
             )
-    shown = [placed(name, graph, layout) for name, graph in graphs]
+    shown = [place_nodes(name, graph, layout) for name, graph in graphs]
     return write_figure(
         out_stem, HEADER, [row for one in shown for row in _rows(one)], lambda: _figure(shown)
     )
 
 
-def placed(name: str, graph: nx.Graph, layout: Layout) -> Drawn:
+def place_nodes(name: str, graph: nx.Graph, layout: Layout) -> PlacedGraph:
     """Return a graph with its colluders and the places of its nodes."""
     colluders = np.zeros(len(graph), bool)
-    colluders[colluder_cover(graph)] = True
+    colluders[find_colluder_cover(graph)] = True
     if layout == "circular" or is_ring(graph):
         angle = np.pi / 2 - 2 * np.pi * np.arange(len(graph)) / len(graph)  # clockwise from the top
-        return Drawn(name, graph, np.stack([np.cos(angle), np.sin(angle)], axis=1), colluders)
+        return PlacedGraph(name, graph, np.stack([np.cos(angle), np.sin(angle)], axis=1), colluders)
     links = graph.to_undirected()
     if len(links) <= DISTANT_UP_TO and nx.is_connected(links):
         found = nx.kamada_kawai_layout(links)
@@ -100,7 +101,7 @@ def placed(name: str, graph: nx.Graph, layout: Layout) -> Drawn:
         found = nx.spring_layout(links, pos=nx.circular_layout(links), seed=0, iterations=100)
     places = np.array([found[node] for node in range(len(graph))])
     places -= (places.max(axis=0) + places.min(axis=0)) / 2
-    return Drawn(name, graph, places / max(np.abs(places).max(), 1e-12), colluders)
+    return PlacedGraph(name, graph, places / max(np.abs(places).max(), 1e-12), colluders)
 
 
 def is_ring(graph: nx.Graph) -> bool:
@@ -113,7 +114,7 @@ def is_ring(graph: nx.Graph) -> bool:
     return bool(hops.max() <= max(2 * len(links) / n, 2) / 2 < n / 4)
 
 
-def bowed(places: F64, links: I64) -> F64:
+def curved_links(places: F64, links: I64) -> F64:
     """Return the course of links of a graph whose nodes lie on a circle, shape (n_links, n_points, 2).
 
     Straight ones would lie under the nodes between their ends: the further these are apart, the further in they run.
@@ -135,7 +136,7 @@ def bowed(places: F64, links: I64) -> F64:
     return course
 
 
-def _rows(drawn: Drawn) -> list[Sequence[Cell]]:
+def _rows(drawn: PlacedGraph) -> list[Sequence[Cell]]:
     return [
         (drawn.name, node, float(x), float(y), degree, int(colludes))
         for node, ((x, y), degree, colludes) in enumerate(
@@ -144,13 +145,13 @@ def _rows(drawn: Drawn) -> list[Sequence[Cell]]:
     ]
 
 
-def _figure(shown: Sequence[Drawn]) -> Figure:
+def _figure(shown: Sequence[PlacedGraph]) -> Figure:
     n_columns = min(len(shown), 3)
     n_rows = math.ceil(len(shown) / n_columns)
     width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
     m = style.Margins(left=0.1, right=0.1, top=0.62, bottom=0.35, between_columns=0.2, between_rows=0.7)
     side = (width - m.left - m.right - (n_columns - 1) * m.between_columns) / n_columns
-    figure, rows = style.panels(n_rows, n_columns, width=width, panel_height=side, margins=m)
+    figure, rows = style.panel_grid(n_rows, n_columns, width=width, panel_height=side, margins=m)
     panels = [axes for row in rows for axes in row]
     for axes, one in zip(panels, shown, strict=False):
         _panel(axes, one, side_pt=side / style.POINT_IN)
@@ -171,13 +172,13 @@ def _explain(figure: Figure) -> None:
     )
 
 
-def _panel(axes: Axes, one: Drawn, *, side_pt: float) -> None:
+def _panel(axes: Axes, one: PlacedGraph, *, side_pt: float) -> None:
     n, n_links = len(one.graph), one.graph.number_of_edges()
     axes.set_axis_off()
     axes.set_aspect("equal")
     axes.set_xlim(-1.1, 1.1)
     axes.set_ylim(-1.1, 1.1)
-    bound = edge_cover_bound(n, 2 * one.graph.to_undirected().number_of_edges() / n)
+    bound = colluder_bound(n, 2 * one.graph.to_undirected().number_of_edges() / n)
     lines = (
         style.short_name(one.name),
         f"{n:,} nodes, {n_links:,} links",
@@ -189,7 +190,7 @@ def _panel(axes: Axes, one: Drawn, *, side_pt: float) -> None:
     _draw_nodes(axes, one, width_pt=min(width_pt, max(LEAST_PT, APART * _between(one) * side_pt / 2.2)))
 
 
-def _between(one: Drawn) -> float:
+def _between(one: PlacedGraph) -> float:
     """Return how far apart the nearest nodes mostly are."""
     if len(one.places) < 2:
         return 2.0
@@ -203,16 +204,16 @@ def _is_round(places: F64) -> bool:
     return len(places) > 3 and bool(radius.std() < 0.02 * radius.mean())
 
 
-def _draw_links(axes: Axes, one: Drawn) -> None:
+def _draw_links(axes: Axes, one: PlacedGraph) -> None:
     links = np.array(ordered_links(one.graph))
-    courses = bowed(one.places, links) if _is_round(one.places) else one.places[links]
+    courses = curved_links(one.places, links) if _is_round(one.places) else one.places[links]
     strength = min(0.7, max(0.08, 5 / math.sqrt(len(links))))
     axes.add_collection(
         LineCollection(courses.tolist(), colors=style.GREY, alpha=strength, linewidths=0.6, zorder=1)
     )
 
 
-def _draw_nodes(axes: Axes, one: Drawn, *, width_pt: float) -> None:
+def _draw_nodes(axes: Axes, one: PlacedGraph, *, width_pt: float) -> None:
     look: dict[str, Any] = {"edgecolors": "white", "linewidths": min(0.4, width_pt / 8), "zorder": 2}
     others, colluders = one.places[~one.colluders], one.places[one.colluders]
     square = math.pi / 4 * width_pt**2  # as large as a disc

@@ -17,18 +17,18 @@ from gossiprec.graphs.families.star import star
 from gossiprec.graphs.families.stochastic_block import stochastic_block
 from gossiprec.graphs.families.torus import torus
 from gossiprec.graphs.families.watts_strogatz import watts_strogatz
-from gossiprec.graphs.files import check_size_of, read_graph, write_graph
+from gossiprec.graphs.files import check_node_count, read_graph, write_graph
 from gossiprec.graphs.frozen_graphs import frozen_graph, frozen_names
 from gossiprec.graphs.neighbors import out_neighbors
-from gossiprec.graphs.registry import FAMILIES, REQUIRED, Family
+from gossiprec.graphs.registry import FAMILIES, REQUIRED, GraphFamily
 
 __all__ = [
     "FAMILIES",
     "REQUIRED",
-    "Family",
+    "GraphFamily",
     "barabasi_albert",
     "blocks_by_taste",
-    "check_size_of",
+    "check_node_count",
     "complete",
     "erdos_renyi",
     "frozen_graph",

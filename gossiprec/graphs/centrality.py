@@ -14,8 +14,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from gossiprec.arrays import F64, I64
-from gossiprec.graphs.path_counts import add_dependencies
-from gossiprec.jit import compiled
+from gossiprec.graphs.brandes import add_dependencies
+from gossiprec.loop_jit import jit_cached
 from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
     backward, total, search = (
         sparse.csr_array(forward.T),
         np.zeros(forward.shape[0]),
-        compiled(add_dependencies),
+        jit_cached(add_dependencies),
     )
     graph = (forward.indptr, forward.indices, backward.indptr, backward.indices)
 

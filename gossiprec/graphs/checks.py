@@ -36,7 +36,7 @@ def check_lattice_degree(n: int, k: int) -> None:
         raise ValueError(f"found k = {k}, but a node has only {n - 1} possible neighbours")
 
 
-def connected(draw: Callable[[np.random.Generator], nx.Graph], seed: int, remedy: str) -> nx.Graph:
+def draw_connected(draw: Callable[[np.random.Generator], nx.Graph], seed: int, remedy: str) -> nx.Graph:
     """Draw until the graph is connected: the family's law, given that it is.
 
     Raises

@@ -6,19 +6,177 @@ depends on it.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from xml.etree import ElementTree
 
 from gossiprec.errors import DataError
-from gossiprec.graphs.edge_lists import edge_list_text, read_edge_list
-from gossiprec.graphs.graphml import graphml_text, read_graphml
-from gossiprec.graphs.node_link import node_link_text, read_node_link
 from gossiprec.inputs import note_input
 from gossiprec.regular_files import read_regular_file
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+_FORM = '{"directed": false, "nodes": [{"id": 0}, ...], "edges": [{"source": 0, "target": 1}, ...]}'
+
+
+def read_node_link(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
+    """Return whether links have a direction (None: not said), the nodes, and the links.
+
+    Raises
+    ------
+    ValueError
+        If the text is not JSON of this form. Links may stand under ``edges`` or ``links``.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {str(error)[:120]}") from None
+    return read_node_link_data(found)
+
+
+def read_node_link_data(found: Any) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
+    """Return the same from data that JSON has become."""
+    key = "edges" if isinstance(found, dict) and "edges" in found else "links"
+    if not isinstance(found, dict) or not isinstance(found.get(key), list):
+        raise ValueError(f"found no list of links; expected {_FORM}")
+    directed = found.get("directed")
+    if directed is not None and not isinstance(directed, bool):
+        raise ValueError(f"found directed {str(directed)[:40]!r}, must be true or false")
+    nodes = found.get("nodes", [])
+    try:
+        return (
+            directed,
+            [node["id"] for node in nodes],
+            [(link["source"], link["target"]) for link in found[key]],
+        )
+    except (TypeError, KeyError):
+        raise ValueError(
+            f"found a node without id, or a link without source or target; expected {_FORM}"
+        ) from None
+
+
+def node_link_text(graph: nx.Graph) -> str:
+    """Return a graph as node-link JSON, in the order of nodes."""
+    whole = {
+        "directed": graph.is_directed(),
+        "multigraph": False,
+        "graph": {},
+        "nodes": [{"id": node} for node in range(len(graph))],
+        "edges": [{"source": one, "target": other} for one, other in ordered_links(graph)],
+    }
+    return json.dumps(whole) + "\n"
+
+
+SPACE = "http://graphml.graphdrawing.org/xmlns"
+
+
+def read_graphml(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
+    """Return whether links have a direction, the nodes, and the links.
+
+    Ids may be numbers, or numbers after an ``n``, as GraphML's own examples have them.
+
+    Raises
+    ------
+    ValueError
+        If the text is not GraphML with one plain graph. Document types are refused: entities could blow up.
+    """
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ValueError("found a document type declaration; remove it")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"not XML: {error}") from None
+    space = root.tag[: root.tag.find("}") + 1] if root.tag.startswith("{") else ""
+    graphs = root.findall(f"{space}graph")
+    if root.tag != f"{space}graphml" or len(graphs) != 1:
+        raise ValueError(
+            f"found {len(graphs)} graphs in <{root.tag.removeprefix(space)}>, must be one in <graphml>"
+        )
+    graph = graphs[0]
+    default = graph.get("edgedefault")
+    if default not in ("directed", "undirected"):
+        raise ValueError(f"found edgedefault {default!r}, must be 'directed' or 'undirected'")
+    edges = graph.findall(f"{space}edge")
+    word = str(default == "directed").lower()
+    if any(edge.get("directed", word) != word for edge in edges):
+        raise ValueError(
+            f"found links that are not {default}, although the graph is; make all links {default}"
+        )
+    links = [(_id(edge.get("source")), _id(edge.get("target"))) for edge in edges]
+    return default == "directed", [_id(node.get("id")) for node in graph.findall(f"{space}node")], links
+
+
+def graphml_text(graph: nx.Graph) -> str:
+    """Return a graph as GraphML, in the order of nodes."""
+    kind = "directed" if graph.is_directed() else "undirected"
+    return "\n".join(
+        [
+            "<?xml version='1.0' encoding='utf-8'?>",
+            f'<graphml xmlns="{SPACE}">',
+            f'<graph edgedefault="{kind}">',
+            *(f'<node id="{node}"/>' for node in range(len(graph))),
+            *(f'<edge source="{one}" target="{other}"/>' for one, other in ordered_links(graph)),
+            "</graph>",
+            "</graphml>\n",
+        ]
+    )
+
+
+def _id(name: str | None) -> str:
+    """Return a node's id without the ``n`` before a number."""
+    if name is None:
+        raise ValueError("found a node without id, or a link without source or target")
+    return name[1:] if name[:1] == "n" and name[1:].isdigit() else name
+
+
+_DECLARED = re.compile(r"#\s*(un)?directed\b")
+_BETWEEN = re.compile(r"[,;\s]+")
+
+
+def read_edge_list(text: str) -> tuple[bool | None, list[Any], list[tuple[str, str]]]:
+    """Return whether links have a direction (None: not said), no nodes, and the links.
+
+    Raises
+    ------
+    ValueError
+        Naming the first line that is no link.
+    """
+    declared = _DECLARED.match(text)
+    edges = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = [word for word in _BETWEEN.split(line.partition("#")[0]) if word]
+        if not words:
+            continue
+        if len(words) != 2:
+            raise ValueError(
+                f"line {number}: found {len(words)} columns; expected the two ends of a link; remove weights "
+                "and other data, which are not used"
+            )
+        edges.append((words[0], words[1]))
+    if not edges:
+        raise ValueError("found no links; expected lines such as: 0 1")
+    return None if declared is None else declared[1] is None, [], edges
+
+
+def edge_list_text(graph: nx.Graph) -> str:
+    """Return a graph as an edge list, in the order of nodes."""
+    kind = "directed" if graph.is_directed() else "undirected"
+    lines = [f"# {kind}, {len(graph)} nodes, {graph.number_of_edges()} links"]
+    lines += [f"{one} {other}" for one, other in ordered_links(graph)]
+    return "\n".join(lines) + "\n"
+
+
+def ordered_links(graph: nx.Graph) -> list[tuple[int, int]]:
+    """Return the links in ascending order, those of an undirected graph from the lower to the higher id."""
+    if graph.is_directed():
+        return sorted(graph.edges)
+    return sorted((min(link), max(link)) for link in graph.edges)
+
 
 Format = Literal["graphml", "edges", "json"]
 
@@ -53,7 +211,7 @@ _WRITERS: dict[Format, Callable[[Any], str]] = {
 }
 
 
-def format_of(path: Path, format: Format | None = None) -> Format:
+def infer_graph_format(path: Path, format: Format | None = None) -> Format:
     """Return a file's format: as stated, or else by the end of its name.
 
     Raises
@@ -91,14 +249,14 @@ def read_graph(path: Path, *, directed: bool | None = None, format: Format | Non
     ValueError
         If the file cannot be read as such a graph; the message names it, what was found and what is allowed.
     """
-    reader = _READERS[format_of(path, format)]
+    reader = _READERS[infer_graph_format(path, format)]
     try:
-        return graph_from(*reader(_text(path)), directed=directed)
+        return build_graph(*reader(_text(path)), directed=directed)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def graph_from(
+def build_graph(
     declared: bool | None, nodes: Iterable[Any], edges: Iterable[tuple[Any, Any]], *, directed: bool | None
 ) -> nx.Graph:
     """Return the graph of named nodes and links, after checking both; see :func:`read_graph`.
@@ -132,7 +290,7 @@ def graph_from(
     return _checked(graph)
 
 
-def check_size_of(graph: nx.Graph, n_nodes: int, where: str) -> nx.Graph:
+def check_node_count(graph: nx.Graph, n_nodes: int, where: str) -> nx.Graph:
     """Return the graph if it has as many nodes as the data have users.
 
     Raises
@@ -158,7 +316,7 @@ def write_graph(graph: nx.Graph, path: Path, *, format: Format | None = None) ->
     OSError
         If the file cannot be written.
     """
-    path.write_text(graph_text(graph, format_of(path, format)), encoding="utf-8")
+    path.write_text(graph_text(graph, infer_graph_format(path, format)), encoding="utf-8")
 
 
 def graph_text(graph: nx.Graph, format: Format) -> str:

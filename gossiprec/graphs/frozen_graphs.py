@@ -6,8 +6,7 @@ import functools
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.edge_lists import read_edge_list
-from gossiprec.graphs.files import graph_from
+from gossiprec.graphs.files import build_graph, read_edge_list
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -31,7 +30,7 @@ def frozen_graph(name: str) -> nx.Graph:
     ValueError
         If there is none of that name.
     """
-    return graph_from(*read_edge_list(frozen_text(name)), directed=None)
+    return build_graph(*read_edge_list(frozen_text(name)), directed=None)
 
 
 def frozen_summary(name: str) -> str:

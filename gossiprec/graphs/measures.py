@@ -196,14 +196,14 @@ def _first_vector(n: int) -> F64:
     return np.random.default_rng(n).standard_normal(n)
 
 
-def most_met(graph: nx.Graph) -> float:
+def reachable_fraction(graph: nx.Graph) -> float:
     """Return the share of the others that a node can ever hear from in a fixed graph, as a mean over nodes."""
     links = adjacency(graph)
     n = links.shape[0]
     return float(links.nnz / (n * (n - 1)))
 
 
-def static_wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None:
+def wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None:
     """Return when the nodes of a fixed graph have heard from this share of the others, on average.
 
     A node that wakes sends to `fanout` of its out-neighbours, drawn anew, or to all if it has no more; a neighbour of
@@ -219,7 +219,7 @@ def static_wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float
     -------
     float or None
         Mean wake periods until the mean over nodes of the expected share is `fraction`; None if the graph has not so
-        many links (see :func:`most_met`), or just as many: then no time is long enough on average.
+        many links (see :func:`reachable_fraction`), or just as many: then no time is long enough on average.
     """
     _check_fraction(fraction)
     if fanout < 1:
@@ -232,7 +232,7 @@ def static_wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float
     def missing(time: float) -> float:
         return fraction + float((links_at * np.expm1(-rates * time)).sum())
 
-    if fraction >= most_met(graph) - 1e-12:
+    if fraction >= reachable_fraction(graph) - 1e-12:
         return None
     latest = 1.0
     while missing(latest) > 0:

@@ -16,9 +16,12 @@ from scipy import sparse
 from gossiprec.arrays import I64
 from gossiprec.graphs.centrality import betweenness, hops_to
 from gossiprec.graphs.measures import Matrix
+from gossiprec.old_names import forward
 
 
-def place(contacts: Matrix, size: int, how: str, *, seed: int = 0, victim: int | None = None) -> I64:
+def place_colluders(
+    contacts: Matrix, size: int, how: str, *, seed: int = 0, victim: int | None = None
+) -> I64:
     """Choose colluders.
 
     Parameters
@@ -57,40 +60,40 @@ def place(contacts: Matrix, size: int, how: str, *, seed: int = 0, victim: int |
         raise ValueError(f"found victim {victim}, must be from 0 to {n - 1}")
     if not 1 <= size <= n - (victim is not None):
         raise ValueError(f"found {size} colluders, must be from 1 to {n - (victim is not None)}")
-    order = by_eclipse(contacts, victim) if victim is not None else _ORDERS[how](contacts, seed)
+    order = order_by_eclipse(contacts, victim) if victim is not None else _ORDERS[how](contacts, seed)
     return np.sort(order[:size])
 
 
-def senders_reached(contacts: Matrix, members: npt.NDArray[np.integer]) -> int:
+def count_senders_reached(contacts: Matrix, members: npt.NDArray[np.integer]) -> int:
     """Return how many different nodes send to at least one of the members."""
     into = sparse.csc_array(contacts)[:, np.asarray(members)]
     return int(np.count_nonzero(into.sum(axis=1)))
 
 
-def by_chance(contacts: Matrix, seed: int) -> I64:
+def order_by_chance(contacts: Matrix, seed: int) -> I64:
     """Return all nodes in random order."""
     return np.random.default_rng(seed).permutation(contacts.shape[0])
 
 
-def by_degree(contacts: Matrix, seed: int = 0) -> I64:
+def order_by_degree(contacts: Matrix, seed: int = 0) -> I64:
     """Return all nodes, those first who receive from most different nodes, of equals those who receive most."""
     return _sorted(-_senders(contacts), -contacts.sum(axis=0))
 
 
-def by_betweenness(contacts: Matrix, seed: int) -> I64:
+def order_by_betweenness(contacts: Matrix, seed: int) -> I64:
     """Return all nodes, those first through which most of the shortest paths lead."""
     # Rounded: sums of shares in another order must not part nodes that are alike.
     return _sorted(-np.round(betweenness(sparse.csr_array(contacts), seed=seed), 12))
 
 
-def by_ball(contacts: Matrix, seed: int) -> I64:
+def order_by_ball(contacts: Matrix, seed: int) -> I64:
     """Return all nodes by their hops from a random centre, whichever way links lead; of equals those it meets most."""
     both = sparse.csr_array(contacts + contacts.T)
     centre = int(np.random.default_rng(seed).integers(both.shape[0]))
     return _sorted(hops_to(both, np.array([centre])), -both[[centre]].toarray()[0])
 
 
-def by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
+def order_by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
     """Return all nodes, each the one that hears from most nodes from which none before it hears.
 
     When nobody adds anything, the cover begins anew with those who are left: every sender is then reached a second
@@ -118,7 +121,7 @@ def by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
     return order
 
 
-def by_eclipse(contacts: Matrix, victim: int) -> I64:
+def order_by_eclipse(contacts: Matrix, victim: int) -> I64:
     """Return all nodes but the victim, those first who receive most from it, then those who send most to it."""
     both = sparse.csr_array(contacts + contacts.T)
     heard = sparse.csr_array(contacts)[[victim]].toarray()[0]
@@ -128,11 +131,11 @@ def by_eclipse(contacts: Matrix, victim: int) -> I64:
 
 
 _ORDERS: dict[str, Callable[[Matrix, int], I64]] = {
-    "random": by_chance,
-    "degree": by_degree,
-    "betweenness": by_betweenness,
-    "clustered": by_ball,
-    "greedy-cover": by_greedy_cover,
+    "random": order_by_chance,
+    "degree": order_by_degree,
+    "betweenness": order_by_betweenness,
+    "clustered": order_by_ball,
+    "greedy-cover": order_by_greedy_cover,
 }
 PLACEMENTS = (*_ORDERS, "eclipse")
 """The ways of placing colluders."""
@@ -146,3 +149,6 @@ def _senders(contacts: Matrix) -> I64:
 def _sorted(*keys: npt.NDArray[np.number]) -> I64:
     """Return places by the first key, then the second, ..., then the lower id."""
     return np.asarray(np.lexsort(keys[::-1]))
+
+
+forward(__name__)

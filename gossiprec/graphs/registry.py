@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gossiprec.old_names import forward
 from gossiprec.registry import Registry
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Option:
+class FamilyOption:
     """An argument that a user chooses.
 
     Attributes
@@ -49,7 +50,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Family:
+class GraphFamily:
     """A family of graphs.
 
     Attributes
@@ -65,7 +66,7 @@ class Family:
 
     name: str
     draw: Callable[..., nx.Graph]
-    options: Mapping[str, Option]
+    options: Mapping[str, FamilyOption]
     asks: frozenset[str]
 
     @property
@@ -98,10 +99,10 @@ class Family:
         return self.draw(**asked, **{**defaults, **options})
 
 
-FAMILIES: Registry[Family] = Registry("family", "gossiprec.graphs.families", group="topologies")
+FAMILIES: Registry[GraphFamily] = Registry("family", "gossiprec.graphs.families", group="topologies")
 
 
-def family(name: str, **options: Option) -> Callable[[Draw], Draw]:
+def register_family(name: str, **options: FamilyOption) -> Callable[[Draw], Draw]:
     """Return a decorator that files a function under `name`.
 
     Raises
@@ -116,7 +117,10 @@ def family(name: str, **options: Option) -> Callable[[Draw], Draw]:
         arguments = list(inspect.signature(draw).parameters)
         if sorted(options) != sorted(set(arguments) - set(GIVEN)):
             raise ValueError(f"family {name!r} has arguments {arguments}, but options {list(options)}")
-        FAMILIES.register(name)(Family(name, draw, options, frozenset(arguments) & frozenset(GIVEN)))
+        FAMILIES.register(name)(GraphFamily(name, draw, options, frozenset(arguments) & frozenset(GIVEN)))
         return draw
 
     return file_under
+
+
+forward(__name__)

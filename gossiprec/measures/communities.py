@@ -16,7 +16,7 @@ from scipy import sparse
 
 from gossiprec.arrays import F64, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.ragged import Ragged, entries_of
+from gossiprec.ragged import Ragged, row_entries
 
 BLOCK_CELLS = 2_000_000
 """Similarities held at once: about 100 MB with the temporaries, however many users there are."""
@@ -55,7 +55,7 @@ class Communities(Ragged):
 
     def take(self, rows: I64) -> Communities:
         """Return some of the communities."""
-        entries, _ = entries_of(self.offsets, rows)
+        entries, _ = row_entries(self.offsets, rows)
         sizes = self.sizes[rows]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return Communities(

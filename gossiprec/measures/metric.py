@@ -21,7 +21,7 @@ _FORM = re.compile(r"(val_)?(full_)?([^@\s]+)@([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricSpec:
     """A measure, the rankings it is taken of, and where they are cut.
 
     Attributes
@@ -58,7 +58,7 @@ def measure_name(text: str) -> str:
     return text.removeprefix(ON_VALIDATION).removeprefix("full_").partition("@")[0]
 
 
-def read_metric(text: str) -> Metric:
+def read_metric(text: str) -> MetricSpec:
     """Return the metric that `text` names.
 
     Raises
@@ -95,4 +95,4 @@ def read_metric(text: str) -> Metric:
         raise ValueError(
             f"found {text!r}, but only {SAMPLED + 1} items are ranked; did you mean '{whole}@{k}'?"
         )
-    return Metric(text, measure, k, bool(prefix) or not measure.sampled, bool(part))
+    return MetricSpec(text, measure, k, bool(prefix) or not measure.sampled, bool(part))

@@ -7,7 +7,7 @@ import numpy as np
 from gossiprec.arrays import F64
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import Measure, RelevantRanks
-from gossiprec.measures.ranking import gains
+from gossiprec.measures.ranking import discounted_gains
 
 
 @MEASURES.register("ndcg")
@@ -29,6 +29,6 @@ class NDCG(Measure):
         found = np.zeros(len(hits))
         for count in np.unique(hits[hits > 0]):  # lists of one length together: each sum as it would be alone
             rows = hits == count
-            found[rows] = gains(seen.ranks[rows, :count]).sum(axis=1)
-        ideal = np.cumsum(gains(np.arange(most.max(initial=0))))
+            found[rows] = discounted_gains(seen.ranks[rows, :count]).sum(axis=1)
+        ideal = np.cumsum(discounted_gains(np.arange(most.max(initial=0))))
         return np.asarray(found / ideal[most - 1])

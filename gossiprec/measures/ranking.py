@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I64
+from gossiprec.arrays import F64, I32, I64, Bools
+from gossiprec.measures.base import BEHIND, NOTHING, NOWHERE, RelevantRanks
 
 CUTOFF = 20
 """Rank at which attacks and merges by performance cut NDCG, as in the published code of the CDA paper."""
@@ -21,7 +22,7 @@ PADDING = -1
 """In place of an item, behind the sampled candidates of a user who leaves fewer than others."""
 
 
-def ranks_against(positive: npt.NDArray[np.floating], negatives: npt.NDArray[np.floating]) -> I64:
+def candidate_ranks(positive: npt.NDArray[np.floating], negatives: npt.NDArray[np.floating]) -> I64:
     """Rank each relevant item among its own candidates: the number of candidates it does not beat.
 
     Parameters
@@ -40,7 +41,7 @@ def ranks_against(positive: npt.NDArray[np.floating], negatives: npt.NDArray[np.
     return np.asarray(negatives.shape[-1] - np.count_nonzero(beaten, axis=-1), dtype=np.int64)
 
 
-def gains(ranks: npt.NDArray[np.integer]) -> F64:
+def discounted_gains(ranks: npt.NDArray[np.integer]) -> F64:
     """Return the discounted gain of a hit at each 0-based rank, ``1 / log2(rank + 2)``."""
     return np.asarray(1.0 / np.log2(np.asarray(ranks, dtype=np.float64) + 2.0))
 
@@ -69,7 +70,132 @@ def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:
     return means
 
 
-def mean_of_known(values: F64) -> float:
+def nanmean(values: F64) -> float:
     """Average over those that have a value (users with a test item, targets with a user); NaN when none has."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float("nan")
+
+
+def relevant_ranks(
+    scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools, k: int
+) -> RelevantRanks:
+    """Rank the relevant items of each user among the candidates, as far as the first `k`, without sorting the lists.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_users, n_items)
+        Overwritten.
+    candidates : ndarray of bool, shape (n_users, n_items)
+        The items that may be recommended: those not seen in training.
+    relevant : ndarray of bool, shape (n_users, n_items)
+        The test items; those that are no candidates are left out, and so are users without any.
+    k : int
+        Ranks of `k` and above are told as :data:`~gossiprec.measures.base.BEHIND`.
+    """
+    users, items = np.divmod(np.flatnonzero(relevant & candidates), scores.shape[1])  # nonzero is slow in 2-D
+    own = scores[users, items]
+    own = np.where(np.isnan(own), -np.inf, own)
+    others = candidates & ~relevant
+    scores[~others] = -np.inf
+    scores[others & np.isnan(scores)] = np.inf  # it beats every relevant item
+    best = _largest(scores, k)
+    not_beaten = np.count_nonzero(best[users] >= own[:, None], axis=1)
+    not_beaten = np.minimum(
+        not_beaten, np.count_nonzero(others, axis=1)[users]
+    )  # what is masked ties with -inf
+    order = np.lexsort((-own, users))
+    counts = np.bincount(users, minlength=len(scores))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = not_beaten[order] + place
+    found = np.full((len(scores), counts.max(initial=0)), NOWHERE, np.int32)
+    found[users, place] = np.where(ranks < k, ranks, BEHIND)
+    return RelevantRanks(found[counts > 0])
+
+
+def _largest(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floating]:
+    """Return the `k` largest scores of each row, or all, in any order; rows are rearranged."""
+    first = max(scores.shape[1] - k, 0)
+    if first:
+        scores.partition(first, axis=1)
+    return scores[:, first:]
+
+
+def target_ranks(scores: npt.NDArray[np.floating], candidates: Bools, targets: I64) -> I32:
+    """Rank each target among the candidates of each user.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_users, n_items)
+    candidates : ndarray of bool, shape (n_users, n_items)
+        The items with which a user has not interacted.
+    targets : ndarray of int64, shape (n_targets,)
+        Item ids.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_users, n_targets)
+        0-based ranks; -1 where the target is no candidate.
+    """
+    found = np.full((len(scores), len(targets)), NOTHING, np.int32)
+    for place, target in enumerate(targets.tolist()):
+        open_to = candidates[:, target]
+        not_beaten = candidates & ~(scores < scores[:, target, None])  # itself is among them
+        found[open_to, place] = np.count_nonzero(not_beaten[open_to], axis=1) - 1
+    return found
+
+
+def top_items(scores: npt.NDArray[np.floating], candidates: Bools, k: int) -> I32:
+    """Return the `k` candidates that each user scores highest, ties by lower id.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_users, n_items)
+    candidates : ndarray of bool, shape (n_users, n_items)
+    k : int
+
+    Returns
+    -------
+    ndarray of int32, shape (n_users, k)
+        Best first; -1 where fewer than `k` candidates have a score.
+    """
+    known = np.where(candidates & ~np.isnan(scores), scores, -np.inf)
+    best = top_k(known, k)
+    ended = np.take_along_axis(known, best, axis=1) == -np.inf
+    return np.where(ended, NOTHING, best).astype(np.int32)
+
+
+def top_k_mask(scores: npt.NDArray[np.floating], k: int) -> Bools:
+    """Say which entries are among the `k` largest of their row, shape (n_rows, n_columns); see :func:`top_k`."""
+    if k == 0:
+        return np.zeros(scores.shape, bool)
+    # From this end: past many equal numbers, such as those of users never met, numpy takes ten times as long.
+    negated = -scores
+    negated.partition(k - 1, axis=1)
+    threshold = -negated[:, k - 1, None]
+    chosen = scores >= threshold
+    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > k)  # several entries on the threshold
+    level = scores[crowded] == threshold[crowded]
+    above = chosen[crowded] & ~level
+    room = k - np.count_nonzero(above, axis=1)[:, None]
+    chosen[crowded] = above | (level & (np.cumsum(level, axis=1, dtype=np.int32) <= room))
+    return chosen
+
+
+def top_k(scores: npt.NDArray[np.floating], k: int) -> I64:
+    """Return the columns of the `k` largest entries of each row, best first.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_rows, n_columns)
+        Without NaN.
+    k : int
+        0 <= k <= n_columns.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_rows, k)
+        The same as the first `k` of a stable descending sort, without sorting the rows.
+    """
+    columns = np.nonzero(top_k_mask(scores, k))[1].reshape(len(scores), k)
+    order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(columns, order, axis=1), dtype=np.int64)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Block, Layout, Role
+from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
+from gossiprec.old_names import forward
 from gossiprec.registry import Registry
 
 MODELS: Registry[type[Model]] = Registry("model", __name__, group="models")
 
-__all__ = ["MODELS", "Block", "Layout", "Model", "Role"]
+__all__ = ["MODELS", "BlockRole", "Layout", "Model", "ParameterBlock"]
+
+forward(__name__)

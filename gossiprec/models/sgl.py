@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.lightgcn.contrast import Contrasting, ContrastOptions
-from gossiprec.models.lightgcn.propagation import convolved, mean_of, stacked
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions
+from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate, stack_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,22 +30,26 @@ class SGLOptions(ContrastOptions):
 
 
 @MODELS.register("sgl")
-class SGL(Contrasting):
+class SGL(ContrastiveLightGCN):
     """LightGCN, and the InfoNCE of two views with dropped edges."""
 
     Options = SGLOptions
     options: SGLOptions
 
-    def views(self, graph: Graph, draw: np.random.Generator) -> Sequence[Graph]:
+    def views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
         """Return two graphs without some of the edges."""
         return [graph.without(self.options.drop, draw) for _ in range(2)]
 
     def encode_step(
-        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+        self,
+        p: Mapping[str, Tensor],
+        graph: InteractionGraph,
+        views: Sequence[InteractionGraph],
+        draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
         """Return LightGCN's rows through the whole graph, and those through each view."""
-        rows = stacked(p)
-        one, other = (mean_of([rows, *convolved(rows, view, self.options.layers)]) for view in views)
+        rows = stack_rows(p)
+        one, other = (mean_of_layers([rows, *propagate(rows, view, self.options.layers)]) for view in views)
         return {**super().encode_step(p, graph, views, draw), "one": one, "other": other}
 
     def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:

@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.lightgcn.contrast import Contrasting, ContrastOptions, noisy
-from gossiprec.models.lightgcn.propagation import continued, mean_of, stacked
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions, make_layer_noise
+from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate_from, stack_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ class SimGCLOptions(ContrastOptions):
 
 
 @MODELS.register("simgcl")
-class SimGCL(Contrasting):
+class SimGCL(ContrastiveLightGCN):
     """LightGCN without layer 0, and the InfoNCE of two noisy views."""
 
     Options = SimGCLOptions
@@ -39,13 +39,20 @@ class SimGCL(Contrasting):
     first_layer = 1
 
     def encode_step(
-        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+        self,
+        p: Mapping[str, Tensor],
+        graph: InteractionGraph,
+        views: Sequence[InteractionGraph],
+        draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
         """Return the rows without noise, and two views with it; their first layers are one product."""
-        options, rows = self.options, stacked(p)
+        options, rows = self.options, stack_rows(p)
         first = graph.times(rows)
-        plain = self.read_out(p, [rows, *continued(first, graph, options.layers)], graph)
+        plain = self.read_out(p, [rows, *propagate_from(first, graph, options.layers)], graph)
         one, other = (
-            mean_of(continued(first, graph, options.layers, noisy(options.noise, draw))) for _ in range(2)
+            mean_of_layers(
+                propagate_from(first, graph, options.layers, make_layer_noise(options.noise, draw))
+            )
+            for _ in range(2)
         )
         return {**plain, "ego_users": p["users"], "ego_items": p["items"], "one": one, "other": other}

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from gossiprec.feeds import ListFeed
 from gossiprec.models import MODELS
-from gossiprec.models.base.blocks import Block, Role, normal
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
 
 if TYPE_CHECKING:
@@ -36,10 +36,13 @@ class TwoTower(SequenceModel):
     Options = TwoTowerOptions
     feed = ListFeed
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
-        return (Block("users", Role.USER, (dim,), embedding), Block("items", Role.ITEM, (dim,), embedding))
+        return (
+            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
+            ParameterBlock("items", BlockRole.ITEM, (dim,), embedding),
+        )
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the user's row, at every place."""

@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.lightgcn.contrast import Contrasting, ContrastOptions, noisy
-from gossiprec.models.lightgcn.propagation import convolved, stacked
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions, make_layer_noise
+from gossiprec.models.lightgcn.propagation import propagate, stack_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +44,7 @@ class XSimGCLOptions(ContrastOptions):
 
 
 @MODELS.register("xsimgcl")
-class XSimGCL(Contrasting):
+class XSimGCL(ContrastiveLightGCN):
     """LightGCN without layer 0, trained on noisy rows, and the InfoNCE of these and one of their layers."""
 
     Options = XSimGCLOptions
@@ -52,11 +52,15 @@ class XSimGCL(Contrasting):
     first_layer = 1
 
     def encode_step(
-        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+        self,
+        p: Mapping[str, Tensor],
+        graph: InteractionGraph,
+        views: Sequence[InteractionGraph],
+        draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
         """Return the noisy rows, as one view, and the layer, as the other."""
-        options, rows = self.options, stacked(p)
-        layers = [rows, *convolved(rows, graph, options.layers, noisy(options.noise, draw))]
+        options, rows = self.options, stack_rows(p)
+        layers = [rows, *propagate(rows, graph, options.layers, make_layer_noise(options.noise, draw))]
         found = self.read_out(p, layers, graph)
-        one, other = stacked(found), layers[options.contrasted_layer]
+        one, other = stack_rows(found), layers[options.contrasted_layer]
         return {**found, "ego_users": p["users"], "ego_items": p["items"], "one": one, "other": other}

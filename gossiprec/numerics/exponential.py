@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.bits import float_of
+from gossiprec.numerics.float16_rows import float_of
 from gossiprec.numerics.jit import inline
 
 
 @inline
-def exponential(x):
+def exp32(x):
     """Return e to the x, to some units in the last place; below -87 and above 88 as there.
 
     x is taken apart into n log 2 + r with an integer n and |r| below log(2) / 2; e to the r is a polynomial of degree
@@ -33,11 +33,11 @@ def exponential(x):
 @inline
 def sigmoid(x):
     """Return ``1 / (1 + exp(-x))``."""
-    return float32(1.0) / (float32(1.0) + exponential(-x))
+    return float32(1.0) / (float32(1.0) + exp32(-x))
 
 
 @inline
-def hyperbolic_tangent(x):
+def tanh32(x):
     """Return tanh x, to some units in the last place: near zero by a polynomial of degree 11 (Cephes, tanhf)."""
     s = x * x
     p = float32(-5.70498872745e-3)
@@ -46,5 +46,5 @@ def hyperbolic_tangent(x):
     p = p * s + float32(1.33314422036e-1)
     p = p * s + float32(-3.33332819422e-1)
     near = p * s * x + x
-    far = float32(1.0) - float32(2.0) / (exponential(float32(2.0) * x) + float32(1.0))
+    far = float32(1.0) - float32(2.0) / (exp32(float32(2.0) * x) + float32(1.0))
     return near if abs(x) < float32(0.625) else far

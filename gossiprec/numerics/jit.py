@@ -13,8 +13,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gossiprec.numerics.kept import Cache
-from gossiprec.numerics.own_copies import keep_copies, link_only
+from gossiprec.numerics.kernel_cache import KernelCache
+from gossiprec.numerics.kernel_linking import link_only, link_privately
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
@@ -30,8 +30,8 @@ _FLAGS: dict[str, Any] = {
 def kernel(function: Any) -> Any:
     """Compile a function that is called from Python; releases the GIL; its machine code is kept on disk."""
     compiled = numba.njit(**_FLAGS)(function)
-    compiled._cache = Cache(function)
-    keep_copies(function)
+    compiled._cache = KernelCache(function)
+    link_privately(function)
     return compiled
 
 
@@ -55,17 +55,17 @@ def inline(function: Any) -> Any:
     return _within(function, forceinline=True)
 
 
-def outline(function: Any) -> Any:
+def noinline(function: Any) -> Any:
     """Compile a function called from kernels on rare paths: kept out of the loops that matter."""
     return _within(function)
 
 
-def as_written(function: Any) -> Any:
+def strict_math(function: Any) -> Any:
     """Compile a function called from kernels, none of whose operations are reordered or fused."""
     return _within(function, fastmath=False)
 
 
-def specialised(template: Any, **functions: Any) -> Any:
+def specialise(template: Any, **functions: Any) -> Any:
     """Return a kernel made of a template: a function in whose globals some names stand for other compiled functions.
 
     Its machine code is kept on disk by all that is in it, like that of any kernel.

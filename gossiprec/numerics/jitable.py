@@ -6,7 +6,7 @@ from typing import Any
 
 from numba.extending import register_jitable
 
-from gossiprec.numerics.own_copies import link_only
+from gossiprec.numerics.kernel_linking import link_only
 
 
 def jitable(function: Any) -> Any:

@@ -23,6 +23,6 @@ def philox(seed, index, counter, node, purpose):
 
 
 @inline
-def below(word, bound):
+def bounded_word(word, bound):
     """Map a 32-bit word to {0, ..., bound - 1}."""
     return np.int64((word * uint64(bound)) >> uint64(32))

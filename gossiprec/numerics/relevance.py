@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, I64
-from gossiprec.measures.ranking import CUTOFF, gains, ranks_against
+from gossiprec.measures.ranking import CUTOFF, candidate_ranks, discounted_gains
 
 
 def mean_score(targets: F32, references: F32) -> F32:
@@ -30,8 +30,8 @@ def ndcg(targets: F32, references: F32) -> F32:
 
     Ties count against the target, as there: a model that scores everything alike serves no one.
     """
-    ranks = ranks_against(targets, references[:, None, :])
-    return np.asarray(np.where(ranks < CUTOFF, gains(ranks), 0.0).mean(axis=1), np.float32)
+    ranks = candidate_ranks(targets, references[:, None, :])
+    return np.asarray(np.where(ranks < CUTOFF, discounted_gains(ranks), 0.0).mean(axis=1), np.float32)
 
 
 def standardized(targets: F32, references: F32) -> F32:
@@ -59,7 +59,7 @@ def entropy(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         return np.asarray(surprise / (1.0 + np.exp(scores)))
 
 
-def members(targets: F32, references: F32, *, threshold: float) -> F32:
+def count_members(targets: F32, references: F32, *, threshold: float) -> F32:
     """Return the number of target items taken for members of the model's training set, plus a tie-break below 1/2.
 
     An item is a member if its :func:`entropy` is below the threshold (eq. 12). Among models with equal numbers the
@@ -75,7 +75,7 @@ def _last_if_nan(values: npt.NDArray[np.floating]) -> F32:
     return np.where(np.isnan(values), -np.inf, values).astype(np.float32)
 
 
-def mean_closeness(targets: F32, references: F32) -> F32:
+def mean_raw_score(targets: F32, references: F32) -> F32:
     """Return the mean score of the targets as it is: ``mean_score`` of models that predict no probability.
 
     PRME-G's score is ``-D``; a sigmoid of it would say nothing more and be 0 for all that is far away.
@@ -93,17 +93,17 @@ RELEVANCE: dict[str, Callable[[F32, F32], F32]] = {
 
 MEAN_SCORE, NDCG, STANDARDIZED = range(3)
 MEMBERS, CLOSENESS = -1, -2
-"""Codes of :func:`members` and of :func:`mean_closeness`, which no scenario names."""
+"""Codes of :func:`count_members` and of :func:`mean_raw_score`, which no scenario names."""
 MIA = "mia-"
 """What the names of membership rules begin with; the threshold follows, as in ``mia-0.4``."""
 
 
-def rule_named(name: str, *, probabilities: bool = True) -> Callable[[F32, F32], F32]:
+def get_rule(name: str, *, probabilities: bool = True) -> Callable[[F32, F32], F32]:
     """Return the rule of a name; of models without probabilities ``mean_score`` is the mean score."""
     code, threshold = rule_code(name, probabilities=probabilities)
     if code == MEMBERS:
-        return functools.partial(members, threshold=threshold)
-    return mean_closeness if code == CLOSENESS else RELEVANCE[name]
+        return functools.partial(count_members, threshold=threshold)
+    return mean_raw_score if code == CLOSENESS else RELEVANCE[name]
 
 
 def rule_code(name: str, *, probabilities: bool = True) -> tuple[int, float]:

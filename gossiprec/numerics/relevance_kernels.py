@@ -1,6 +1,7 @@
 """Relevance rules compiled: how well a model's scores serve a set of target items.
 
-The plain forms, and the codes by which :func:`relevance_of` knows them, are in :mod:`gossiprec.numerics.relevance`.
+The plain forms, and the codes by which :func:`compute_relevance` knows them, are in
+:mod:`gossiprec.numerics.relevance`.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.measures.ranking import CUTOFF, gains
-from gossiprec.numerics.jit import as_written, inline
+from gossiprec.measures.ranking import CUTOFF, discounted_gains
+from gossiprec.numerics.jit import inline, strict_math
 from gossiprec.numerics.relevance import CLOSENESS, MEAN_SCORE, MEMBERS, NDCG
-from gossiprec.numerics.tiles import LANES, count_not_below
+from gossiprec.numerics.small_matmul import LANES, count_not_below
 
-GAINS = gains(np.arange(CUTOFF))
+GAINS = discounted_gains(np.arange(CUTOFF))
 WORTH = np.append(GAINS, 0.0)
 """Gains at ranks 0 to CUTOFF."""
 MANY = 500
@@ -27,7 +28,7 @@ FLAT = 1e-20
 
 
 @inline
-def mean_of(values):
+def mean_float64(values):
     """Return the mean, summed in double precision."""
     total = 0.0
     for value in values:
@@ -36,22 +37,22 @@ def mean_of(values):
 
 
 @inline
-def certainty(score):
+def probability(score):
     """Return the predicted probability of a logit."""
     return float32(1.0) / (float32(1.0) + np.exp(-score))
 
 
 @inline
-def mean_certainty(scores):
+def mean_probability(scores):
     """Return the mean predicted probability (``mean_score``)."""
     total = 0.0
     for score in scores:
-        total += certainty(score)
+        total += probability(score)
     return total / len(scores)
 
 
 @inline
-def pick_best(scores, best):
+def select_top(scores, best):
     """Fill `best` with the CUTOFF best scores from the best down, NaN first; return how many there are."""
     count = 0
     for score in scores:
@@ -67,8 +68,8 @@ def pick_best(scores, best):
     return count
 
 
-@as_written
-def add_worth(ranks, count, total):
+@strict_math
+def add_gains(ranks, count, total):
     """Return `total` and the gains at so many ranks, added in their order."""
     for k in range(count):
         rank = np.int64(ranks[k])
@@ -77,7 +78,7 @@ def add_worth(ranks, count, total):
 
 
 @inline
-def mean_gain(targets, references, scratch):
+def mean_ndcg(targets, references, scratch):
     """Return the mean NDCG; ties, and references that are no numbers, count against a target.
 
     `scratch` is an array of SCRATCH numbers. A target's rank is how many references are not below it; of many only the
@@ -86,7 +87,7 @@ def mean_gain(targets, references, scratch):
     n_targets, n_references, total = len(targets), len(references), 0.0
     if n_references > MANY:
         best = scratch[2 * LANES :]
-        n_references, references = pick_best(references, best), best
+        n_references, references = select_top(references, best), best
     for at in range(0, n_targets, LANES):
         count = min(LANES, n_targets - at)
         if count == LANES:
@@ -95,20 +96,20 @@ def mean_gain(targets, references, scratch):
             for k in range(count):
                 scratch[LANES + k] = targets[at + k]
             count_not_below(scratch, 0, references, n_references, scratch, LANES)
-        total = add_worth(scratch, count, total)
+        total = add_gains(scratch, count, total)
     return total / n_targets
 
 
 @inline
-def standard_gap(targets, references):
+def standardized(targets, references):
     """Return ``standardized``."""
-    middle = mean_of(references)
+    middle = mean_float64(references)
     spread = 0.0
     for score in references:
         spread += (score - middle) ** 2
     if spread <= FLAT * middle**2:
         return 0.0
-    return (mean_of(targets) - middle) / math.sqrt(spread / len(references))
+    return (mean_float64(targets) - middle) / math.sqrt(spread / len(references))
 
 
 @inline
@@ -121,7 +122,7 @@ def entropy(score):
 
 
 @inline
-def members(surprise, threshold):
+def count_members(surprise, threshold):
     """Return the rule's number for the entropies of the targets."""
     count, total = 0, 0.0
     for e in surprise:
@@ -131,23 +132,23 @@ def members(surprise, threshold):
 
 
 @inline
-def last_if_nan(value):
+def nan_to_lowest(value):
     """Return the value; what is no number ranks last."""
     return -np.inf if np.isnan(value) else value
 
 
 @inline
-def relevance_of(rule, threshold, targets, references, scratch):
+def compute_relevance(rule, threshold, targets, references, scratch):
     """Return the relevance by the rule's code; for the rule ``members``, `targets` are entropies.
 
     `scratch` is an array of SCRATCH numbers of float32.
     """
     if rule == MEAN_SCORE:
-        return last_if_nan(mean_certainty(targets))
+        return nan_to_lowest(mean_probability(targets))
     if rule == NDCG:
-        return mean_gain(targets, references, scratch)
+        return mean_ndcg(targets, references, scratch)
     if rule == MEMBERS:
-        return last_if_nan(members(targets, threshold))
+        return nan_to_lowest(count_members(targets, threshold))
     if rule == CLOSENESS:
-        return last_if_nan(mean_of(targets))
-    return last_if_nan(standard_gap(targets, references))
+        return nan_to_lowest(mean_float64(targets))
+    return nan_to_lowest(standardized(targets, references))

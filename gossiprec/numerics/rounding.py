@@ -23,14 +23,14 @@ FACTORS = (0x9E3779B1, 0x85EBCA77)
 """Odd numbers without structure, from the xxHash function."""
 
 
-def noise(keys: U32, columns: U32) -> U32:
+def rounding_noise(keys: U32, columns: U32) -> U32:
     """Return 13 random bits for each key and column, broadcast against one another."""
     word = (columns + keys) * np.uint32(FACTORS[0])
     word = (word ^ (word >> np.uint32(15))) * np.uint32(FACTORS[1])
     return np.asarray(word >> np.uint32(19), np.uint32)
 
 
-def to_half(values: F32, keys: U32) -> F16:
+def to_float16(values: F32, keys: U32) -> F16:
     """Round rows to float16, up or down at random.
 
     Parameters
@@ -44,6 +44,6 @@ def to_half(values: F32, keys: U32) -> F16:
     in float16; what is left of them is rounded to the nearest.
     """
     columns = np.arange(values.shape[1], dtype=np.uint32)
-    bits = np.ascontiguousarray(values).view(np.uint32) + noise(keys[:, None], columns)
+    bits = np.ascontiguousarray(values).view(np.uint32) + rounding_noise(keys[:, None], columns)
     with np.errstate(over="ignore"):  # infinity is found by whoever looks for models that diverge
         return np.asarray((bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float16))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gossiprec.numerics.draw_purposes import NEGATIVES, SHUFFLE
 from gossiprec.numerics.jit import inline
-from gossiprec.numerics.philox import below, philox
-from gossiprec.numerics.purposes import NEGATIVES, SHUFFLE
+from gossiprec.numerics.philox import bounded_word, philox
 
 
 @inline
@@ -26,7 +26,7 @@ def sample_negatives(positives, member, n_items, node, update, negatives, seed, 
                 words = philox(seed, index, update, node, NEGATIVES)
                 for lane in range(4):
                     if missing >> lane & 1:
-                        item = below(words[lane], n_items)
+                        item = bounded_word(words[lane], n_items)
                         if not member[item >> 3] >> np.uint8(item & 7) & 1:
                             out[lane] = item
                             missing ^= 1 << lane
@@ -43,5 +43,5 @@ def shuffle(order, n, node, epoch, seed, wanted):
         for lane in range(3, -1, -1):
             last = 4 * block + lane
             if 0 < last < n:
-                other = below(words[lane], last + 1)
+                other = bounded_word(words[lane], last + 1)
                 order[last], order[other] = order[other], order[last]

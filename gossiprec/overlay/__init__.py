@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gossiprec.registry import Registry
 
 if TYPE_CHECKING:
-    from gossiprec.overlay.exchange import Exchange
+    from gossiprec.overlay.view_exchange import ExchangedViews
 
-SAMPLINGS: Registry[type[Exchange]] = Registry("sampling", __name__, group="samplings")
+SAMPLINGS: Registry[type[ExchangedViews]] = Registry("sampling", __name__, group="samplings")
 """Ways in which nodes keep a view by talking to one another."""

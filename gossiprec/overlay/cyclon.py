@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.base import Setting
-from gossiprec.overlay.exchange import Exchange, ExchangeOptions, View
-from gossiprec.overlay.picks import picked
+from gossiprec.overlay.base import OverlayContext
+from gossiprec.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
+from gossiprec.overlay.wake_draws import pick_distinct
 
 
 class CyclonOptions(ExchangeOptions):
@@ -39,7 +39,7 @@ class CyclonOptions(ExchangeOptions):
 
 
 @SAMPLINGS.register("cyclon")
-class Cyclon(Exchange):
+class Cyclon(ExchangedViews):
     """Enhanced shuffling.
 
     Notes
@@ -50,7 +50,7 @@ class Cyclon(Exchange):
 
     Options = CyclonOptions
 
-    def __init__(self, options: Any, setting: Setting) -> None:
+    def __init__(self, options: Any, setting: OverlayContext) -> None:
         self._shuffle: int = options.shuffle
         self._n_exchanges = [0.0] * setting.n_nodes
         super().__init__(options, setting)
@@ -70,8 +70,8 @@ class Cyclon(Exchange):
         mine = self._n_exchanges[node]
         theirs = self._n_exchanges[peer]
         other = self.views[peer]
-        given = picked(list(own), self._shuffle - 1, words)
-        returned = picked(list(other), self._shuffle, words[self._shuffle - 1 :])
+        given = pick_distinct(list(own), self._shuffle - 1, words)
+        returned = pick_distinct(list(other), self._shuffle, words[self._shuffle - 1 :])
         to_peer = [(node, theirs), *((entry, own[entry] - mine + theirs) for entry in given)]
         to_node = [(entry, other[entry] - theirs + mine) for entry in returned]
         self._take_in(other, to_peer, returned, but=peer)

@@ -21,10 +21,10 @@ from pydantic import Field
 
 from gossiprec.arrays import F64, I32
 from gossiprec.errors import ScenarioError
-from gossiprec.graphs.likeness import Likeness, in_blocks, place_likeness, taste_likeness
+from gossiprec.graphs.similarity import Likeness, iter_similarity_blocks, spatial_proximity, taste_similarity
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.base import Setting
-from gossiprec.overlay.exchange import Exchange, ExchangeOptions, View
+from gossiprec.overlay.base import OverlayContext
+from gossiprec.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
 from gossiprec.rng import purpose_id, uniforms
 
 RANK = purpose_id("descriptor-rank")
@@ -44,7 +44,7 @@ class DescriptorOptions(ExchangeOptions):
 
 
 @SAMPLINGS.register("descriptors")
-class Descriptors(Exchange):
+class Descriptors(ExchangedViews):
     """At each wake a node pools its view with that of the peer whose descriptor is oldest, and with a random node's.
 
     Notes
@@ -55,9 +55,9 @@ class Descriptors(Exchange):
 
     Options = DescriptorOptions
 
-    def __init__(self, options: Any, setting: Setting) -> None:
+    def __init__(self, options: Any, setting: OverlayContext) -> None:
         super().__init__(options, setting)
-        self._ranks = [memoryview(row) for row in ranks(options.rank, setting)]
+        self._ranks = [memoryview(row) for row in similarity_ranks(options.rank, setting)]
 
     @property
     def n_words(self) -> int:
@@ -94,7 +94,7 @@ class Descriptors(Exchange):
         return {peer: known[peer] for peer in likest[: self.size]}
 
 
-def ranks(rank: str, setting: Setting) -> I32:
+def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
     """Return the place of every node in each node's order of likeness, 0 for the likest; shape (n_nodes, n_nodes).
 
     Ties go to the lower id; a node comes last in its own order.
@@ -111,7 +111,7 @@ def ranks(rank: str, setting: Setting) -> I32:
             "nodes; lower dataset.limit_users, or use sampling: cyclon"
         )
     places = np.empty((n, n), np.int32)
-    for first, block in in_blocks(_likeness(rank, setting, key), n):
+    for first, block in iter_similarity_blocks(_likeness(rank, setting, key), n):
         order = np.argsort(-block, axis=1, kind="stable")
         np.put_along_axis(
             places[first : first + len(block)], order, np.arange(n, dtype=np.int32)[None, :], axis=1
@@ -119,7 +119,7 @@ def ranks(rank: str, setting: Setting) -> I32:
     return places
 
 
-def _likeness(rank: str, setting: Setting, key: str) -> Likeness:
+def _likeness(rank: str, setting: OverlayContext, key: str) -> Likeness:
     """Return what compares some nodes with all."""
     profiles, n = setting.profiles, setting.n_nodes
     if rank == "random":
@@ -127,16 +127,16 @@ def _likeness(rank: str, setting: Setting, key: str) -> Likeness:
     if profiles is None:
         raise ScenarioError(f"{key}: found {rank!r}, but no user profiles are available; use random")
     if rank == "taste":
-        return partial(taste_likeness, [profiles.items[user] for user in range(n)])
+        return partial(taste_similarity, [profiles.items[user] for user in range(n)])
     if profiles.places is None:
         raise ScenarioError(
             f"{key}: found 'place', but the items of {profiles.dataset} have no places; use taste, or "
             "check-in data such as synthetic-checkins"
         )
-    return partial(place_likeness, profiles.places)
+    return partial(spatial_proximity, profiles.places)
 
 
-def _drawn_likeness(setting: Setting, rows: slice) -> F64:
+def _drawn_likeness(setting: OverlayContext, rows: slice) -> F64:
     """Return a likeness drawn once for each two nodes, the same for both."""
     nodes = np.arange(setting.n_nodes)
     some = nodes[rows, None]

@@ -15,8 +15,8 @@ from pydantic import Discriminator, Field, Tag, create_model, field_validator
 from gossiprec import graphs
 from gossiprec.errors import suggestion
 from gossiprec.graphs import FAMILIES
-from gossiprec.named import OneOf
 from gossiprec.options import Options
+from gossiprec.registry_options import RegisteredOptions
 
 G = TypeVar("G", bound=Options)
 
@@ -79,7 +79,7 @@ def family_options(name: str) -> type[FamilyGraph]:
     )
 
 
-def dated_family_options(name: str) -> type[FamilyGraph]:
+def timed_family_options(name: str) -> type[FamilyGraph]:
     """Return the option set of a family's graph that is in force from some time on."""
     return _dated(family_options(name))
 
@@ -99,7 +99,7 @@ def __getattr__(name: str) -> type[FamilyGraph]:
         if name == _class_name(family):
             return family_options(family)
         if name == f"{_class_name(family)}From":
-            return dated_family_options(family)
+            return timed_family_options(family)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -116,7 +116,7 @@ KINDS = {
 """What a graph is, by the key that tells it; messages know keys from kinds because no kind is called like a key."""
 
 
-def kind_of_graph(raw: Any) -> str:
+def graph_kind(raw: Any) -> str:
     """Return the kind of graph that a scenario means, told by its key."""
     for key, kind in KINDS.items():
         if (raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)) is not None:
@@ -131,15 +131,15 @@ else:
     FileGraphFrom, FrozenGraphFrom = _dated(FileGraph), _dated(FrozenGraph)
 
     def _one_of(families: Any, file: type, frozen: type, **more: type) -> Any:
-        drawn = Annotated[FamilyGraph, OneOf(FAMILIES, "family", families)]
+        drawn = Annotated[FamilyGraph, RegisteredOptions(FAMILIES, "family", families)]
         kinds = {"FamilyGraph": drawn, "FileGraph": file, "FrozenGraph": frozen, **more}
         return Annotated[
             Union[tuple(Annotated[kind, Tag(key)] for key, kind in kinds.items())],  # noqa: UP007
-            Discriminator(kind_of_graph),
+            Discriminator(graph_kind),
         ]
 
     PlainGraph = _one_of(family_options, FileGraph, FrozenGraph)
-    DatedGraph = _one_of(dated_family_options, FileGraphFrom, FrozenGraphFrom)
+    DatedGraph = _one_of(timed_family_options, FileGraphFrom, FrozenGraphFrom)
 
 
 class GraphSequence(Options):

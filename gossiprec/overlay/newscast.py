@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Literal
 
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.exchange import Exchange, ExchangeOptions, View
+from gossiprec.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
 
 _time = itemgetter(1)
 
@@ -25,7 +25,7 @@ class NewscastOptions(ExchangeOptions):
 
 
 @SAMPLINGS.register("newscast")
-class Newscast(Exchange):
+class Newscast(ExchangedViews):
     """Entries carry the virtual time at which their node made them, which it does at each of its exchanges.
 
     Notes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.poisoners.base import Poisoner, Surroundings
+from gossiprec.poisoners.base import Poisoner, PoisonerContext
 from gossiprec.registry import Registry
 
 POISONERS: Registry[type[Poisoner]] = Registry("poisoner", __name__, group="poisoners")
 
-__all__ = ["POISONERS", "Poisoner", "Surroundings"]
+__all__ = ["POISONERS", "Poisoner", "PoisonerContext"]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from gossiprec.aggregators.base import Change
-from gossiprec.compute.messages import Payload, Push
+from gossiprec.aggregators.base import ModelDelta
+from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.options import Options
 from gossiprec.poisoners import POISONERS
 from gossiprec.poisoners.base import Poisoner
-from gossiprec.poisoners.formula import gradient, leaves, users_like
+from gossiprec.poisoners.model_formula import draw_user_rows, item_gradient, leaf_tensors
 
 if TYPE_CHECKING:  # a scenario can be read without torch
     from torch import Tensor
@@ -43,16 +43,16 @@ class ARa(Poisoner):
     Options = ARaOptions
     options: ARaOptions
 
-    def gradient(self, sent: Payload, push: Push) -> Change:
+    def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return the gradient over new users at each push."""
         import torch
 
         world, options = self.world, self.options
-        drawn = users_like(push.generator("poison"), options.users, world.formula.layout, options.std)
-        rows, shared = leaves(sent, world.targets)
+        drawn = draw_user_rows(push.generator("poison"), options.users, world.formula.layout, options.std)
+        rows, shared = leaf_tensors(sent, world.targets)
         users = self.hardened(torch.from_numpy(drawn), rows.detach(), shared.detach())
         loss = world.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
-        return gradient(loss, world.targets, rows, shared)
+        return item_gradient(loss, world.targets, rows, shared)
 
     def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the users as they are drawn."""

@@ -6,19 +6,19 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import I32
-from gossiprec.compute.messages import Payload, Push
+from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.feeds.base import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.options import NoOptions, Options
 
 if TYPE_CHECKING:  # a scenario can be read without torch
-    from gossiprec.poisoners.formula import Formula
+    from gossiprec.poisoners.model_formula import ModelFormula
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class PoisonerContext:
     """All that a poisoner knows besides what it is sent; nothing of any user.
 
     Attributes
@@ -33,7 +33,7 @@ class Surroundings:
         Items to be promoted, ascending.
     """
 
-    formula: Formula
+    formula: ModelFormula
     nobody: Feed
     negatives: int
     targets: I32
@@ -54,7 +54,7 @@ class Poisoner(ABC):
 
     Options: ClassVar[type[Options]] = NoOptions
 
-    def __init__(self, options: Any, world: Surroundings) -> None:
+    def __init__(self, options: Any, world: PoisonerContext) -> None:
         self.options = options
         self.world = world
 
@@ -66,12 +66,12 @@ class Poisoner(ABC):
         ------
         ScenarioError
         """
-        from gossiprec.poisoners.formula import Formula
+        from gossiprec.poisoners.model_formula import ModelFormula
 
-        Formula.check(model, layout, name)
+        ModelFormula.check(model, layout, name)
 
     @abstractmethod
-    def gradient(self, sent: Payload, push: Push) -> Change:
+    def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return the gradient of the poisoned loss: what training as the poisoner wants it would go against.
 
         Parameters

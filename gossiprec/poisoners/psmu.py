@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32, I32
-from gossiprec.compute.messages import Payload, Push
+from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.options import Options
 from gossiprec.poisoners import POISONERS
 from gossiprec.poisoners.base import Poisoner
-from gossiprec.poisoners.formula import gradient, leaves, users_like
+from gossiprec.poisoners.model_formula import draw_user_rows, item_gradient, leaf_tensors
 
 if TYPE_CHECKING:  # a scenario can be read without torch
     from torch import Tensor
@@ -61,7 +61,7 @@ class PSMU(Poisoner):
     Options = PSMUOptions
     options: PSMUOptions
 
-    def gradient(self, sent: Payload, push: Push) -> Change:
+    def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return the gradient over a new user at each push."""
         import torch
         from torch.nn.functional import softplus
@@ -74,28 +74,28 @@ class PSMU(Poisoner):
         user = torch.from_numpy(self._fitted(sent, taken, draw))
         rivals = self._rivals(sent, user, taken)
         items = np.union1d(world.targets, rivals).astype(np.int32)
-        rows, shared = leaves(sent, items)
+        rows, shared = leaf_tensors(sent, items)
         scores = world.formula.scores(user, rows, shared)[0]
         wanted = scores[np.searchsorted(items, world.targets)]
         lead = wanted[:, None] - scores[np.searchsorted(items, rivals)]
         loss = softplus(-wanted).sum() + self.options.weight * softplus(-lead).sum()
-        return gradient(loss, items, rows, shared)
+        return item_gradient(loss, items, rows, shared)
 
-    def _fitted(self, sent: Payload, taken: I32, draw: np.random.Generator) -> F32:
+    def _fitted(self, sent: MessagePayload, taken: I32, draw: np.random.Generator) -> F32:
         """Return the row of a user who has taken some items."""
-        from gossiprec.compute.executors.user_fits import fitted_users
+        from gossiprec.compute.executors.user_row_fitting import fit_user_rows
 
         world, options = self.world, self.options
         layout, frozen = world.formula.layout, np.append(sent.items.ravel(), sent.shared)
         samples = world.nobody.of_items(taken).samples(
             0, update=0, negatives=world.negatives, seed=int(draw.integers(2**63))
         )
-        return fitted_users(
-            world.formula.model, layout, users_like(draw, 1, layout, options.std), [samples],
+        return fit_user_rows(
+            world.formula.model, layout, draw_user_rows(draw, 1, layout, options.std), [samples],
             lambda some: np.tile(frozen, (len(some), 1)), steps=options.steps, rate=options.rate,
         )  # fmt: skip
 
-    def _rivals(self, sent: Payload, user: Tensor, taken: I32) -> I32:
+    def _rivals(self, sent: MessagePayload, user: Tensor, taken: I32) -> I32:
         """Return what the model puts on top of the user's list; of equals the lower ids."""
         import torch
 

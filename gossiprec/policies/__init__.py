@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.policies.base import Policy, Privacy
+from gossiprec.policies.base import Policy, PrivacySpent
 from gossiprec.registry import Registry
 
 POLICIES: Registry[type[Policy]] = Registry("policy", __name__, group="policies")
 
-__all__ = ["POLICIES", "Policy", "Privacy"]
+__all__ = ["POLICIES", "Policy", "PrivacySpent"]

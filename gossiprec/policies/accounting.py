@@ -29,21 +29,21 @@ _PRECISION = 1e-9
 """Of a calibrated noise multiplier, relative."""
 
 
-def epsilon_of(noise_multiplier: float, epochs: int, delta: float) -> float:
+def compute_epsilon(noise_multiplier: float, epochs: int, delta: float) -> float:
     """Return epsilon after this number of local epochs, as ``dp_accounting`` computes it; inf if it cannot."""
     if epochs == 0:
         return 0.0
     return float(_accountant().compose(_gaussian(noise_multiplier), epochs).get_epsilon(delta))
 
 
-def least_epsilon(delta: float) -> float:
+def min_epsilon(delta: float) -> float:
     """Return the epsilon that the orders cannot prove anything below, however large the noise."""
     orders = np.array(ORDERS)
     return float((np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)).min())
 
 
 @functools.lru_cache(maxsize=256)
-def noise_for(epsilon: float, delta: float) -> float:
+def min_noise_multiplier(epsilon: float, delta: float) -> float:
     """Return the least noise multiplier with which one local epoch spends at most `epsilon`.
 
     For T epochs it is ``sqrt(T)`` times that (see the module's first lines).
@@ -51,16 +51,16 @@ def noise_for(epsilon: float, delta: float) -> float:
     Parameters
     ----------
     epsilon : float
-        Above :func:`least_epsilon`.
+        Above :func:`min_epsilon`.
     delta : float
     """
     import dp_accounting
     from dp_accounting import ExplicitBracketInterval
 
     low, high = 1.0, 1.0
-    while epsilon_of(low, 1, delta) <= epsilon:
+    while compute_epsilon(low, 1, delta) <= epsilon:
         low /= 2
-    while epsilon_of(high, 1, delta) > epsilon:
+    while compute_epsilon(high, 1, delta) > epsilon:
         high *= 2
     bracket = ExplicitBracketInterval(low, high)
     tolerance = _PRECISION * low
@@ -69,20 +69,20 @@ def noise_for(epsilon: float, delta: float) -> float:
     )
 
 
-def most_epochs(noise_multiplier: float, epsilon: float, delta: float) -> int:
+def max_epochs(noise_multiplier: float, epsilon: float, delta: float) -> int:
     """Return the largest number of local epochs that spends at most `epsilon`."""
-    if epsilon_of(noise_multiplier, UNBOUNDED, delta) <= epsilon:
+    if compute_epsilon(noise_multiplier, UNBOUNDED, delta) <= epsilon:
         return UNBOUNDED
-    epochs = int((noise_multiplier / noise_for(epsilon, delta)) ** 2)
-    while epsilon_of(noise_multiplier, epochs + 1, delta) <= epsilon:
+    epochs = int((noise_multiplier / min_noise_multiplier(epsilon, delta)) ** 2)
+    while compute_epsilon(noise_multiplier, epochs + 1, delta) <= epsilon:
         epochs += 1
-    while epochs and epsilon_of(noise_multiplier, epochs, delta) > epsilon:
+    while epochs and compute_epsilon(noise_multiplier, epochs, delta) > epsilon:
         epochs -= 1
     return epochs
 
 
-def epsilons(noise_multiplier: F64, epochs: F64, delta: float) -> F64:
-    """Return :func:`epsilon_of` of many nodes at once, shape (n_nodes,).
+def compute_epsilons(noise_multiplier: F64, epochs: F64, delta: float) -> F64:
+    """Return :func:`compute_epsilon` of many nodes at once, shape (n_nodes,).
 
     For the log: the library takes half a millisecond each. Tests hold it to the library.
     """
@@ -106,7 +106,7 @@ def _accountant() -> Any:
     return RdpAccountant(list(ORDERS))
 
 
-def rounded_up(number: float) -> np.float32:
+def round_up_float32(number: float) -> np.float32:
     """Return the least float32 not below `number`: noise is never smaller than what was accounted."""
     rounded = np.float32(number)
     return rounded if float(rounded) >= number else np.nextafter(rounded, np.float32(math.inf))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gossiprec.aggregators import InboxRule
+from gossiprec.aggregators import InboxConfig
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.messages import Transform
 from gossiprec.compute.plan.tape import Behaviour
@@ -16,7 +16,7 @@ from gossiprec.options import Options
 
 
 @dataclass(frozen=True)
-class Privacy:
+class PrivacySpent:
     """What nodes have spent of their privacy, and with how much noise.
 
     Attributes
@@ -72,7 +72,7 @@ class Policy:
         ScenarioError
         """
 
-    def inbox(self) -> InboxRule | None:
+    def inbox(self) -> InboxConfig | None:
         """Return the rule by which its nodes aggregate what they receive; None: as the protocol says."""
         return None
 
@@ -94,7 +94,7 @@ class Policy:
             Local updates that each node will run; None where that depends on the models' values.
         """
 
-    def spent(self, updates: I64, pushes: I64) -> Privacy | None:
+    def spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
         """Return the privacy spent by the policy's nodes so far; None: it accounts for none.
 
         Parameters
@@ -104,7 +104,7 @@ class Policy:
         """
         return None
 
-    def spent_by_coordinates(self, coordinates: I64) -> Privacy | None:
+    def spent_by_coordinates(self, coordinates: I64) -> PrivacySpent | None:
         """Return the privacy spent by the policy's nodes so far, if it is accounted number by number; None: it is not.
 
         Parameters

@@ -19,18 +19,18 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.options import LARGEST, Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.accounting import (
-    epsilon_of,
-    epsilons,
-    least_epsilon,
-    most_epochs,
-    noise_for,
-    rounded_up,
+    compute_epsilon,
+    compute_epsilons,
+    max_epochs,
+    min_epsilon,
+    min_noise_multiplier,
+    round_up_float32,
 )
-from gossiprec.policies.base import Policy, Privacy
+from gossiprec.policies.base import Policy, PrivacySpent
 
 LEAST_NOISE = 1e-6
 """Noise multipliers below are no noise: sums in float32 are off by as much."""
@@ -103,11 +103,11 @@ class DPSGD(Policy):
         node_settings.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
         self._noise = node_settings.noise_multiplier[self.nodes].astype(np.float64)
 
-    def spent(self, updates: I64, pushes: I64) -> Privacy:
+    def spent(self, updates: I64, pushes: I64) -> PrivacySpent:
         """Return epsilon of each node."""
         epochs = (updates[self.nodes] * self._epochs).astype(np.float64)
         delta = self.options.delta
-        return Privacy(self.nodes, epsilons(self._noise, epochs, delta), self._noise, delta)
+        return PrivacySpent(self.nodes, compute_epsilons(self._noise, epochs, delta), self._noise, delta)
 
     def _most_updates(self) -> int:
         """Return after how many local updates a node must stop."""
@@ -119,8 +119,8 @@ class DPSGD(Policy):
                     "(training.local_epochs); raise steps"
                 )
             return NO_LIMIT if options.steps is None else options.steps // epochs
-        noise = float(rounded_up(options.noise_multiplier))
-        first = epsilon_of(noise, epochs, options.delta)
+        noise = float(round_up_float32(options.noise_multiplier))
+        first = compute_epsilon(noise, epochs, options.delta)
         if not math.isfinite(first) or noise < LEAST_NOISE:
             raise ScenarioError(
                 f"policies: dp-sgd: noise_multiplier: found {options.noise_multiplier:g}, too small for the accountant "
@@ -133,7 +133,7 @@ class DPSGD(Policy):
             )
         if options.epsilon == "inf":
             return NO_LIMIT
-        most = most_epochs(noise, self._budget(), options.delta) // epochs
+        most = max_epochs(noise, self._budget(), options.delta) // epochs
         if most == 0:
             raise ScenarioError(
                 f"policies: dp-sgd: noise_multiplier: found {options.noise_multiplier:g}, with which the first local "
@@ -145,21 +145,23 @@ class DPSGD(Policy):
         """Return the noise multiplier of each node, whose local updates are known."""
         options = self.options
         if options.noise_multiplier != "auto":
-            return rounded_up(options.noise_multiplier)
+            return round_up_float32(options.noise_multiplier)
         if options.epsilon == "inf":
             return np.float32(0.0)
-        if epsilon_of(LEAST_NOISE, 1, options.delta) <= self._budget():
+        if compute_epsilon(LEAST_NOISE, 1, options.delta) <= self._budget():
             raise ScenarioError(
                 f"policies: dp-sgd: epsilon: found {options.epsilon:g}, for which the noise would be lost in "
                 "rounding; set it to 'inf'"
             )
-        one = noise_for(self._budget(), options.delta)
+        one = min_noise_multiplier(self._budget(), options.delta)
         if options.steps is not None:
             planned = np.full_like(planned, options.steps // self._epochs)
-        return np.array([rounded_up(one * math.sqrt(count * self._epochs)) for count in planned.tolist()])
+        return np.array(
+            [round_up_float32(one * math.sqrt(count * self._epochs)) for count in planned.tolist()]
+        )
 
     def _budget(self) -> float:
-        epsilon, least = float(self.options.epsilon), least_epsilon(self.options.delta)
+        epsilon, least = float(self.options.epsilon), min_epsilon(self.options.delta)
         if epsilon <= least:
             raise ScenarioError(
                 f"policies: dp-sgd: epsilon: found {epsilon:g}, but the accountant cannot prove an epsilon below "

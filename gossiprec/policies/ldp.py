@@ -17,13 +17,13 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.compute.messages import Payload, Push, Transform
+from gossiprec.compute.messages import MessagePayload, PushContext, Transform
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.errors import ScenarioError
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES
-from gossiprec.policies.accounting import epsilons
-from gossiprec.policies.base import Policy, Privacy
+from gossiprec.policies.accounting import compute_epsilons
+from gossiprec.policies.base import Policy, PrivacySpent
 
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 ACCOUNTED = {"laplace": "l1", "gaussian": "l2"}
@@ -66,13 +66,15 @@ class ClipAndNoise(Transform):
     options: LDPOptions
     rewrites = True
 
-    def encode(self, payload: Payload, base: Payload | None, push: Push) -> Payload:
+    def encode(
+        self, payload: MessagePayload, base: MessagePayload | None, push: PushContext
+    ) -> MessagePayload:
         """Return the noisy payload; the user's row, which nobody has been sent, is relative to nothing."""
         start = self._start(payload, base)
         clipped = self._clipped(_flat(payload) - start)
         return _like(payload, (start + clipped + self._noise(push, len(start))).astype(np.float32))
 
-    def _start(self, payload: Payload, base: Payload | None) -> F64:
+    def _start(self, payload: MessagePayload, base: MessagePayload | None) -> F64:
         start = np.zeros(len(_flat(payload)))
         # without training since the last push the payload is what was received
         if self.options.of == "update":
@@ -86,7 +88,7 @@ class ClipAndNoise(Transform):
             return np.clip(sent, -bound, bound)
         return sent * (bound / norm) if norm > bound else sent
 
-    def _noise(self, push: Push, count: int) -> F64:
+    def _noise(self, push: PushContext, count: int) -> F64:
         draw = push.generator("ldp")
         law = draw.laplace if self.options.noise == "laplace" else draw.normal
         return law(0.0, self.options.scale, count)
@@ -118,17 +120,19 @@ class LDP(Policy):
         """Return clipping and noise."""
         return ClipAndNoise(self.options)
 
-    def spent(self, updates: I64, pushes: I64) -> Privacy | None:
+    def spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
         """Return epsilon of each node by its pushes."""
         options, count = self.options, pushes[self.nodes].astype(np.float64)
         if ACCOUNTED[options.noise] != options.norm or options.scale == 0:
             return None
         multiplier = np.full(len(self.nodes), options.scale / (2.0 * options.bound))
         if options.noise == "laplace":
-            return Privacy(self.nodes, count / multiplier, multiplier, 0.0)
-        return Privacy(self.nodes, epsilons(multiplier, count, options.delta), multiplier, options.delta)
+            return PrivacySpent(self.nodes, count / multiplier, multiplier, 0.0)
+        return PrivacySpent(
+            self.nodes, compute_epsilons(multiplier, count, options.delta), multiplier, options.delta
+        )
 
-    def spent_by_coordinates(self, coordinates: I64) -> Privacy | None:
+    def spent_by_coordinates(self, coordinates: I64) -> PrivacySpent | None:
         """Return epsilon of each node by the numbers that it has sent, where each is clipped and hidden by itself."""
         options = self.options
         if (options.norm, options.noise) != ("linf", "laplace") or options.scale == 0:
@@ -136,15 +140,15 @@ class LDP(Policy):
         each = 2.0 * options.bound / options.scale
         multiplier = np.full(len(self.nodes), 1.0 / each)
         sent = coordinates[self.nodes].astype(np.float64)
-        return Privacy(self.nodes, sent * each, multiplier, 0.0, each)
+        return PrivacySpent(self.nodes, sent * each, multiplier, 0.0, each)
 
 
-def _flat(payload: Payload) -> F32:
+def _flat(payload: MessagePayload) -> F32:
     return np.concatenate([part.ravel() for part in payload.parts])
 
 
-def _like(payload: Payload, flat: F32) -> Payload:
+def _like(payload: MessagePayload, flat: F32) -> MessagePayload:
     """Return the numbers in the shapes of a payload."""
     parts = np.split(flat, np.cumsum([part.size for part in payload.parts])[:-1])
     shaped = [part.reshape(old.shape) for part, old in zip(parts, payload.parts, strict=True)]
-    return Payload(None if payload.users is None else shaped[0], shaped[-2], shaped[-1])
+    return MessagePayload(None if payload.users is None else shaped[0], shaped[-2], shaped[-1])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from gossiprec.aggregators import InboxRule
+from gossiprec.aggregators import InboxConfig
+from gossiprec.aggregators.aggregator_option import Rule, make_aggregator, reject_delta_rules
 from gossiprec.aggregators.base import Invalid
-from gossiprec.aggregators.rule import Rule, make_rule, refuse_changes
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.errors import ScenarioError
-from gossiprec.named import name_of
 from gossiprec.options import LARGEST, Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.base import Policy
+from gossiprec.registry_options import registered_name
 
 
 class RobustMergeOptions(Options):
@@ -29,7 +29,7 @@ class RobustMergeOptions(Options):
 
     @model_validator(mode="after")
     def _of_models(self) -> RobustMergeOptions:
-        refuse_changes(self.rule, "rule", "nodes of gossip")
+        reject_delta_rules(self.rule, "rule", "nodes of gossip")
         return self
 
 
@@ -50,14 +50,19 @@ class RobustMerge(Policy):
             else "weights each model by its performance on arrival"
         )  # fmt: skip
         raise ScenarioError(
-            f"policies: robust-merge: {name_of(self.options.rule)!r} requires an inbox, but with this "
+            f"policies: robust-merge: {registered_name(self.options.rule)!r} requires an inbox, but with this "
             f"protocol a node {streams}; use rand-gossip with train_on: wake, or set protocol.merge of "
             "fedavg for a coordinator"
         )
 
-    def inbox(self) -> InboxRule:
+    def inbox(self) -> InboxConfig:
         """Return the rule."""
         rule, buffer = self.options.rule, self.options.buffer
-        return InboxRule(
-            name_of(rule), lambda: make_rule(rule), buffer, buffer, buffer + 1, self.options.invalid
+        return InboxConfig(
+            registered_name(rule),
+            lambda: make_aggregator(rule),
+            buffer,
+            buffer,
+            buffer + 1,
+            self.options.invalid,
         )

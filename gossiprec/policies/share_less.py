@@ -16,7 +16,7 @@ from gossiprec.arrays import I64
 from gossiprec.compute.messages import Transform
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.models.base import Role
+from gossiprec.models.base import BlockRole
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.base import Policy
@@ -32,10 +32,10 @@ class ShareLessOptions(Options):
     )
 
 
-class KeepsUserRow(Transform):
+class WithholdUserRow(Transform):
     """Leaves the user's row out of the message."""
 
-    hides = frozenset({Role.USER})
+    hides = frozenset({BlockRole.USER})
 
 
 @POLICIES.register("share-less")
@@ -53,7 +53,7 @@ class ShareLess(Policy):
 
     def transform(self) -> Transform:
         """Withhold the row."""
-        return KeepsUserRow()
+        return WithholdUserRow()
 
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None

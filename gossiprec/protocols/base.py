@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossiprec.aggregators import InboxRule
+from gossiprec.aggregators import InboxConfig
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.options import Options
-from gossiprec.overlay.profiles import Profiles
+from gossiprec.overlay.base import UserProfiles
 from gossiprec.servers import Server
 from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
@@ -52,7 +52,7 @@ class Protocol(ABC):
         n_users: int,
         seed: int,
         availability: Availability | None = None,
-        profiles: Profiles | None = None,
+        profiles: UserProfiles | None = None,
     ) -> None:
         self.options = options
         self.n_users = n_users
@@ -158,7 +158,7 @@ class Protocol(ABC):
     def merge_weights(self, n_positives: I64) -> F64:
         """Return the weight of every node's models in a merge, shape (n_nodes,)."""
 
-    def inbox(self) -> InboxRule | None:
+    def inbox(self) -> InboxConfig | None:
         """Return the rule by which the coordinator aggregates what it receives; None: they are blended as they come."""
         return None
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from gossiprec.arrays import F64, I64
+
 
 @dataclass(frozen=True)
-class Answer:
+class ClientAnswer:
     """An answer that has come.
 
     Attributes
@@ -60,9 +64,55 @@ class ClientTasks:
         for answer in range(first, first + count):
             self._carried[answer] = job
 
-    def answered(self, message: int) -> Answer:
+    def answered(self, message: int) -> ClientAnswer:
         """Note that an answer has come; a client that was lost to churn or loss stays in debt for ever."""
         job = self._carried.pop(message)
         is_copy = job not in self._open
         self._open.discard(job)
-        return Answer(*job, staleness=self.version - job[0], is_copy=is_copy)
+        return ClientAnswer(*job, staleness=self.version - job[0], is_copy=is_copy)
+
+
+def quotas(groups: I64, count: int) -> I64:
+    """Return how many of `count` places are reserved for each group: its share of all clients, rounded down.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (n_clients,)
+        From 0; -1: in none.
+    count : int
+
+    Returns
+    -------
+    ndarray of int64, shape (n_groups,)
+        Their sum is at most `count`.
+    """
+    sizes = np.bincount(groups[groups >= 0])
+    return sizes * count // max(len(groups), 1)
+
+
+def sample_proportionally(candidates: I64, lots: F64, groups: I64, count: int) -> I64:
+    """Return who is chosen: of each group as many as its quota, and whoever comes next for the places left.
+
+    A group of which too few can be chosen leaves its places to the others.
+
+    Parameters
+    ----------
+    candidates : ndarray of int64, shape (n_candidates,)
+        Clients that can be chosen.
+    lots : ndarray of float64, shape (n_candidates,)
+        The lower, the sooner.
+    groups : ndarray of int64, shape (n_clients,)
+    count : int
+
+    Returns
+    -------
+    ndarray of int64, shape (min(count, n_candidates),)
+        Ascending.
+    """
+    in_order = candidates[np.argsort(lots, kind="stable")]
+    chosen = [
+        in_order[groups[in_order] == group][:quota] for group, quota in enumerate(quotas(groups, count))
+    ]
+    reserved = np.concatenate([candidates[:0], *chosen])
+    others = in_order[~np.isin(in_order, reserved)]
+    return np.sort(np.concatenate([reserved, others[: count - len(reserved)]]))

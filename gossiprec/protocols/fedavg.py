@@ -14,21 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators import InboxRule
-from gossiprec.aggregators.rule import make_rule
+from gossiprec.aggregators import InboxConfig
+from gossiprec.aggregators.aggregator_option import make_aggregator
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.errors import ScenarioError
-from gossiprec.named import name_of
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import Protocol
-from gossiprec.protocols.client_tasks import ClientTasks
-from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
-from gossiprec.protocols.proportional import in_proportion
-from gossiprec.protocols.round_policy import Buffer, Clocked, Deadline, RoundPolicy
+from gossiprec.protocols.client_tasks import ClientTasks, sample_proportionally
+from gossiprec.protocols.fedavg_options import BufferedOptions, FedAvgOptions
+from gossiprec.protocols.round_policy import BufferedRounds, ClockedRounds, DeadlineRounds, RoundPolicy
+from gossiprec.registry_options import registered_name
 from gossiprec.rng import generator, purpose_id, uniforms
 from gossiprec.servers import Server
-from gossiprec.servers.choice import make_server
+from gossiprec.servers.server_option import make_server
 from gossiprec.sim.clock import WakeClock
 
 ASKED = purpose_id("asked")
@@ -62,9 +61,13 @@ class FedAvg(Protocol):
         self._weight = 1.0
 
     def _new_pace(self) -> RoundPolicy:
-        if isinstance(self.options.aggregation, Buffered):
-            return Buffer(self.options.aggregation)
-        return Deadline(self.options.round, self._n_asked) if self.options.round else Clocked(self._n_asked)
+        if isinstance(self.options.aggregation, BufferedOptions):
+            return BufferedRounds(self.options.aggregation)
+        return (
+            DeadlineRounds(self.options.round, self._n_asked)
+            if self.options.round
+            else ClockedRounds(self._n_asked)
+        )
 
     @property
     def replies(self) -> bool:
@@ -74,7 +77,7 @@ class FedAvg(Protocol):
     @property
     def steers(self) -> bool:
         """Unless rounds follow the clock and all answers weigh the same."""
-        return not (isinstance(self._pace, Clocked) and self.options.aggregation.plain)
+        return not (isinstance(self._pace, ClockedRounds) and self.options.aggregation.plain)
 
     @property
     def roles(self) -> I64:
@@ -163,17 +166,22 @@ class FedAvg(Protocol):
 
     def merge_weights(self, n_positives: I64) -> F64:
         """Return what the rule says; the coordinator has no data."""
-        return np.append(make_rule(self.options.merge).weights(n_positives), 0.0)
+        return np.append(make_aggregator(self.options.merge).weights(n_positives), 0.0)
 
-    def inbox(self) -> InboxRule | None:
+    def inbox(self) -> InboxConfig | None:
         """Return the rule, if it is more than weights, or if answers are updates, are looked at, or go to a server."""
         rule, aggregation, options = self.options.merge, self.options.aggregation, self.options
         looked_at = self.sends_updates or aggregation.invalid == "discard" or options.server is not None
-        if make_rule(rule).streaming and not looked_at:
+        if make_aggregator(rule).streaming and not looked_at:
             return None
-        together = aggregation.buffer if isinstance(aggregation, Buffered) else self._n_asked
-        return InboxRule(
-            name_of(rule), lambda: make_rule(rule), None, self._n_asked, together, aggregation.invalid
+        together = aggregation.buffer if isinstance(aggregation, BufferedOptions) else self._n_asked
+        return InboxConfig(
+            registered_name(rule),
+            lambda: make_aggregator(rule),
+            None,
+            self._n_asked,
+            together,
+            aggregation.invalid,
         )
 
     def server(self) -> Server | None:
@@ -206,7 +214,7 @@ class FedAvg(Protocol):
             in_turn: list[int] = slice_.tolist()
             return in_turn
         plain = self.options.choose == "uniform" and not self.options.pause
-        if plain and self.options.ask == "all" and not isinstance(self._pace, Buffer):
+        if plain and self.options.ask == "all" and not isinstance(self._pace, BufferedRounds):
             if count == self.n_users:
                 return range(self.n_users)
             draw = generator(self.seed, "participation", number)
@@ -218,7 +226,7 @@ class FedAvg(Protocol):
             free &= self.availability.online_at(now)[: self.n_users]
         candidates = self._rested(np.flatnonzero(free), number, count)
         lots = uniforms(self.seed, number, candidates, ASKED)
-        chosen = in_proportion(candidates, lots, self._groups, count)
+        chosen = sample_proportionally(candidates, lots, self._groups, count)
         self._asked_in[chosen] = number
         ids: list[int] = chosen.tolist()
         return ids
@@ -268,7 +276,7 @@ class FedAvg(Protocol):
         chance_alone = (
             self.options.choose == "uniform" and not self.options.pause and self.options.ask == "all"
         )
-        if self.options.round or not chance_alone or isinstance(self._pace, Buffer):
+        if self.options.round or not chance_alone or isinstance(self._pace, BufferedRounds):
             return None
         if self.options.slice is not None:
             return min(1.0, rounds)

@@ -6,10 +6,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from gossiprec.aggregators.aggregator_option import Rule, reject_delta_rules
 from gossiprec.aggregators.base import Invalid
-from gossiprec.aggregators.rule import Rule, refuse_changes
 from gossiprec.options import LARGEST, Options
-from gossiprec.servers.choice import ServerChoice
+from gossiprec.servers.server_option import ServerChoice
 
 Late: TypeAlias = Literal["count", "discard"]
 LONGEST = 1e6
@@ -78,7 +78,7 @@ class RoundOptions(Options):
         return min(1.0, self.deadline or self.longest) if self.at_least is None else self.at_least
 
 
-class Staleness(Options):
+class StalenessOptions(Options):
     """What an answer weighs whose model is tau versions old.
 
     References
@@ -98,8 +98,8 @@ class Staleness(Options):
 
 
 class _Aggregation(Options):
-    staleness: Staleness = Field(
-        default=Staleness(),
+    staleness: StalenessOptions = Field(
+        default=StalenessOptions(),
         description="weight of an answer by the versions published since its client was asked",
     )
     mixing: float | None = Field(
@@ -122,13 +122,13 @@ class _Aggregation(Options):
         return self.staleness.law == "constant" and self.mixing is None
 
 
-class Synchronous(_Aggregation):
+class SynchronousOptions(_Aggregation):
     """Clients are asked in rounds, all at once."""
 
     name: Literal["synchronous"] = "synchronous"
 
 
-class Buffered(_Aggregation):
+class BufferedOptions(_Aggregation):
     """Clients are asked one after the other; a version is published after every so many answers (FedBuff).
 
     References
@@ -150,7 +150,7 @@ class Buffered(_Aggregation):
     )
 
     @model_validator(mode="after")
-    def _fills(self) -> Buffered:
+    def _fills(self) -> BufferedOptions:
         if self.buffer > self.concurrency:
             raise ValueError(
                 f"found buffer {self.buffer}, but concurrency {self.concurrency}: the working clients cannot "
@@ -159,7 +159,7 @@ class Buffered(_Aggregation):
         return self
 
 
-Aggregation: TypeAlias = Annotated[Synchronous | Buffered, Field(discriminator="name")]
+Aggregation: TypeAlias = Annotated[SynchronousOptions | BufferedOptions, Field(discriminator="name")]
 
 
 class FedAvgOptions(Options):
@@ -229,7 +229,7 @@ class FedAvgOptions(Options):
     round: RoundOptions | None = Field(
         default=None, description="when a round ends; null: after one unit of time"
     )
-    aggregation: Aggregation = Field(default=Synchronous(), description="aggregation of answers")
+    aggregation: Aggregation = Field(default=SynchronousOptions(), description="aggregation of answers")
     merge_last: bool = Field(
         default=False,
         description="true: after the last round the coordinator wakes once more, asks no client and merges the "
@@ -240,7 +240,9 @@ class FedAvgOptions(Options):
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> FedAvgOptions:
-        if self.slice is not None and (self.participation != 1.0 or isinstance(self.aggregation, Buffered)):
+        if self.slice is not None and (
+            self.participation != 1.0 or isinstance(self.aggregation, BufferedOptions)
+        ):
             found = "participation" if self.participation != 1.0 else "buffered aggregation"
             raise ValueError(
                 f"found slice and {found}, but slices ask all clients in turn; remove one of them"
@@ -266,7 +268,7 @@ class FedAvgOptions(Options):
                 f"found slice and {found}, but slices ask all clients in turn; remove one of them"
             )
         self._check_updates()
-        if isinstance(self.aggregation, Buffered):
+        if isinstance(self.aggregation, BufferedOptions):
             if self.round is not None:
                 raise ValueError(
                     "found round, but buffered aggregation has no rounds; remove round (give_up and late "
@@ -281,7 +283,7 @@ class FedAvgOptions(Options):
 
     def _check_updates(self) -> None:
         if self.client_model == "own":
-            refuse_changes(self.merge, "merge", "clients", "set client_model to none, or ")
+            reject_delta_rules(self.merge, "merge", "clients", "set client_model to none, or ")
             if self.upload == "gradients":
                 raise ValueError(
                     "found upload gradients, but clients send whole models; set client_model to none, or "

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.options import LARGEST, Options
-from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, Refresh
+from gossiprec.overlay.random_views import PeriodicRefresh, PoissonRefresh, RandomViews, RefreshSchedule
 from gossiprec.protocols.base import Protocol
 from gossiprec.sim.clock import WakeClock
 
@@ -29,14 +29,14 @@ class WakeOptions(Options):
     )
 
 
-class ClockedRefresh(Options):
+class ClockedRefreshOptions(Options):
     """Views are refreshed on an exponential clock."""
 
     law: Literal["exponential"] = "exponential"
     mean: float = Field(default=0.1, gt=0, description="mean time between refreshes of the view")
 
 
-class CountedRefresh(Options):
+class CountedRefreshOptions(Options):
     """Views are refreshed every so many wakes."""
 
     every: int = Field(ge=1, le=LARGEST, description="wakes between refreshes of the view")
@@ -46,7 +46,7 @@ class ViewOptions(Options):
     """Whom a node knows."""
 
     size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: number of distinct other nodes")
-    refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
+    refresh: ClockedRefreshOptions | CountedRefreshOptions = ClockedRefreshOptions()
     heal: bool = Field(
         default=True,
         description="replace offline peers of a view by random online ones; if false, messages to them are lost",
@@ -110,9 +110,9 @@ class Gossip(Protocol):
             range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
         )
 
-    def refresh_of(self, view: ViewOptions) -> Refresh:
+    def refresh_of(self, view: ViewOptions) -> RefreshSchedule:
         """Return when random views are drawn anew."""
-        if isinstance(view.refresh, ClockedRefresh):
+        if isinstance(view.refresh, ClockedRefreshOptions):
             return PoissonRefresh(self.clock, mean=view.refresh.mean, seed=self.seed)
         return PeriodicRefresh(self.n_users, every=view.refresh.every)
 

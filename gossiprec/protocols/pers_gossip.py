@@ -17,7 +17,7 @@ from pydantic import Field
 
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.tape import Op
-from gossiprec.overlay.views import RandomViews
+from gossiprec.overlay.random_views import RandomViews
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions
 from gossiprec.rng import NodeStreams

@@ -14,17 +14,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from gossiprec.aggregators.rule import Rule, make_rule
+from gossiprec.aggregators.aggregator_option import Rule, make_aggregator
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.plan.tape import Op
-from gossiprec.named import name_of
 from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.base import Setting, Views
-from gossiprec.overlay.exchange import ExchangeOptions, ExchangeView
-from gossiprec.overlay.static import StaticViewOptions, graph_views
+from gossiprec.overlay.base import OverlayContext, Views
+from gossiprec.overlay.graph_views import StaticViewOptions, make_graph_views
+from gossiprec.overlay.view_exchange import ExchangeOptions, ExchangeView
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions
+from gossiprec.protocols.gossip import CountedRefreshOptions, Gossip, GossipOptions, ViewOptions
+from gossiprec.registry_options import registered_name
 
 
 def _kind_of_view(raw: Any) -> str:
@@ -72,9 +72,9 @@ class RandGossipOptions(GossipOptions):
     @field_validator("merge")
     @classmethod
     def _streams(cls, merge: Any) -> Any:
-        if not make_rule(merge).streaming:
+        if not make_aggregator(merge).streaming:
             raise ValueError(
-                f"found {name_of(merge)!r}, which requires an inbox, but gossip merges models one by one on "
+                f"found {registered_name(merge)!r}, which requires an inbox, but gossip merges models one by one on "
                 "arrival; use the policy robust-merge with this rule"
             )
         return merge
@@ -113,9 +113,11 @@ class RandGossip(Gossip):
     @functools.cached_property
     def _views(self) -> Views:
         view = self.options.view
-        setting = Setting(self.n_users, self.options.fanout, self.seed, self.availability, self.profiles)
+        setting = OverlayContext(
+            self.n_users, self.options.fanout, self.seed, self.availability, self.profiles
+        )
         if isinstance(view, StaticViewOptions):
-            return graph_views(view.graph, setting, key="protocol.view.graph")
+            return make_graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ExchangeOptions):
             return SAMPLINGS[view.sampling](view, setting)
         return self.random_views(view, self.options.fanout, self.clock)
@@ -139,7 +141,7 @@ class RandGossip(Gossip):
 
     def merge_weights(self, n_positives: I64) -> F64:
         """Return what the rule says."""
-        return make_rule(self.options.merge).weights(n_positives)
+        return make_aggregator(self.options.merge).weights(n_positives)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the peers of this wake."""
@@ -159,7 +161,7 @@ class RandGossip(Gossip):
             return None
         # probability that a wake leaves out a peer of the view
         unsent = 1.0 - self.options.fanout / view.size
-        if isinstance(view.refresh, CountedRefresh):
+        if isinstance(view.refresh, CountedRefreshOptions):
             fresh = 1.0 / view.refresh.every
             never_sent = unsent**view.refresh.every
         else:

@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from gossiprec.protocols.client_tasks import Answer
-from gossiprec.protocols.fedavg_options import Buffered, RoundOptions
+from gossiprec.protocols.client_tasks import ClientAnswer
+from gossiprec.protocols.fedavg_options import BufferedOptions, RoundOptions
 
 
 @dataclass
-class Tally:
+class AnswerCounts:
     """What has become of jobs so far: answers that count, those of them that were late, and jobs given up."""
 
     answers: int = 0
@@ -33,7 +33,7 @@ class RoundPolicy(ABC):
     """
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.tally = AnswerCounts()
 
     @abstractmethod
     def vacancies(self, now: float) -> int:
@@ -54,20 +54,20 @@ class RoundPolicy(ABC):
         """Note that a version has been published, and who has been asked to train it."""
 
     @abstractmethod
-    def counts(self, answer: Answer, now: float) -> bool:
+    def counts(self, answer: ClientAnswer, now: float) -> bool:
         """Note an answer, no copy of an earlier one, and say whether it counts."""
 
     @abstractmethod
     def due(self, now: float) -> float | None:
         """Return when the coordinator is to wake next, as things stand; None: when its clock rings."""
 
-    def _count(self, answer: Answer, *, late: bool, counts: bool) -> bool:
+    def _count(self, answer: ClientAnswer, *, late: bool, counts: bool) -> bool:
         self.tally.answers += counts
         self.tally.late += late
         return counts
 
 
-class Clocked(RoundPolicy):
+class ClockedRounds(RoundPolicy):
     """A round lasts one interval of the coordinator's clock, and whatever comes in it counts."""
 
     def __init__(self, n_asked: int) -> None:
@@ -81,7 +81,7 @@ class Clocked(RoundPolicy):
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
         """Nothing to note."""
 
-    def counts(self, answer: Answer, now: float) -> bool:
+    def counts(self, answer: ClientAnswer, now: float) -> bool:
         """Every answer counts."""
         return self._count(answer, late=answer.staleness > 0, counts=True)
 
@@ -90,7 +90,7 @@ class Clocked(RoundPolicy):
         return None
 
 
-class Deadline(RoundPolicy):
+class DeadlineRounds(RoundPolicy):
     """A round ends when all have answered, or at its deadline if enough have, or when the coordinator gives up.
 
     Parameters
@@ -123,7 +123,7 @@ class Deadline(RoundPolicy):
         self._began, self._waiting = now, set(clients)
         self._asked = len(self._waiting)
 
-    def counts(self, answer: Answer, now: float) -> bool:
+    def counts(self, answer: ClientAnswer, now: float) -> bool:
         """Answers of this round count, late ones if they are to."""
         late = answer.staleness > 0
         if not late:
@@ -148,7 +148,7 @@ class Deadline(RoundPolicy):
         return self._asked - len(self._waiting) >= self._options.minimum * self._asked - 1e-9
 
 
-class Buffer(RoundPolicy):
+class BufferedRounds(RoundPolicy):
     """A version is published when so many answers have come, or when no more of them can.
 
     Clients that have held a job for too long are counted as lost; the next publication asks others in their place.
@@ -158,7 +158,7 @@ class Buffer(RoundPolicy):
     options : Buffered
     """
 
-    def __init__(self, options: Buffered) -> None:
+    def __init__(self, options: BufferedOptions) -> None:
         super().__init__()
         self._options = options
         self._gives_up: dict[tuple[int, int], float] = {}  # when, by job; the earliest comes first
@@ -188,7 +188,7 @@ class Buffer(RoundPolicy):
         self._gives_up.update(((version, client), now + self._options.give_up) for client in clients)
         self._wanted = min(self._options.buffer, len(self._gives_up))
 
-    def counts(self, answer: Answer, now: float) -> bool:
+    def counts(self, answer: ClientAnswer, now: float) -> bool:
         """Answers of clients at work count, those of replaced ones if they are to."""
         self._expire(now)
         replaced = self._gives_up.pop((answer.version, answer.client), None) is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from gossiprec.old_names import forward
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.coordinator_side import Between, Known
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
 from gossiprec.registry import Registry
 
 RECOMMENDERS: Registry[type[Recommender]] = Registry("recommender", __name__, group="recommenders")
 
-__all__ = ["RECOMMENDERS", "Between", "Known", "Recommender"]
+__all__ = ["RECOMMENDERS", "CoordinatorContext", "CoordinatorHook", "Recommender"]
+
+forward(__name__)

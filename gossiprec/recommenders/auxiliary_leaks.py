@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.measures.attack import Guess, accuracies_of, random_bound
+from gossiprec.measures.attack_accuracy import Guess, accuracies_of, random_bound
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.contribution import Contribution
 from gossiprec.recommenders.contribution_leaks import (
     CommunityLeak,
-    auc,
-    community_leak,
-    membership_leak,
+    measure_community_leakage,
+    measure_membership_leakage,
+    paired_auc,
     sampled_pairs,
 )
 
@@ -30,7 +30,7 @@ Scores = Callable[[], Iterable[F32]]
 """Gives each user's scores of all items, shape (n_items,), user after user."""
 
 
-def leaks_of(
+def measure_auxiliary_leakage(
     train: Ragged, contribution: Contribution, scores: Scores, *, n_items: int, k: int
 ) -> dict[str, float]:
     """Return by name what contributed sets give away, and what the model does that was trained on them.
@@ -44,10 +44,10 @@ def leaks_of(
     n_items, k : int
         The latter: size of communities.
     """
-    sets = community_leak(train, contribution, n_items=n_items, k=k)
+    sets = measure_community_leakage(train, contribution, n_items=n_items, k=k)
     popularity = np.bincount(train.values, minlength=n_items)
-    members = membership_leak(train, contribution, popularity=popularity, seed=0)
-    model, of_model = auxiliary_leak(train, scores, n_items=n_items, k=k)
+    members = measure_membership_leakage(train, contribution, popularity=popularity, seed=0)
+    model, of_model = attack_auxiliary_model(train, scores, n_items=n_items, k=k)
     return {
         "cda": sets.accuracy, "cda_random": sets.random_bound, "mia_precision": members.precision,
         "mia_recall": members.recall, "mia_f1": members.f1, "mia_auc": members.auc,
@@ -55,7 +55,7 @@ def leaks_of(
     }  # fmt: skip
 
 
-def auxiliary_leak(
+def attack_auxiliary_model(
     train: Ragged, scores: Scores, *, n_items: int, k: int, n_sampled: int = 20_000
 ) -> tuple[CommunityLeak, float]:
     """Attack a model that has a row for each user.
@@ -67,7 +67,7 @@ def auxiliary_leak(
     n_items, k : int
         The latter: size of communities.
     n_sampled : int
-        As of :func:`gossiprec.recommenders.contribution_leaks.membership_leak`.
+        As of :func:`gossiprec.recommenders.contribution_leaks.measure_membership_leakage`.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def auxiliary_leak(
         How often an item of a user has a higher score for the user than one that is none.
     """
     n_users = len(train)
-    weights, (users, *sides) = mean_over(train, n_items), sampled_pairs(train, n_items, n_sampled, 0)
+    weights, (users, *sides) = set_mean_matrix(train, n_items), sampled_pairs(train, n_items, n_sampled, 0)
     found = np.zeros((2, len(users)))
     true, best = jaccard_communities(train, n_items=n_items, k=k), _Best(n_users, k)
     owners, relevance = true.owners, np.zeros(len(true.values))
@@ -98,7 +98,7 @@ def auxiliary_leak(
         best.add(more)
         first += len(block)
     accuracy = accuracies_of(relevance, best.guess(), true)
-    return CommunityLeak(float(accuracy.mean()), random_bound(k, n_users - 1)), auc(*found)
+    return CommunityLeak(float(accuracy.mean()), random_bound(k, n_users - 1)), paired_auc(*found)
 
 
 class _Best:
@@ -133,7 +133,7 @@ def _blocks(rows: Iterable[F32]) -> Iterator[F32]:
         yield np.stack(some)
 
 
-def mean_over(sets: Ragged, n_items: int) -> Any:
+def set_mean_matrix(sets: Ragged, n_items: int) -> Any:
     """Return the matrix that turns values of items into the mean over each set, sparse, shape (n_sets, n_items)."""
     from scipy import sparse
 

@@ -13,12 +13,12 @@ from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.feeds.base import Columns
-from gossiprec.models.base import Layout, Model, Role
-from gossiprec.models.base.analytic import AnalyticGradient, written_with
+from gossiprec.models.base import BlockRole, Layout, Model
+from gossiprec.models.base.analytic_gradients import AnalyticGradient, defined_by_same_class
 from gossiprec.options import NoOptions, Options
-from gossiprec.recommenders.client_side import AnalyticTerm, AtHand, Personal
-from gossiprec.recommenders.coordinator_side import Between, Known
-from gossiprec.servers.base import ALONE, Extras, Threads
+from gossiprec.recommenders.client_context import AnalyticTerm, ClientContext, PersonalModels
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.servers.base import ALONE, Extras, ThreadPoolLike
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ class Recommender(ABC):
         For what is worked out for several clients at once; results do not depend on them.
     """
 
-    threads: Threads = ALONE
+    threads: ThreadPoolLike = ALONE
     Options: ClassVar[type[Options]] = NoOptions
 
     modules: ClassVar[tuple[str, ...]] = ()
@@ -72,7 +72,7 @@ class Recommender(ABC):
         ScenarioError
         """
         name, of_model = type(self).__name__, type(self.model).__name__
-        names = {block.name for role in (Role.USER, Role.ITEM) for block in layout.of(role)}
+        names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
         if names != {"users", "items"} or self.model.feed is not PointwiseFeed:
             raise ScenarioError(
                 f"recommender: {name} requires a model with one row per user and item that learns from "
@@ -132,7 +132,7 @@ class Recommender(ABC):
         """
         return {}
 
-    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
+    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return what a client learns from in place of the samples of its feed: the same columns.
 
         Parameters
@@ -149,7 +149,7 @@ class Recommender(ABC):
         """Return how many numbers a client tells of its user beside an update, for the coordinator to see; 0: none."""
         return 0
 
-    def told_rows(self, clients: Sequence[AtHand]) -> F32:
+    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
         """Return what some clients tell of their users, shape (n, told_width); by default their rows.
 
         Parameters
@@ -164,7 +164,7 @@ class Recommender(ABC):
         """What telling of a user once spends of its privacy, each time as much again; None: that is not known."""
         return None
 
-    def personal(self, clients: I64, version: F32, extras: Extras) -> Personal | None:
+    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
         """Return what some clients recommend by; None: the version that the coordinator published last.
 
         Parameters
@@ -205,7 +205,7 @@ class Recommender(ABC):
         return None
 
     def report(
-        self, split: TrainingData, contribution: Any, between: Between | None, own: F32
+        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return sections for the run's summary, with the truth at hand.
 
@@ -221,16 +221,16 @@ class Recommender(ABC):
         """
         return {}
 
-    def between(self, known: Known) -> Between | None:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return what the coordinator does between slices; None: nothing."""
         return None
 
 
-def has_own(recommender: Recommender, method: str) -> bool:
+def overrides_method(recommender: Recommender, method: str) -> bool:
     """Whether a recommender has a method of its own where others have the default."""
     return getattr(type(recommender), method) is not getattr(Recommender, method)
 
 
-def has_own_term(recommender: Recommender) -> bool:
+def overrides_term(recommender: Recommender) -> bool:
     """Whether a recommender's term is that of its loss, and not inherited by a subclass with another loss."""
-    return written_with(recommender, "analytic_term", "loss", "draws")
+    return defined_by_same_class(recommender, "analytic_term", "loss", "draws")

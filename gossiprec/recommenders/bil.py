@@ -18,16 +18,15 @@ from pydantic import Field
 from gossiprec.arrays import F32, I64
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
-from gossiprec.models.base.contrast import TINY, unit
+from gossiprec.models.base.contrastive import TINY, normalise_embeddings
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_negatives import NONE
-from gossiprec.recommenders.client_side import AtHand, Personal
-from gossiprec.recommenders.fed_softmax import require_vectors
-from gossiprec.recommenders.pseudo_items import outside
-from gossiprec.recommenders.user_vectors import items_of
+from gossiprec.recommenders.client_context import ClientContext, PersonalModels
+from gossiprec.recommenders.fed_softmax import NONE, check_vector_model
+from gossiprec.recommenders.pseudo_items import complement_by_rank
+from gossiprec.recommenders.user_vectors import item_table
 from gossiprec.servers.base import Extras
 
 if TYPE_CHECKING:
@@ -63,42 +62,42 @@ class BIL(Recommender):
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models that do not score by vectors of users."""
-        require_vectors(type(self).__name__, self.model)
+        check_vector_model(type(self).__name__, self.model)
 
-    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
+    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the client's list beside random items that are none of its own."""
         number = self.options.random_items if self.options.spread_weight else 0
         n_others = client.layout.n_items - len(client.positives)
         others = np.full(number, NONE, np.int32)
         ranks = draw.choice(n_others, min(number, n_others), replace=False)
-        others[: len(ranks)] = outside(client.positives, ranks)
+        others[: len(ranks)] = complement_by_rank(client.positives, ranks)
         return {**drawn, "negatives": np.tile(others, (len(drawn["items"]), 1))}
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
     ) -> Tensor:
         """Return the mean over positives of ``max(0, margin - cos)^2``, and the spread-out term."""
-        rows = unit(p["items"])
-        states, wanted = unit(self.model.states({**p, "items": rows}, batch)), batch["items"]
+        rows = normalise_embeddings(p["items"])
+        states, wanted = normalise_embeddings(self.model.states({**p, "items": rows}, batch)), batch["items"]
         near = (states * rows[wanted.clamp(min=0)]).sum(-1)
         weights = (wanted >= 0) * batch["weights"][:, None]
         short = (self.options.margin - near).clamp(min=0.0).square()
         total = (short * weights).sum() / weights.sum().clamp(min=1.0)
         if not self.options.spread_weight:
             return total
-        return total + self.options.spread_weight * spread(rows, present(batch, len(rows)))
+        return total + self.options.spread_weight * pairwise_dot_norm(rows, item_mask(batch, len(rows)))
 
-    def personal(self, clients: I64, version: F32, extras: Extras) -> Personal:
+    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels:
         """Return the version with rows of norm 1, by which all recommend."""
         layout, one = self.model.layout(1), version.copy()
         n_items = (len(version) - layout.n_shared) // layout.item_width
-        rows = items_of(self.model.layout(n_items), one)
+        rows = item_table(self.model.layout(n_items), one)
         norms = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         rows /= np.maximum(norms, np.float32(TINY))
-        return Personal(one[None], np.zeros(len(clients), np.int64), 0.0)
+        return PersonalModels(one[None], np.zeros(len(clients), np.int64), 0.0)
 
 
-def present(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
+def item_mask(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
     """Return which items a step is about, 1 or 0, shape (n_rows,)."""
     import torch
 
@@ -108,7 +107,7 @@ def present(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
     return torch.zeros(n_rows + 1).scatter(0, places, 1.0)[:n_rows]
 
 
-def spread(rows: Tensor, present: Tensor) -> Tensor:
+def pairwise_dot_norm(rows: Tensor, present: Tensor) -> Tensor:
     """Return the root of the sum of squared scalar products of different rows, each pair twice.
 
     Parameters

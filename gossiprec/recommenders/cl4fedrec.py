@@ -18,16 +18,22 @@ from pydantic import Field
 from gossiprec.arrays import F32
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.models.base.contrast import info_nce, noise_beside, noisy_views, signed_noise, unit
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.contrastive import (
+    draw_view_noise,
+    info_nce,
+    noisy_views,
+    normalise_embeddings,
+    signed_noise,
+)
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AnalyticTerm
-from gossiprec.recommenders.coordinator_side import Between, Known
-from gossiprec.recommenders.popularity import PopularityRegulariser
+from gossiprec.recommenders.client_context import AnalyticTerm
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.recommenders.popularity_regulariser import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import SyntheticUsers
-from gossiprec.servers.base import Answers, Extras, Round
+from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,7 +98,7 @@ class CL4FedRec(Recommender):
         of_step = {"user_noise": draw.random((2, layout.user_width), np.float32)}
         if self.options.item_views == "step" or not self.options.item_weight:
             return of_step, {}
-        return of_step, noise_beside(samples, self.negatives + 1, layout.item_width, draw)
+        return of_step, draw_view_noise(samples, self.negatives + 1, layout.item_width, draw)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
@@ -110,10 +116,10 @@ class CL4FedRec(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return both contrastive losses'."""
-        from gossiprec.recommenders.kernels import cl4fedrec, contrast
+        from gossiprec.recommenders.kernels import cl4fedrec, contrastive
 
         options, size = self.options, self.options.item_view_scale
-        if options.temperature < contrast.LEAST_TEMPERATURE:
+        if options.temperature < contrastive.LEAST_TEMPERATURE:
             return None
         numbers = np.array(
             [
@@ -123,16 +129,16 @@ class CL4FedRec(Recommender):
         )  # fmt: skip
         names = {"extra": "synthetic_users", "of_step": "user_noise"}
         if options.item_views == "noise" and options.item_weight:
-            return AnalyticTerm(cl4fedrec.add_noisy, numbers, **names, of_samples="item_noise")
-        return AnalyticTerm(cl4fedrec.moved_items(gradient.fill), numbers, **names)
+            return AnalyticTerm(cl4fedrec.add_noisy_view_losses, numbers, **names, of_samples="item_noise")
+        return AnalyticTerm(cl4fedrec.specialise_moved_items(gradient.fill), numbers, **names)
 
     def _of_users(self, views: list[Tensor], others: Tensor) -> Tensor:
         """Return L_uc: the two views are to be nearer to each other than the first to any synthetic user."""
         import torch
 
-        one, other = (unit(view)[0] for view in views)
+        one, other = (normalise_embeddings(view)[0] for view in views)
         own = (one * other).sum() / self.options.temperature
-        against = unit(others) @ one / self.options.temperature
+        against = normalise_embeddings(others) @ one / self.options.temperature
         return torch.logsumexp(torch.cat([own[None], against]), dim=0) - own
 
     def _of_items(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], views: list[Tensor]) -> Tensor:
@@ -158,32 +164,34 @@ class CL4FedRec(Recommender):
 
         slope = grad(loss)(still["items"]).detach()
         scale = self.options.item_view_scale
-        return -self.learning_rate * slope if scale == "learning-rate" else -scale * unit(slope)
+        return (
+            -self.learning_rate * slope if scale == "learning-rate" else -scale * normalise_embeddings(slope)
+        )
 
-    def between(self, known: Known) -> Between:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part."""
         options = self.options
         synthetic = SyntheticUsers(
             known, number=options.synthetic_users, items=options.synthetic_items, by=options.synthetic_by,
             steps=options.fit_steps if options.refresh else 0, rate=options.fit_rate,
         )  # fmt: skip
-        return Epochs(known, synthetic, self.regulariser(known))
+        return CL4FedRecHook(known, synthetic, self.regulariser(known))
 
-    def regulariser(self, known: Known) -> PopularityRegulariser | None:
+    def regulariser(self, known: CoordinatorContext) -> PopularityRegulariser | None:
         """Return the server's own step at the end of an epoch; None: it has none."""
         return None
 
 
-class Epochs(Between):
+class CL4FedRecHook(CoordinatorHook):
     """At the end of every epoch the regulariser; at the beginning of every one, new synthetic users."""
 
     def __init__(
-        self, known: Known, synthetic: SyntheticUsers, regulariser: PopularityRegulariser | None
+        self, known: CoordinatorContext, synthetic: SyntheticUsers, regulariser: PopularityRegulariser | None
     ) -> None:
         self._known, self._synthetic, self._regulariser = known, synthetic, regulariser
         self.extra_bytes = synthetic.users.nbytes
 
-    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version and the synthetic users of the epoch."""
         epoch, over = self._known.begun(round), self._known.over(round)
         if over and self._regulariser is not None:
@@ -207,7 +215,7 @@ class RegularisedCL4FedRec(CL4FedRec):
 
     Options = RegularisedOptions
 
-    def regulariser(self, known: Known) -> PopularityRegulariser:
+    def regulariser(self, known: CoordinatorContext) -> PopularityRegulariser:
         """Return it."""
         options: RegularisedOptions = self.options  # type: ignore[assignment]
         return PopularityRegulariser(

@@ -8,15 +8,74 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
+from gossiprec.aggregators.base import Inbox, ModelDelta
 from gossiprec.arrays import F32, F64, I32, I64, check_array, check_range
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
-from gossiprec.recommenders.clusters import k_means
-from gossiprec.recommenders.coordinator_side import Between, Known
-from gossiprec.recommenders.pretraining import PretrainingOptions, pretrained
-from gossiprec.recommenders.pretraining_leaks import edges_known
-from gossiprec.recommenders.user_rows import USER_ROWS, AveragedRows
-from gossiprec.servers.base import Answers, Extras, Round
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.recommenders.pretraining import PretrainingOptions, pretrain
+from gossiprec.recommenders.pretraining_leaks import measure_edge_disclosure
+from gossiprec.recommenders.vector_clustering import k_means
+from gossiprec.servers.base import USER_ROWS, ClientAnswers, Extras, RoundContext, Server
+
+__all__ = ["USER_ROWS", "AveragedRows"]
+
+
+class AveragedRows:
+    """The table of users' rows at the coordinator, which answers change as they change the table of items.
+
+    An answer holds its user's row after training. The change of that row counts its client's share of the answers, so
+    that a row moves by its client's step divided by the number of answers; a server makes of these changes what it
+    makes of those of items.
+
+    Parameters
+    ----------
+    n_clients, width : int
+    server : Server or None
+        Of its own: what it remembers is of these rows. None: rows move by the changes.
+    """
+
+    def __init__(self, n_clients: int, width: int, server: Server | None) -> None:
+        self._server = server
+        self.rows: F32 = np.zeros((n_clients, width), np.float32)
+
+    @property
+    def extras(self) -> Extras:
+        """What clients are sent besides the version: each its row."""
+        return {USER_ROWS: self.rows.copy()}
+
+    def step(self, answers: ClientAnswers, round: RoundContext) -> None:
+        """Let the rows go by the answers of a round."""
+        if answers.users is None or not len(answers.clients):
+            return
+        clients, width = answers.clients, self.rows.shape[1]
+        moved = answers.users[:, :width] - self.rows[clients]
+        moved[~np.isfinite(moved).all(axis=1)] = 0.0  # a poisoner tells of no user
+        shares = answers.inbox.weights / answers.inbox.weights.sum()
+        aggregated = self.rows.copy()
+        np.add.at(aggregated, clients, (shares[:, None] * moved).astype(np.float32))
+        if self._server is None:
+            self.rows = aggregated
+            return
+        nothing = np.zeros(0, np.float32)
+        changes = [
+            ModelDelta(np.array([client], np.int32), row[None], nothing)
+            for client, row in zip(clients.tolist(), moved, strict=True)
+        ]
+        inbox = Inbox(self.rows, clients, answers.inbox.weights, changes=changes)
+        published = self.rows.reshape(-1)
+        found = self._server.round(published, aggregated.reshape(-1), ClientAnswers(clients, inbox), round)
+        self.rows = np.array(found.versions[0], np.float32).reshape(self.rows.shape)
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows, and what the server remembers of them, for a checkpoint."""
+        return {"rows": self.rows, "server": {} if self._server is None else self._server.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self.rows = state["rows"]
+        if self._server is not None:
+            self._server.restore(state["server"])
 
 
 class ClusterOptions(Options):
@@ -48,7 +107,7 @@ class ClusterOptions(Options):
         return since >= 0 and since % self.every == 0 and (self.last is None or round <= self.last)
 
 
-class Clustering(Between):
+class ClusterModels(CoordinatorHook):
     """Remembers what each client last told of its user, clusters that, and keeps a model for each cluster.
 
     A cluster without an answer in a round keeps its model (`models` own), or recommends by the global one (round). At
@@ -74,7 +133,7 @@ class Clustering(Between):
     changing = ("rows", "cluster_of", "models", "published", "n_made")
 
     def __init__(
-        self, known: Known, options: ClusterOptions | None, *, models: str, table_noise: float,
+        self, known: CoordinatorContext, options: ClusterOptions | None, *, models: str, table_noise: float,
         pretraining: PretrainingOptions | None = None, layers: int = 0, averages_rows: bool = False,
     ) -> None:  # fmt: skip
         layout = known.layout
@@ -118,7 +177,7 @@ class Clustering(Between):
         assert self._pretraining is not None
         layout, graph = self._known.layout, self._known.contribution
         width = layout.n_items * layout.item_width
-        rows, items = pretrained(
+        rows, items = pretrain(
             users[: graph.n_users], version[:width].reshape(layout.n_items, -1), graph, self._pretraining,
             layers=self._layers, seed=self._known.seed,
         )  # fmt: skip
@@ -126,7 +185,7 @@ class Clustering(Between):
         begun = np.concatenate([rows, users[graph.n_users :]])
         return np.concatenate([items.ravel(), version[width:]]), begun
 
-    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version, with noise if that is wanted, and the models of the clusters."""
         version, extras = self._noisy(version, len(answers.clients), round), {}
         if self._table is not None:
@@ -173,11 +232,11 @@ class Clustering(Between):
             }
         }
         if self._pretraining is not None and self._pretraining.epochs:
-            known = edges_known(self._known.contribution, self._pretraining, self._known.seed)
+            known = measure_edge_disclosure(self._known.contribution, self._pretraining, self._known.seed)
             told["pretraining"] = known.report(self._known.layout.user_width)
         return told
 
-    def _noisy(self, version: F32, n_answers: int, round: Round) -> F32:
+    def _noisy(self, version: F32, n_answers: int, round: RoundContext) -> F32:
         """Return a version whose items have the mean of each answer's Laplace noise.
 
         The sum of n such variables is the difference of two of Gamma(n), one being that of two exponentials.
@@ -190,7 +249,7 @@ class Clustering(Between):
         found[:width] += (self._table_noise / n_answers * (one - other)).astype(np.float32)
         return found
 
-    def _move(self, version: F32, answers: Answers) -> None:
+    def _move(self, version: F32, answers: ClientAnswers) -> None:
         """Let each cluster's model be what its members' answers make of it."""
         of = self._cluster_of[answers.clients]
         for cluster in range(len(self._models)):
@@ -200,7 +259,7 @@ class Clustering(Between):
             if len(members):
                 self._models[cluster] += self._mean_change(answers, members)
 
-    def _mean_change(self, answers: Answers, members: I64) -> F32:
+    def _mean_change(self, answers: ClientAnswers, members: I64) -> F32:
         """Return the mean of some answers' changes by their weights, shape (n_columns,)."""
         layout, inbox = self._known.layout, answers.inbox
         assert inbox.changes is not None, "clients answer with updates"
@@ -214,7 +273,7 @@ class Clustering(Between):
         mean: F32 = (total / inbox.weights[members].sum()).astype(np.float32)
         return mean
 
-    def _cluster(self, version: F32, round: Round) -> None:
+    def _cluster(self, version: F32, round: RoundContext) -> None:
         """Cluster the clients that have told something; the others are in no cluster."""
         assert self._options is not None
         told = np.flatnonzero(np.isfinite(self._rows).all(axis=1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.measures.attack import overlaps, random_bound
+from gossiprec.measures.attack_accuracy import overlaps, random_bound
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.contribution import Contribution
@@ -56,7 +56,9 @@ class MembershipLeak:
     prior_auc: float
 
 
-def community_leak(train: Ragged, contribution: Contribution, *, n_items: int, k: int) -> CommunityLeak:
+def measure_community_leakage(
+    train: Ragged, contribution: Contribution, *, n_items: int, k: int
+) -> CommunityLeak:
     """Take for each user's likes those with the most similar contributed sets (Jaccard).
 
     Parameters
@@ -80,7 +82,7 @@ def community_leak(train: Ragged, contribution: Contribution, *, n_items: int, k
     return CommunityLeak(float(overlaps(true, found).mean()), random_bound(k, len(train) - 1))
 
 
-def membership_leak(
+def measure_membership_leakage(
     train: Ragged, contribution: Contribution, *, popularity: I64, n_sampled: int = 20_000, seed: int
 ) -> MembershipLeak:
     """Guess who has what, by what was contributed and by the posterior.
@@ -103,8 +105,8 @@ def membership_leak(
         precision=kept / len(contribution.sets.values),
         recall=kept / len(train.values),
         f1=2 * kept / (len(contribution.sets.values) + len(train.values)),
-        auc=auc(score[: len(users)], score[len(users) :]),
-        prior_auc=auc(popularity[members], popularity[others]),
+        auc=paired_auc(score[: len(users)], score[len(users) :]),
+        prior_auc=paired_auc(popularity[members], popularity[others]),
     )
 
 
@@ -151,6 +153,6 @@ def _evidence(contribution: Contribution, popularity: I64, users: I64, items: I6
     return score
 
 
-def auc(members: F64 | I64, others: F64 | I64) -> float:
+def paired_auc(members: F64 | I64, others: F64 | I64) -> float:
     """Return how often an item of a user ranks above the one beside it, ties counted half."""
     return float(np.mean(members > others) + np.mean(members == others) / 2)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.models.base.contrast import TINY, unit
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.contrastive import TINY, normalise_embeddings
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AnalyticTerm
+from gossiprec.recommenders.client_context import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,10 +55,10 @@ class Correlation(Recommender):
         import torch
 
         times = torch.zeros_like(p["items"][:, 0]).scatter_add(0, batch["items"].long(), batch["weights"])
-        return self.model.loss(p, batch) + self.options.alpha * correlation(p["items"], times > 0)
+        return self.model.loss(p, batch) + self.options.alpha * correlation_loss(p["items"], times > 0)
 
 
-def correlation(rows: Tensor, present: Tensor) -> Tensor:
+def correlation_loss(rows: Tensor, present: Tensor) -> Tensor:
     """Return L_uni (eq. 12) of the rows that are present, from 1/sqrt(d) to 1; 0 of a single row.
 
     Parameters
@@ -68,6 +68,6 @@ def correlation(rows: Tensor, present: Tensor) -> Tensor:
     """
     there = present[:, None].to(rows.dtype)
     mean = (rows * there).sum(0) / there.sum().clamp(min=1.0)
-    columns = unit(((rows - mean) * there).T)  # a column without variance stays zero
+    columns = normalise_embeddings(((rows - mean) * there).T)  # a column without variance stays zero
     squares = (columns @ columns.T).square().sum()
     return squares.clamp(min=TINY * TINY).sqrt() / rows.shape[1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import I32
+from gossiprec.arrays import I32, Bools
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
@@ -22,11 +22,63 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_negatives import NONE, local_items, some_for_each, some_of, without
-from gossiprec.recommenders.client_side import AtHand
+from gossiprec.recommenders.client_context import ClientContext
+from gossiprec.recommenders.pseudo_items import complement_by_rank
+from gossiprec.rng import generator
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+NONE = -1
+"""In the place of a negative that there is not."""
+
+
+def draw_local_items(seed: int, node: int, positives: I32, *, n_items: int, number: int) -> I32:
+    """Return the random items that a client keeps for the run, none of them its own; fewer if there are not so many.
+
+    Parameters
+    ----------
+    seed, node : int
+        All that the draw depends on, besides the client's items.
+    positives : ndarray of int32, shape (n_positives,)
+        Ascending.
+    n_items, number : int
+    """
+    others = n_items - len(positives)
+    ranks = generator(seed, "local-items", node).choice(others, min(number, others), replace=False)
+    return complement_by_rank(positives, ranks).astype(np.int32)
+
+
+def sample_items(items: I32, number: int, draw: np.random.Generator) -> I32:
+    """Return different ones of some items, uniform; :data:`NONE` where there are not so many; shape (number,)."""
+    there = min(number, len(items))
+    found = items[draw.choice(len(items), there, replace=False)]
+    return found if there == number else np.append(found, np.full(number - there, NONE, np.int32))
+
+
+def some_for_each(items: I32, shape: tuple[int, ...], number: int, draw: np.random.Generator) -> I32:
+    """Return different ones of some items for each place, uniform; shape (*shape, number).
+
+    The draws of the places are independent; :data:`NONE` where there are not so many items.
+    """
+    there = min(number, len(items))
+    order = draw.random((*shape, len(items)), np.float32).argsort(axis=-1)[..., :there]
+    found = np.full((*shape, number), NONE, np.int32)
+    found[..., :there] = items[order]
+    return found
+
+
+def mask_known(negatives: I32, known: I32) -> I32:
+    """Return negatives with :data:`NONE` for those that are among some items, which are ascending."""
+    return np.where(is_member(negatives, known), np.int32(NONE), negatives)
+
+
+def is_member(items: I32, known: I32) -> Bools:
+    """Say which items are among others, which are ascending."""
+    if not len(known):
+        return np.zeros(items.shape, np.bool_)
+    return np.asarray(known[np.minimum(np.searchsorted(known, items), len(known) - 1)] == items)
 
 
 class FedSoftmaxOptions(Options):
@@ -72,7 +124,7 @@ class FedSoftmax(Recommender):
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models that do not score by vectors of users, and a loss of nothing to tell positives from."""
-        require_vectors(type(self).__name__, self.model)
+        check_vector_model(type(self).__name__, self.model)
         if not (self._n_negatives or self.model.options.in_batch):
             raise ScenarioError(
                 "recommender: found no negatives (local_negatives 0), so nothing can be learned; raise "
@@ -83,12 +135,12 @@ class FedSoftmax(Recommender):
     def _n_negatives(self) -> int:
         return self.options.local_negatives
 
-    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
+    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the client's list beside negatives of its own instead of those of the feed."""
         items, local, number = drawn["items"], self._local_of(client), self.options.local_negatives
         if self.options.local_drawn == "update":
-            own = some_of(local, number, draw)
-            semi_hard = without(self._semi_hard(client, draw), np.sort(own))
+            own = sample_items(local, number, draw)
+            semi_hard = mask_known(self._semi_hard(client, draw), np.sort(own))
             return {**drawn, "negatives": np.tile(np.concatenate([own, semi_hard]), (len(items), 1))}
         own = some_for_each(local, items.shape, number, draw)
         semi_hard = self._semi_hard(client, draw)
@@ -96,16 +148,16 @@ class FedSoftmax(Recommender):
         negatives = np.concatenate([own, shared], axis=2)
         return {**drawn, "negatives": np.where(items[..., None] >= 0, negatives, np.int32(NONE))}
 
-    def _local_of(self, client: AtHand) -> I32:
+    def _local_of(self, client: ClientContext) -> I32:
         """Return the random items that a client keeps for the run."""
         if client.node not in self._local:
-            self._local[client.node] = local_items(
+            self._local[client.node] = draw_local_items(
                 client.seed, client.node, client.positives, n_items=client.layout.n_items,
                 number=self.options.local_items,
             )  # fmt: skip
         return self._local[client.node]
 
-    def _semi_hard(self, client: AtHand, draw: np.random.Generator) -> I32:
+    def _semi_hard(self, client: ClientContext, draw: np.random.Generator) -> I32:
         """Return negatives that all positives of a local update share, besides local ones."""
         return np.zeros(0, np.int32)
 
@@ -116,7 +168,7 @@ class FedSoftmax(Recommender):
         return self.model.loss(p, batch)
 
 
-def require_vectors(name: str, model: object) -> None:
+def check_vector_model(name: str, model: object) -> None:
     """Refuse a model that does not score by the scalar product of a user's vector with items' rows.
 
     Raises

@@ -26,17 +26,20 @@ from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout
 from gossiprec.options import LARGEST
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.candidates import CandidateLists, best_items, scores_by_each, scores_of
-from gossiprec.recommenders.centroids import Method, nearest, ward
-from gossiprec.recommenders.client_negatives import NONE, some_of, without
-from gossiprec.recommenders.client_side import AtHand
-from gossiprec.recommenders.clusters import MODULES
-from gossiprec.recommenders.coordinator_side import Between, Known
-from gossiprec.recommenders.fed_softmax import FedSoftmax, FedSoftmaxOptions
-from gossiprec.recommenders.perturbation import clipped, laplace_scale, with_noise
-from gossiprec.recommenders.user_vectors import dim_of, items_of, vectors_of
+from gossiprec.recommenders.client_context import ClientContext
+from gossiprec.recommenders.cluster_candidates import (
+    ClusterCandidates,
+    score_by_vector,
+    score_by_vectors,
+    top_item_ids,
+)
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.recommenders.fed_softmax import NONE, FedSoftmax, FedSoftmaxOptions, mask_known, sample_items
+from gossiprec.recommenders.perturbation import add_laplace_noise, clip_l1, laplace_scale
+from gossiprec.recommenders.user_vectors import compute_user_vectors, item_table, vector_dim
 from gossiprec.recommenders.vector_bank import VectorBank
-from gossiprec.recommenders.vector_leaks import leaks_of
+from gossiprec.recommenders.vector_clustering import MODULES, Method, nearest_centroid, ward_clusters
+from gossiprec.recommenders.vector_leaks import measure_vector_leakage
 
 
 class FedCLOptions(FedSoftmaxOptions):
@@ -101,7 +104,7 @@ class FedCL(FedSoftmax):
 
     def __init__(self, options: Any, model: Any, *, negatives: int, learning_rate: float) -> None:
         super().__init__(options, model, negatives=negatives, learning_rate=learning_rate)
-        self._lists = CandidateLists()
+        self._lists = ClusterCandidates()
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse fewer candidates than are drawn of them, too."""
@@ -116,17 +119,17 @@ class FedCL(FedSoftmax):
 
     def warm_up(self, layout: Layout) -> None:
         """Compile what finds users' vectors, their clusters and what these like best."""
-        clustering, rows = self.options.clustering, np.zeros((2, dim_of(layout)), np.float32)
+        clustering, rows = self.options.clustering, np.zeros((2, vector_dim(layout)), np.float32)
         if not self.options.semi_hard:
             return
         users, merged = np.zeros((1, layout.user_width), np.float32), layout.merged
         version = np.zeros(merged.stop - merged.start, np.float32)
-        vectors_of(self.model, layout, version, [np.zeros(1, np.int32)], users)
-        best_items(rows[0], 1)
+        compute_user_vectors(self.model, layout, version, [np.zeros(1, np.int32)], users)
+        top_item_ids(rows[0], 1)
         if clustering != "none":
-            scores_by_each(rows, rows)
+            score_by_vectors(rows, rows)
         if clustering == "ward":
-            ward(rows, 1)
+            ward_clusters(rows, 1)
 
     def contributed(self, split: TrainingData, seed: int) -> None:
         """Refuse communities larger than there are users; nothing is contributed."""
@@ -139,30 +142,32 @@ class FedCL(FedSoftmax):
 
     def told_width(self, layout: Layout) -> int:
         """Return the width of users' vectors, if semi-hard negatives are wanted."""
-        return dim_of(layout) if self.options.semi_hard else 0
+        return vector_dim(layout) if self.options.semi_hard else 0
 
-    def told_rows(self, clients: Sequence[AtHand]) -> F32:
+    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
         """Return the vectors of users by the version that they were sent, clipped and with noise."""
         first, options = clients[0], self.options
         histories, users = (
             [client.history for client in clients],
             np.stack([client.own for client in clients]),
         )
-        vectors = vectors_of(self.model, first.layout, first.version, histories, users, self.threads)
-        short = clipped(vectors, options.clip)
+        vectors = compute_user_vectors(
+            self.model, first.layout, first.version, histories, users, self.threads
+        )
+        short = clip_l1(vectors, options.clip)
         if options.epsilon is None:
             told = short.astype(np.float32)
         else:
             draws = [client.draw("told-vector") for client in clients]
-            told = with_noise(short, laplace_scale(options.clip, options.epsilon), draws)
+            told = add_laplace_noise(short, laplace_scale(options.clip, options.epsilon), draws)
         self._work_out_lists(first, told)
         return told
 
-    def _work_out_lists(self, first: AtHand, told: F32) -> None:
+    def _work_out_lists(self, first: ClientContext, told: F32) -> None:
         """Find what semi-hard negatives are drawn from, for all clients at once."""
         layout, centroids = first.layout, self._centroids(first)
         if centroids is not None and self.options.clustering != "none":
-            clusters = nearest(told, centroids).tolist()
+            clusters = nearest_centroid(told, centroids).tolist()
             number = self._n_wanted(layout)
             self._lists.work_out(layout, first.version, centroids, clusters, number, self.threads)
 
@@ -175,26 +180,28 @@ class FedCL(FedSoftmax):
     def _n_negatives(self) -> int:
         return self.options.local_negatives + self.options.semi_hard
 
-    def _semi_hard(self, client: AtHand, draw: np.random.Generator) -> I32:
+    def _semi_hard(self, client: ClientContext, draw: np.random.Generator) -> I32:
         number = self.options.semi_hard
         candidates = self._candidates(client) if client.told is not None else None
         if candidates is None:
             return np.full(number, NONE, np.int32)
-        return without(some_of(candidates, number, draw), client.positives)
+        return mask_known(sample_items(candidates, number, draw), client.positives)
 
-    def _candidates(self, client: AtHand) -> I32 | None:
+    def _candidates(self, client: ClientContext) -> I32 | None:
         """Return what semi-hard negatives are drawn from; None: there are no clusters yet."""
         layout, version, told = client.layout, client.version, client.told
         assert told is not None
         number = self._n_wanted(layout)
         if self.options.clustering == "none":
-            return best_items(scores_of(told, items_of(layout, version)), number)
+            return top_item_ids(score_by_vector(told, item_table(layout, version)), number)
         centroids = self._centroids(client)
         if centroids is None:
             return None
-        return self._lists.of(layout, version, centroids, int(nearest(told[None], centroids)[0]), number)
+        return self._lists.of(
+            layout, version, centroids, int(nearest_centroid(told[None], centroids)[0]), number
+        )
 
-    def _centroids(self, client: AtHand) -> F32 | None:
+    def _centroids(self, client: ClientContext) -> F32 | None:
         """Return those that a client was sent; None: there are no clusters, or not yet."""
         found = client.extras.get("centroids")
         return found if found is not None and len(found) else None
@@ -206,7 +213,7 @@ class FedCL(FedSoftmax):
     def _n_candidates(self, layout: Layout) -> int:
         return int(self.options.semi_hard_share * layout.n_items)
 
-    def between(self, known: Known) -> Between | None:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return what keeps told vectors and clusters them; None: nobody tells any."""
         options = self.options
         if not options.semi_hard:
@@ -222,7 +229,7 @@ class FedCL(FedSoftmax):
         )
 
     def report(
-        self, split: TrainingData, contribution: Any, between: Between | None, own: F32
+        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return how vectors were clustered and how often told, and if it is asked for, what they give away."""
         if between is None:
@@ -232,7 +239,7 @@ class FedCL(FedSoftmax):
         told = {"epsilon": options.epsilon, "clip": options.clip, **between.uploads()}
         if options.leaks is not None:
             layout, seed = self.model.layout(split.n_items), between.seed
-            told["leaks"] = leaks_of(
+            told["leaks"] = measure_vector_leakage(
                 self.model, layout, between.told, split, own, k=options.leaks, clip=options.clip, seed=seed
             )
         return {"clusters": between.report(), "told_vectors": told}

@@ -15,10 +15,10 @@ import numpy as np
 
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AnalyticTerm
+from gossiprec.recommenders.client_context import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor

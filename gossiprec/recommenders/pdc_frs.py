@@ -20,20 +20,20 @@ from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.models.base.contrast import unit
-from gossiprec.named import Named, make_named
-from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.numerics.torch_threads import single_torch_thread
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.auxiliary import AuxiliaryModel, unit_rows
-from gossiprec.recommenders.auxiliary_leaks import leaks_of
+from gossiprec.recommenders.auxiliary_leaks import measure_auxiliary_leakage
+from gossiprec.recommenders.auxiliary_model import AuxiliaryModel, normalise_rows
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AnalyticTerm
-from gossiprec.recommenders.contribution import Contribution, contribute
-from gossiprec.recommenders.coordinator_side import Between, Known
+from gossiprec.recommenders.client_context import AnalyticTerm
+from gossiprec.recommenders.contribution import Contribution, perturb_items
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.registry_options import RegisteredName, build_registered
 from gossiprec.rng import generator
-from gossiprec.servers.base import Answers, Extras, Round
+from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 from gossiprec.similarities import SIMILARITIES
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ ANCHORS = 512
 class PDCOptions(Options):
     """Options of PDC-FRS."""
 
-    similarity: Annotated[str | dict[str, Any], Named(SIMILARITIES)] = Field(
+    similarity: Annotated[str | dict[str, Any], RegisteredName(SIMILARITIES)] = Field(
         default="titles",
         description="item similarity that determines the replacement of items: a name, or name and options",
     )
@@ -106,8 +106,8 @@ class PDC(Recommender):
                 "other users; lower it"
             )
         try:
-            similarity = make_named(SIMILARITIES, options.similarity).fit(split, seed=seed)
-            return contribute(
+            similarity = build_registered(SIMILARITIES, options.similarity).fit(split, seed=seed)
+            return perturb_items(
                 split.train, similarity, epsilon=options.epsilon, sensitivity=options.sensitivity, seed=seed
             )
         except ScenarioError as error:  # names a key of this section
@@ -137,30 +137,30 @@ class PDC(Recommender):
         total = self.model.loss(p, batch)
         if not self._contrasts(extras):
             return total
-        user, tau = unit(p["users"][batch["user"]])[0], self.options.temperature
+        user, tau = normalise_embeddings(p["users"][batch["user"]])[0], self.options.temperature
         against = torch.logsumexp(user @ extras["auxiliary_users"] / tau, dim=0)
         return total + self.options.user_weight * (against - (user * batch["own_auxiliary"]).sum() / tau)
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the users' loss's."""
-        from gossiprec.recommenders.kernels import contrast, nothing, pdc_frs
+        from gossiprec.recommenders.kernels import contrastive, no_op, pdc_frs
 
         options = self.options
         if not options.user_weight:
-            return AnalyticTerm(nothing.add, np.zeros(0))
-        if options.temperature < contrast.LEAST_TEMPERATURE:
+            return AnalyticTerm(no_op.add, np.zeros(0))
+        if options.temperature < contrastive.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.user_weight, options.temperature])
         return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
 
     def report(
-        self, split: TrainingData, contribution: Contribution, between: Between | None, own: F32
+        self, split: TrainingData, contribution: Contribution, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return what the contribution was, and if it is asked for, what it and the auxiliary model give away."""
-        assert isinstance(between, Auxiliary)
+        assert isinstance(between, AuxiliaryModelHook)
         told: dict[str, Any] = contribution.report()
         if self.options.leaks is not None:
-            told["leaks"] = leaks_of(
+            told["leaks"] = measure_auxiliary_leakage(
                 split.train,
                 contribution,
                 between.auxiliary.scores,
@@ -169,19 +169,21 @@ class PDC(Recommender):
             )
         return {"contribution": told}
 
-    def between(self, known: Known) -> Between:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part."""
         auxiliary = AuxiliaryModel(
             self.model, known.contribution.sets, n_items=known.layout.n_items, negatives=self.negatives,
             batch=self.options.auxiliary_batch, rate=self.learning_rate, seed=known.seed,
         )  # fmt: skip
-        return Auxiliary(known, self.options, auxiliary, self.learning_rate)
+        return AuxiliaryModelHook(known, self.options, auxiliary, self.learning_rate)
 
 
-class Auxiliary(Between):
+class AuxiliaryModelHook(CoordinatorHook):
     """Before each epoch the auxiliary model learns; at its end the version's items are drawn to that model's."""
 
-    def __init__(self, known: Known, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float) -> None:
+    def __init__(
+        self, known: CoordinatorContext, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float
+    ) -> None:
         self._known, self._options, self._rate = known, options, rate
         self.auxiliary = auxiliary
         self._extras: dict[str, Any] = {}
@@ -189,7 +191,7 @@ class Auxiliary(Between):
         n_users, width = auxiliary.users.shape
         self.extra_bytes = 8 * options.augmented + (4 * n_users * width if options.user_weight else 0)
 
-    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version and what the auxiliary model tells in this epoch."""
         epoch, over = self._known.begun(round), self._known.over(round)
         if over and self._options.item_weight:
@@ -211,7 +213,7 @@ class Auxiliary(Between):
                 options.augmented
             )
         if options.user_weight:
-            directions = unit_rows(self.auxiliary.users).T
+            directions = normalise_rows(self.auxiliary.users).T
             told["auxiliary_users"] = np.ascontiguousarray(directions, np.float32)
         return told
 
@@ -222,19 +224,19 @@ class Auxiliary(Between):
         """
         import torch
 
-        from gossiprec.numerics.optimizers import SGD, Adam
+        from gossiprec.numerics.torch_threads import SGD, Adam
 
         alone = self._options.item_optimizer == "adam"
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
         width, found = layout.n_items * layout.item_width, version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
-        others = torch.from_numpy(unit_rows(self.auxiliary.items).astype(np.float32))
+        others = torch.from_numpy(normalise_rows(self.auxiliary.items).astype(np.float32))
         optimizer = (Adam if alone else SGD)([items], lr=self._rate, foreach=False)
         order = torch.from_numpy(draw.permutation(layout.n_items))
-        with one_torch_thread():
+        with single_torch_thread():
             for anchors in torch.split(order, ANCHORS):
                 optimizer.zero_grad()
-                near = unit(items[anchors]) @ others.T / self._options.temperature
+                near = normalise_embeddings(items[anchors]) @ others.T / self._options.temperature
                 loss = torch.nn.functional.cross_entropy(near, anchors, reduction="mean" if alone else "sum")
                 torch.autograd.backward(self._options.item_weight * loss)
                 optimizer.step()

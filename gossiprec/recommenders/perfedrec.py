@@ -18,17 +18,17 @@ from gossiprec.arrays import F32, I64
 from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
-from gossiprec.models.base import Layout, Role
-from gossiprec.models.base.graph import Graph
+from gossiprec.models.base import BlockRole, Layout
+from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AtHand, Personal
-from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
-from gossiprec.recommenders.clusters import MODULES
-from gossiprec.recommenders.coordinator_side import Between, Known
+from gossiprec.recommenders.client_context import ClientContext, PersonalModels
+from gossiprec.recommenders.cluster_models import ClusterModels, ClusterOptions
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
 from gossiprec.recommenders.pretraining import PretrainingOptions
-from gossiprec.recommenders.pseudo_items import with_pseudo_items
+from gossiprec.recommenders.pseudo_items import add_pseudo_items
+from gossiprec.recommenders.vector_clustering import MODULES
 from gossiprec.servers.base import Extras
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class FedGNN(Recommender):
                 f"{type(self.model).__name__} does not learn from pairs that could be replaced; set it to 0, "
                 "or choose lightgcn, or mf with loss bpr"
             )
-        if self._averages_rows and (layout.of(Role.PRIVATE) or not layout.of(Role.USER)):
+        if self._averages_rows and (layout.of(BlockRole.PRIVATE) or not layout.of(BlockRole.USER)):
             raise ScenarioError(
                 f"recommender.user_rows: found averaged, but {type(self.model).__name__} has no user rows "
                 "that could be sent and averaged; set it to own, or choose lightgcn, or mf with loss bpr"
@@ -135,10 +135,10 @@ class FedGNN(Recommender):
         """Return the width of users' rows, if the coordinator averages these."""
         return layout.user_width if self._averages_rows else 0
 
-    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
+    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return pairs of which some are replaced."""
         options, n_items = self.options, client.layout.n_items
-        return with_pseudo_items(
+        return add_pseudo_items(
             drawn, n_items=n_items, share=options.pseudo_items, draw=draw, positives=client.positives,
             among=options.pseudo_from,
         )  # fmt: skip
@@ -149,9 +149,9 @@ class FedGNN(Recommender):
         """Return the model's loss."""
         return self.model.loss(p, batch)
 
-    def between(self, known: Known) -> Between | None:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return what adds noise, if any is wanted."""
-        return Clustering(
+        return ClusterModels(
             known,
             None,
             models="none",
@@ -171,12 +171,12 @@ class PerFedRec(FedGNN):
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models without users' rows to be clustered, or with weights of which there is nothing to mix."""
         super().check(layout, full_batches=full_batches)
-        if layout.of(Role.PRIVATE):
+        if layout.of(BlockRole.PRIVATE):
             raise ScenarioError(
                 f"recommender: {type(self.model).__name__} has private weights, which are not part of a "
                 "version and cannot be mixed; choose lightgcn, mf, gmf or ncf"
             )
-        if not layout.of(Role.USER):
+        if not layout.of(BlockRole.USER):
             raise ScenarioError(
                 f"recommender: {type(self.model).__name__} has no user rows that could be clustered; choose "
                 "lightgcn, mf, gmf or ncf"
@@ -186,7 +186,7 @@ class PerFedRec(FedGNN):
         """Return the width of users' rows: they are clustered."""
         return layout.user_width
 
-    def told_rows(self, clients: Sequence[AtHand]) -> F32:
+    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
         """Return the rows with noise."""
         rows, scale = super().told_rows(clients), self.options.row_noise
         if not scale:
@@ -195,30 +195,30 @@ class PerFedRec(FedGNN):
         noisy: F32 = (rows + np.stack(noise)).astype(np.float32)
         return noisy
 
-    def personal(self, clients: I64, version: F32, extras: Extras) -> Personal | None:
+    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
         """Return the mix of what is not the client's own."""
         local, share = self.options.local_share, np.float32(self.options.cluster_share)
         if "cluster_models" not in extras:
-            return Personal(version[None], np.zeros(len(clients), np.int64), local) if local else None
+            return PersonalModels(version[None], np.zeros(len(clients), np.int64), local) if local else None
         some, of = np.unique(extras["cluster_of"][clients], return_inverse=True)
         models = [
             version if k < 0 else version + share * (extras["cluster_models"][k] - version) for k in some
         ]
-        return Personal(np.array(models), of.ravel(), local)
+        return PersonalModels(np.array(models), of.ravel(), local)
 
-    def between(self, known: Known) -> Between:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return what clusters."""
         options = self.options
-        return Clustering(
+        return ClusterModels(
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
             averages_rows=self._averages_rows,
         )  # fmt: skip
 
     def report(
-        self, split: TrainingData, contribution: Any, between: Between | None, own: F32
+        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return what pre-training took, and how large the last clusters were."""
-        assert isinstance(between, Clustering)
+        assert isinstance(between, ClusterModels)
         return between.report()
 
 
@@ -232,21 +232,21 @@ class PerFedRecPlus(PerFedRec):
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models whose users and items have no rows of one width."""
         super().check(layout, full_batches=full_batches)
-        names = {block.name for role in (Role.USER, Role.ITEM) for block in layout.of(role)}
+        names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
         if names != {"users", "items"} or layout.user_width != layout.item_width:
             raise ScenarioError(
                 "recommender: pre-training requires one row per user and item, all of the same length, "
                 f"which {type(self.model).__name__} does not have; choose lightgcn, mf, gmf or ncf"
             )
 
-    def contributed(self, split: TrainingData, seed: int) -> Graph | None:
+    def contributed(self, split: TrainingData, seed: int) -> InteractionGraph | None:
         """Return the graph of all training interactions, which pre-training is about."""
-        return Graph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
+        return InteractionGraph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
 
-    def between(self, known: Known) -> Between:
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return what pre-trains, and clusters."""
         options = self.options
-        return Clustering(
+        return ClusterModels(
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
             pretraining=options.pretraining, layers=options.pretraining_layers, averages_rows=self._averages_rows,
         )  # fmt: skip

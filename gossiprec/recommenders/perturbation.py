@@ -43,14 +43,14 @@ def laplace_scale(bound: float, epsilon: float) -> float:
     return scale
 
 
-def clipped(vectors: F32, bound: float) -> F64:
+def clip_l1(vectors: F32, bound: float) -> F64:
     """Return vectors scaled down to an L1 norm where theirs is larger, shape (n, d)."""
     exact = vectors.astype(np.float64)
     norms = np.abs(exact).sum(axis=-1, keepdims=True)
     return np.asarray(exact * np.minimum(1.0, bound / np.maximum(norms, bound)))
 
 
-def with_noise(vectors: F64, scale: float, draws: list[np.random.Generator]) -> F32:
+def add_laplace_noise(vectors: F64, scale: float, draws: list[np.random.Generator]) -> F32:
     """Return vectors with Laplace noise, that of each by its own draws; shape (n, d)."""
     noise = [draw.laplace(0.0, scale, vectors.shape[1]) for draw in draws]
     found: F32 = (vectors + np.array(noise).reshape(vectors.shape)).astype(np.float32)

@@ -24,15 +24,87 @@ from pydantic import Field
 
 from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.lightgcn.contrast import info_nce
-from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.lightgcn.contrastive import mean_info_nce
+from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate
+from gossiprec.numerics.torch_threads import single_torch_thread
 from gossiprec.options import LARGEST, Options
-from gossiprec.recommenders.pretraining_views import mixed, view_of
+from gossiprec.recommenders.pseudo_items import complement_by_rank
 from gossiprec.rng import generator
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+TINY = np.float32(1e-12)
+"""Least norm that noise is divided by."""
+
+
+def make_view(
+    rows: Tensor, graph: InteractionGraph, *, layers: int, noise: float, draw: np.random.Generator
+) -> Tensor:
+    """Return the mean of layers 1 to L of rows, with noise on each, of which the next is made.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (n_users + n_items, d)
+        Layer 0, which is not in the mean.
+    graph : Graph
+    layers : int
+        L, at least 1.
+    noise : float
+        Euclidean norm of the noise on each row of a layer.
+    draw : Generator
+    """
+    import torch
+
+    def changed(layer: Tensor) -> Tensor:
+        return layer + torch.from_numpy(nonnegative_noise((len(layer), layer.shape[1]), noise, draw))
+
+    return mean_of_layers(propagate(rows, graph, layers, changed))
+
+
+def nonnegative_noise(shape: tuple[int, int], size: float, draw: np.random.Generator) -> F32:
+    """Return noise of Euclidean norm `size` in each row: in the proportions of draws from 0 to 1, so none negative.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows and dimensions.
+    size : float
+    draw : Generator
+    """
+    uniform = draw.random(shape, np.float32)
+    norms = np.linalg.norm(uniform, axis=1, keepdims=True)
+    return np.asarray(uniform * (np.float32(size) / np.maximum(norms, TINY)), np.float32)
+
+
+def mix_pseudo_edges(
+    graph: InteractionGraph, users: I64, share: float, draw: np.random.Generator
+) -> InteractionGraph:
+    """Return the edges of some users, with pseudo edges of theirs: drawn uniformly, none twice and none a true one.
+
+    Parameters
+    ----------
+    graph : Graph
+    users : ndarray of int64, shape (n,)
+        Ascending, each once.
+    share : float
+        Pseudo edges are ``floor(share * true edges kept)``, or as many as there can be.
+    draw : Generator
+    """
+    kept = np.isin(graph.users, users)
+    true_users, true_items = graph.users[kept], graph.items[kept]
+    taken = np.unique(np.searchsorted(users, true_users) * graph.n_items + true_items)
+    n_others = len(users) * graph.n_items - len(taken)
+    ranks = draw.choice(n_others, min(n_others, int(share * len(taken))), replace=False)
+    place, pseudo_items = np.divmod(complement_by_rank(taken, ranks), graph.n_items)
+    return InteractionGraph(
+        graph.n_users,
+        graph.n_items,
+        np.concatenate([true_users, users[place]]),
+        np.concatenate([true_items, pseudo_items]),
+    )
 
 
 class PretrainingOptions(Options):
@@ -59,8 +131,8 @@ class PretrainingOptions(Options):
     )
 
 
-def pretrained(
-    users: F32, items: F32, graph: Graph, options: PretrainingOptions, *, layers: int, seed: int
+def pretrain(
+    users: F32, items: F32, graph: InteractionGraph, options: PretrainingOptions, *, layers: int, seed: int
 ) -> tuple[F32, F32]:
     """Return rows after one step of Adam an epoch on the InfoNCE of two views: that of users and that of items.
 
@@ -91,7 +163,7 @@ def pretrained(
     """
     import torch
 
-    from gossiprec.numerics.optimizers import Adam
+    from gossiprec.numerics.torch_threads import Adam
 
     if (len(users), len(items)) != (graph.n_users, graph.n_items):
         raise ValueError(
@@ -100,7 +172,7 @@ def pretrained(
         )
     rows = torch.from_numpy(np.concatenate([users, items])).requires_grad_()
     adam = Adam([rows], lr=options.learning_rate, foreach=False)
-    with one_torch_thread():
+    with single_torch_thread():
         for epoch in range(options.epochs):
             adam.zero_grad()
             loss = _contrast(rows, graph, options, layers=layers, seed=seed, epoch=epoch)
@@ -115,35 +187,35 @@ def pretrained(
     return found[: graph.n_users].copy(), found[graph.n_users :].copy()
 
 
-def users_of(n_users: int, options: PretrainingOptions, *, seed: int, epoch: int) -> I64:
+def draw_epoch_users(n_users: int, options: PretrainingOptions, *, seed: int, epoch: int) -> I64:
     """Return the users drawn for an epoch, ascending: those contrasted, and whose edges are in the views of `mix`."""
     return _some(n_users, options.sampled, generator(seed, "pretraining-users", 0, epoch))
 
 
-def items_of(n_items: int, options: PretrainingOptions, *, seed: int, epoch: int) -> I64:
+def draw_epoch_items(n_items: int, options: PretrainingOptions, *, seed: int, epoch: int) -> I64:
     """Return the items contrasted in an epoch, ascending."""
     return _some(n_items, options.sampled, generator(seed, "pretraining-items", 0, epoch))
 
 
 def _contrast(
-    rows: Tensor, graph: Graph, options: PretrainingOptions, *, layers: int, seed: int, epoch: int
+    rows: Tensor, graph: InteractionGraph, options: PretrainingOptions, *, layers: int, seed: int, epoch: int
 ) -> Tensor:
     """Return the mean InfoNCE of the epoch's users, plus that of its items."""
     import torch
 
-    users = users_of(graph.n_users, options, seed=seed, epoch=epoch)
-    items = items_of(graph.n_items, options, seed=seed, epoch=epoch) + graph.n_users
+    users = draw_epoch_users(graph.n_users, options, seed=seed, epoch=epoch)
+    items = draw_epoch_items(graph.n_items, options, seed=seed, epoch=epoch) + graph.n_users
     views = []
     for number in range(2):
         seen = graph
         if options.views == "mix":
             edges = generator(seed, "pretraining-edges", number, epoch)
-            seen = mixed(graph, users, options.pseudo_edges, edges)
+            seen = mix_pseudo_edges(graph, users, options.pseudo_edges, edges)
         draw = generator(seed, "pretraining-noise", number, epoch)
-        views.append(view_of(rows, seen, layers=layers, noise=options.noise, draw=draw))
+        views.append(make_view(rows, seen, layers=layers, noise=options.noise, draw=draw))
     one, other = views
     of_users, of_items = (
-        info_nce(one[some], other[some], options.temperature)
+        mean_info_nce(one[some], other[some], options.temperature)
         for some in (torch.from_numpy(users), torch.from_numpy(items))
     )
     return of_users + of_items

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import I64, Bools
-from gossiprec.models.base.graph import Graph
-from gossiprec.recommenders.pretraining import PretrainingOptions, users_of
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.recommenders.pretraining import PretrainingOptions, draw_epoch_users
 
 EDGE_BYTES = 8
 """Of an edge that a client tells: two numbers of 32 bits."""
@@ -17,7 +17,7 @@ NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class EdgesKnown:
+class EdgeDisclosure:
     """The true edges that the coordinator must hold to pre-train as it does.
 
     Attributes
@@ -79,7 +79,9 @@ class EdgesKnown:
         return told
 
 
-def edges_known(graph: Graph, options: PretrainingOptions, seed: int) -> EdgesKnown:
+def measure_edge_disclosure(
+    graph: InteractionGraph, options: PretrainingOptions, seed: int
+) -> EdgeDisclosure:
     """Return what pre-training with this seed takes.
 
     Parameters
@@ -88,15 +90,15 @@ def edges_known(graph: Graph, options: PretrainingOptions, seed: int) -> EdgesKn
         Of all training interactions.
     options : PretrainingOptions
     seed : int
-        Of :func:`gossiprec.recommenders.pretraining.pretrained`.
+        Of :func:`gossiprec.recommenders.pretraining.pretrain`.
     """
     edges = np.bincount(graph.users, minlength=graph.n_users).astype(np.int64)
     if options.views == "noise" or not options.epochs:
-        return EdgesKnown(edges, np.full(graph.n_users, options.epochs > 0), 0.0)
+        return EdgeDisclosure(edges, np.full(graph.n_users, options.epochs > 0), 0.0)
     told, pseudo = np.zeros(graph.n_users, np.bool_), 0
     for epoch in range(options.epochs):
-        users = users_of(graph.n_users, options, seed=seed, epoch=epoch)
+        users = draw_epoch_users(graph.n_users, options, seed=seed, epoch=epoch)
         n_true = int(edges[users].sum())
         told[users] = True
         pseudo += min(int(options.pseudo_edges * n_true), len(users) * graph.n_items - n_true)
-    return EdgesKnown(edges, told, pseudo / options.epochs)
+    return EdgeDisclosure(edges, told, pseudo / options.epochs)

@@ -18,7 +18,7 @@ from gossiprec.arrays import I32, I64
 from gossiprec.feeds.base import Columns
 
 
-def with_pseudo_items(
+def add_pseudo_items(
     samples: Columns,
     *,
     n_items: int,
@@ -64,12 +64,12 @@ def with_pseudo_items(
     pseudo = draw.integers(n_others, size=number)
     negative = draw.integers(n_others - 1, size=number)
     negative += negative >= pseudo
-    found["items"][replaced] = outside(positives, pseudo)
-    found["negatives"][replaced] = outside(positives, negative)
+    found["items"][replaced] = complement_by_rank(positives, pseudo)
+    found["negatives"][replaced] = complement_by_rank(positives, negative)
     return found
 
 
-def outside(taken: npt.NDArray[np.integer], ranks: I64) -> I64:
+def complement_by_rank(taken: npt.NDArray[np.integer], ranks: I64) -> I64:
     """Return numbers from 0 on that are not among some, by their rank among these.
 
     Parameters

@@ -17,18 +17,18 @@ from pydantic import Field
 
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.models.base.contrast import info_nce, noise_beside, noisy_views
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.contrastive import draw_view_noise, info_nce, noisy_views
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AnalyticTerm
+from gossiprec.recommenders.client_context import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class SimGCLOptions(Options):
+class SimGCLRecommenderOptions(Options):
     """Options of SimGCL."""
 
     weight: float = Field(default=0.5, gt=0, description="lambda, weight of the contrastive loss")
@@ -37,23 +37,23 @@ class SimGCLOptions(Options):
 
 
 @RECOMMENDERS.register("simgcl")
-class SimGCL(Recommender):
+class SimGCLRecommender(Recommender):
     """Adds the mean InfoNCE of two noisy views over a client's positives."""
 
-    Options = SimGCLOptions
-    options: SimGCLOptions
+    Options = SimGCLRecommenderOptions
+    options: SimGCLRecommenderOptions
     loss_weights = ("weight",)
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return the proportions of two noises for every sample."""
-        return {}, noise_beside(samples, self.negatives + 1, layout.item_width, draw)
+        return {}, draw_view_noise(samples, self.negatives + 1, layout.item_width, draw)
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the contrastive loss's."""
-        from gossiprec.recommenders.kernels import contrast, simgcl
+        from gossiprec.recommenders.kernels import contrastive, simgcl
 
         options = self.options
-        if options.temperature < contrast.LEAST_TEMPERATURE:
+        if options.temperature < contrastive.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.weight, options.temperature, options.noise])
         return AnalyticTerm(simgcl.add, numbers, of_samples="item_noise")

@@ -14,7 +14,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.recommenders.coordinator_side import Known
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext
 from gossiprec.rng import generator
 
 NEGATIVES = 4
@@ -47,7 +47,7 @@ class SyntheticUsers:
 
     def __init__(
         self,
-        known: Known,
+        known: CoordinatorContext,
         *,
         number: int,
         items: int,
@@ -78,7 +78,7 @@ class SyntheticUsers:
         import torch
         from torch.func import vmap
 
-        from gossiprec.numerics.optimizers import Adam
+        from gossiprec.numerics.torch_threads import Adam
 
         known, n = self._known, len(self.users)
         frozen = known.layout.version_tables(torch.from_numpy(version.copy()))

@@ -18,11 +18,11 @@ from pydantic import Field
 
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_side import AnalyticTerm
+from gossiprec.recommenders.client_context import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from gossiprec.arrays import F32, I32
-from gossiprec.feeds.lists import filled
-from gossiprec.models.base import Layout, Role
-from gossiprec.models.base.analytic import SequenceGradient, has_own_states
+from gossiprec.feeds.lists import pad_row
+from gossiprec.models.base import BlockRole, Layout
+from gossiprec.models.base.analytic_gradients import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.numerics.one_thread import one_torch_thread
-from gossiprec.servers.base import ALONE, Threads
+from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.servers.base import ALONE, ThreadPoolLike
 
 AT_ONCE = 16
 """Users whose histories are looked at together: always so many, the last of them more than once."""
 
 
-def vectors_of(
+def compute_user_vectors(
     model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32,
-    threads: Threads = ALONE,
+    threads: ThreadPoolLike = ALONE,
 ) -> F32:  # fmt: skip
     """Return the vector of each user, shape (n, d); its bytes depend on nobody's company.
 
@@ -45,11 +45,15 @@ def vectors_of(
 
 
 def _read(
-    gradient: SequenceGradient, layout: Layout, version: F32, histories: Sequence[I32], threads: Threads
+    gradient: SequenceGradient,
+    layout: Layout,
+    version: F32,
+    histories: Sequence[I32],
+    threads: ThreadPoolLike,
 ) -> F32:
     """Return them by compiled code, for models that have no rows of users."""
-    found = np.empty((len(histories), dim_of(layout)), np.float32)
-    table, weights = items_of(layout, version), version[len(version) - layout.n_shared :]
+    found = np.empty((len(histories), vector_dim(layout)), np.float32)
+    table, weights = item_table(layout, version), version[len(version) - layout.n_shared :]
 
     def read(part: int) -> None:
         for state, history in zip(found[part :: threads.size], histories[part :: threads.size], strict=True):
@@ -66,15 +70,15 @@ def _looked_at(
     import torch
 
     tables = layout.version_tables(torch.from_numpy(np.require(version, requirements=["C", "W"])))
-    rows = [filled(history) for history in histories]
+    rows = [pad_row(history) for history in histories]
     widths = np.array([row.shape[1] for row in rows])
     parts = [
         some[low : low + AT_ONCE]
         for some in (np.flatnonzero(widths == width) for width in np.unique(widths).tolist())
         for low in range(0, len(some), AT_ONCE)
     ]
-    found = np.empty((len(rows), dim_of(layout)), np.float32)
-    with torch.no_grad(), one_torch_thread():
+    found = np.empty((len(rows), vector_dim(layout)), np.float32)
+    with torch.no_grad(), single_torch_thread():
         for part in parts:
             each = part[np.minimum(np.arange(AT_ONCE), len(part) - 1)]
             own = {"users": torch.from_numpy(users[each])} if layout.user_width else {}
@@ -84,17 +88,17 @@ def _looked_at(
     return found
 
 
-def items_of(layout: Layout, version: F32) -> F32:
+def item_table(layout: Layout, version: F32) -> F32:
     """Return the rows of items that states are multiplied with, a view of the version; shape (n_items, d)."""
     table, at = layout.version_tables(version)["items"], 0  # a table of all that items have
-    for block in layout.of(Role.ITEM):
+    for block in layout.of(BlockRole.ITEM):
         if block.name == "items":
             break
         at += block.width
-    rows: F32 = table[:, at : at + dim_of(layout)]
+    rows: F32 = table[:, at : at + vector_dim(layout)]
     return rows
 
 
-def dim_of(layout: Layout) -> int:
+def vector_dim(layout: Layout) -> int:
     """Return the width of users' vectors, that of items' rows."""
     return next(block.width for block in layout.blocks if block.name == "items")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.measures.attack import accuracies, guess
+from gossiprec.measures.attack_accuracy import accuracies, guess
 from gossiprec.measures.communities import Communities
 from gossiprec.rng import generator
 
@@ -26,7 +26,7 @@ HOW = ("nearest", "likeliest")
 Found = dict[str, dict[str, float]]
 
 
-def reidentified(latest: F32, before: F32, seed: int) -> Found:
+def reidentification_rates(latest: F32, before: F32, seed: int) -> Found:
     """Return how often what a user told before is found by what the same user told last.
 
     Parameters
@@ -35,8 +35,8 @@ def reidentified(latest: F32, before: F32, seed: int) -> Found:
         NaN where nothing was told.
     seed : int
     """
-    twice = heard_of(before)
-    some = some_of_all(len(twice), seed)
+    twice = known_users(before)
+    some = sample_users(len(twice), seed)
 
     def right(distances: F64, rows: slice) -> F64:
         own = np.take_along_axis(distances, some[rows, None], axis=1)
@@ -46,7 +46,7 @@ def reidentified(latest: F32, before: F32, seed: int) -> Found:
     return {how: {"reidentified": _mean(hits[how])} for how in HOW}
 
 
-def own_ranks(true: F32, told: F32, users: I64) -> Found:
+def true_vector_ranks(true: F32, told: F32, users: I64) -> Found:
     """Return how often what a user told is found by the user's vector, and which share of others comes before it.
 
     Parameters
@@ -56,7 +56,7 @@ def own_ranks(true: F32, told: F32, users: I64) -> Found:
     users : ndarray of int64, shape (n,)
         Whose is looked for, ascending; those who told nothing are left out.
     """
-    heard = heard_of(told)
+    heard = known_users(told)
     users = np.intersect1d(users, heard)
     place = np.searchsorted(heard, users)
 
@@ -82,7 +82,7 @@ def _chance_of_first(distances: F64, own: F64) -> F64:
     return np.asarray(found, np.float64)
 
 
-def communities_found(fictive: F32, told: F32, users: I64, communities: Communities) -> Found:
+def community_accuracies(fictive: F32, told: F32, users: I64, communities: Communities) -> Found:
     """Return the mean share of communities that is found (CDA).
 
     Parameters
@@ -118,7 +118,9 @@ def _by_both(asked: F32, told: F32, judge: Callable[[F64, slice], F64]) -> dict[
     from scipy.spatial.distance import cdist
 
     exact = told.astype(np.float64)
-    apart = np.abs(exact - exact[heard_of(told)].mean(axis=0)).sum(axis=1) if len(heard_of(told)) else 0.0
+    apart = (
+        np.abs(exact - exact[known_users(told)].mean(axis=0)).sum(axis=1) if len(known_users(told)) else 0.0
+    )
     none = judge(np.zeros((0, len(told))), slice(0, 0))
     found: dict[str, list[F64]] = {how: [none] for how in HOW}
     for low in range(0, len(asked), AT_ONCE):
@@ -129,12 +131,12 @@ def _by_both(asked: F32, told: F32, judge: Callable[[F64, slice], F64]) -> dict[
     return {how: np.concatenate(parts) for how, parts in found.items()}
 
 
-def renamed(found: Found, what: str) -> Found:
+def suffix_names(found: Found, what: str) -> Found:
     """Return what was found under names that say of what."""
     return {how: {f"{name}_{what}": value for name, value in each.items()} for how, each in found.items()}
 
 
-def heard_of(told: F32) -> I64:
+def known_users(told: F32) -> I64:
     """Return who has told something."""
     return np.flatnonzero(np.isfinite(told).all(axis=1))
 
@@ -143,7 +145,7 @@ def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-def some_of_all(n: int, seed: int) -> I64:
+def sample_users(n: int, seed: int) -> I64:
     """Return at most :data:`MOST` of some users, ascending."""
     if n <= MOST:
         return np.arange(n)

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.recommenders.centroids import Method, centroids_of
-from gossiprec.recommenders.coordinator_side import Between, Known
-from gossiprec.recommenders.user_vectors import dim_of
-from gossiprec.recommenders.vector_leaks import Told
-from gossiprec.servers.base import Answers, Extras, Round
+from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.recommenders.user_vectors import vector_dim
+from gossiprec.recommenders.vector_clustering import Method, cluster_vectors
+from gossiprec.recommenders.vector_leaks import VectorHistory
+from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 
 
-class VectorBank(Between):
+class VectorBank(CoordinatorHook):
     """Remembers what each user told last.
 
     Parameters
@@ -38,8 +38,10 @@ class VectorBank(Between):
 
     changing = ("latest", "before", "total", "counts", "published", "centroids", "sizes", "at", "times")
 
-    def __init__(self, known: Known, number: int, method: Method, *, answered: int, remembers: bool) -> None:
-        shape = known.n_clients, dim_of(known.layout)
+    def __init__(
+        self, known: CoordinatorContext, number: int, method: Method, *, answered: int, remembers: bool
+    ) -> None:
+        shape = known.n_clients, vector_dim(known.layout)
         self.seed, self._number, self._method, self._remembers = known.seed, number, method, remembers
         self._latest: F32 = np.full(shape, np.nan, np.float32)
         self._before: F32 = np.full(shape if remembers else (0, 0), np.nan, np.float32)
@@ -53,11 +55,11 @@ class VectorBank(Between):
         self.stands_for = frozenset({"centroids"} if number else ())
 
     @property
-    def told(self) -> Told:
+    def told(self) -> VectorHistory:
         """What it remembers."""
-        return Told(self._latest, self._before, self._total, self._counts, self._published)
+        return VectorHistory(self._latest, self._before, self._total, self._counts, self._published)
 
-    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version, and the centroids by which a client is answered; none before there are clusters."""
         if answers.users is not None:
             told = np.isfinite(answers.users).all(axis=1)
@@ -84,9 +86,9 @@ class VectorBank(Between):
             return int(np.count_nonzero(self._counts)) >= self._number
         return come - self._at >= min(self._at, len(self._counts))
 
-    def _cluster(self, round: Round) -> None:
+    def _cluster(self, round: RoundContext) -> None:
         rows = self._latest[self._counts > 0]
-        self._centroids, self._sizes = centroids_of(
+        self._centroids, self._sizes = cluster_vectors(
             rows, self._number, self._method, round.generator("clustering")
         )
         self._at, self._times = int(self._counts.sum()), self._times + 1

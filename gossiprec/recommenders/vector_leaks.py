@@ -11,25 +11,25 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.data.split import TrainingData
-from gossiprec.measures.attack import random_bound
+from gossiprec.measures.attack_accuracy import random_bound
 from gossiprec.measures.communities import jaccard_communities
-from gossiprec.models.base import Layout, Role
+from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.recommenders.auxiliary_leaks import mean_over
-from gossiprec.recommenders.perturbation import clipped
-from gossiprec.recommenders.user_vectors import items_of, vectors_of
+from gossiprec.recommenders.auxiliary_leaks import set_mean_matrix
+from gossiprec.recommenders.perturbation import clip_l1
+from gossiprec.recommenders.user_vectors import compute_user_vectors, item_table
 from gossiprec.recommenders.vector_attacks import (
     HOW,
-    communities_found,
-    heard_of,
-    own_ranks,
-    reidentified,
-    renamed,
-    some_of_all,
+    community_accuracies,
+    known_users,
+    reidentification_rates,
+    sample_users,
+    suffix_names,
+    true_vector_ranks,
 )
 
 
-class Told(NamedTuple):
+class VectorHistory(NamedTuple):
     """What the coordinator has kept of what users told.
 
     Attributes
@@ -58,10 +58,10 @@ class Told(NamedTuple):
         return means
 
 
-def leaks_of(
+def measure_vector_leakage(
     model: SequenceModel,
     layout: Layout,
-    told: Told,
+    told: VectorHistory,
     split: TrainingData,
     own: F32,
     *,
@@ -98,27 +98,27 @@ def leaks_of(
     n = split.n_users
     feed = model.feed_of(split)
     histories = [feed.history(user) for user in range(n)]
-    true = clipped(vectors_of(model, layout, told.version, histories, own), clip).astype(np.float32)
+    true = clip_l1(compute_user_vectors(model, layout, told.version, histories, own), clip).astype(np.float32)
     fictive = true
-    if layout.of(Role.USER):  # an attacker has no user's row
-        fictive = clipped(
-            mean_over(split.train, split.n_items) @ items_of(layout, told.version), clip
+    if layout.of(BlockRole.USER):  # an attacker has no user's row
+        fictive = clip_l1(
+            set_mean_matrix(split.train, split.n_items) @ item_table(layout, told.version), clip
         ).astype(np.float32)
-    some = some_of_all(n, seed)
+    some = sample_users(n, seed)
     communities = jaccard_communities(split.train, some, n_items=split.n_items, k=k)
     latest, means = told.latest[:n], told.means[:n]
     found = [
-        reidentified(latest, told.before[:n], seed),
-        own_ranks(true, latest, some),
-        renamed(own_ranks(true, means, some), "of_means"),
-        communities_found(fictive, latest, some, communities),
-        renamed(communities_found(fictive, means, some, communities), "of_means"),
+        reidentification_rates(latest, told.before[:n], seed),
+        true_vector_ranks(true, latest, some),
+        suffix_names(true_vector_ranks(true, means, some), "of_means"),
+        community_accuracies(fictive, latest, some, communities),
+        suffix_names(community_accuracies(fictive, means, some, communities), "of_means"),
     ]
-    exact = communities_found(fictive, true, some, communities)["nearest"]
+    exact = community_accuracies(fictive, true, some, communities)["nearest"]
     return {how: {key: value for each in found for key, value in each[how].items()} for how in HOW} | {
         "random": {
-            "reidentified": 1 / max(len(heard_of(told.before[:n])), 1),
-            "own_first": 1 / max(len(heard_of(latest)), 1),
+            "reidentified": 1 / max(len(known_users(told.before[:n])), 1),
+            "own_first": 1 / max(len(known_users(latest)), 1),
             "own_rank": 0.5,
             "cda": random_bound(k, n - 1),
         },

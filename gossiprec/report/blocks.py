@@ -19,7 +19,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Text:
+class TextParagraphs:
     """Paragraphs; `fixed`: text to be shown letter by letter, folded away under its title."""
 
     paragraphs: Sequence[str]
@@ -44,7 +44,7 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """An axis of a chart.
 
     Attributes
@@ -70,7 +70,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """The points of one name in a chart; sequences have the length of `y`.
 
     Attributes
@@ -127,17 +127,17 @@ class Chart:
     """
 
     title: str
-    x: Sequence[Axis]
-    y: Axis
-    series: Sequence[Series]
+    x: Sequence[ChartAxis]
+    y: ChartAxis
+    series: Sequence[ChartSeries]
     mark: str = "line"
     note: str = ""
     upright: Mapping[str, float] = field(default_factory=dict)
-    details: Mapping[str, Table] = field(default_factory=dict)
+    details: Mapping[str, TableBlock] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table: ``text``, ``number``, ``percent`` or ``link`` (text and address)."""
 
     name: str
@@ -145,17 +145,17 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table that can be sorted and saved."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[Any]]
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Span:
+class IntervalMark:
     """A value between two ends: of what is possible, or of an interval."""
 
     name: str
@@ -166,7 +166,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Spans:
+class IntervalChart:
     """Values between ends, one below the other on a common scale that holds zero.
 
     Attributes
@@ -182,7 +182,7 @@ class Spans:
     """
 
     title: str
-    spans: Sequence[Span]
+    spans: Sequence[IntervalMark]
     words: Sequence[str] = ("low", "value", "high")
     percent: bool = True
     note: str = ""
@@ -190,7 +190,7 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class Graph:
+class NetworkGraph:
     """Who met whom.
 
     Attributes
@@ -221,14 +221,14 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Choice:
+class BlockChoice:
     """Blocks of which the reader sees one, by name."""
 
     label: str
     blocks: Mapping[str, Any]
 
 
-Block = Text | Tiles | Chart | Table | Spans | Graph | Choice
+Block = TextParagraphs | Tiles | Chart | TableBlock | IntervalChart | NetworkGraph | BlockChoice
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Section:
     note: str = ""
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     """Return blocks as data for JSON: classes by their name in lower case, unknown numbers as null.
 
     Parameters
@@ -249,19 +249,19 @@ def plain(value: Any) -> Any:
         Blocks, mappings, sequences, arrays, text and numbers.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        told = {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+        told = {item.name: to_plain_data(getattr(value, item.name)) for item in fields(value)}
         return {"kind": type(value).__name__.lower(), **told}
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): to_plain_data(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
     return value
 
 
-def one_of(label: str, blocks: Mapping[str, Block]) -> Block:
+def block_or_choice(label: str, blocks: Mapping[str, Block]) -> Block:
     """Return the only block, or where there are several the choice among them."""
-    return Choice(label, blocks) if len(blocks) > 1 else next(iter(blocks.values()))
+    return BlockChoice(label, blocks) if len(blocks) > 1 else next(iter(blocks.values()))

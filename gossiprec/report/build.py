@@ -11,10 +11,10 @@ from typing import Any
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, open_run
-from gossiprec.eventlog.writer_process import UNKNOWN
-from gossiprec.report import of_studies, sections
+from gossiprec.eventlog.lock import UNKNOWN
+from gossiprec.report import sections, study_sections
 from gossiprec.report.blocks import Section
-from gossiprec.report.runs import Runs
+from gossiprec.report.runs import ReportRuns
 
 STUDY_MARK = "study.json"
 
@@ -24,7 +24,7 @@ def is_study(path: Path) -> bool:
     return (path / STUDY_MARK).is_file()
 
 
-def report_sections(paths: Sequence[Path], home: Path) -> list[Section]:
+def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
     """Return the sections of a report on these folders: each study by itself, then all runs together.
 
     Parameters
@@ -42,10 +42,10 @@ def report_sections(paths: Sequence[Path], home: Path) -> list[Section]:
     studies = [path for path in paths if is_study(path)]
     found = [section for path in studies for section in _of_study(path, home)]
     runs = [_opened(path) for path in paths if path not in studies]
-    return [*found, *(_all_of(sections, Runs(runs)) if runs else ())]
+    return [*found, *(_all_of(sections, ReportRuns(runs)) if runs else ())]
 
 
-def is_going_on(paths: Sequence[Path]) -> bool:
+def is_in_progress(paths: Sequence[Path]) -> bool:
     """Say whether any of the runs or studies may still grow."""
     from gossiprec.report.study import is_running
 
@@ -64,9 +64,9 @@ def _opened(path: Path) -> Run:
 
 
 def _of_study(path: Path, home: Path) -> Iterator[Section]:
-    from gossiprec.report.study import read
+    from gossiprec.report.study import read_report_study
 
-    return _all_of(of_studies, read(path, home))
+    return _all_of(study_sections, read_report_study(path, home))
 
 
 def _all_of(package: ModuleType, subject: Any) -> Iterator[Section]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from gossiprec.eventlog.atomic_write import replace_file, writing
-from gossiprec.report.blocks import Section, plain
-from gossiprec.report.build import report_sections
+from gossiprec.eventlog.atomic_write import replace_file, wrap_write_errors
+from gossiprec.report.blocks import Section, to_plain_data
+from gossiprec.report.build import collect_sections
 from gossiprec.version import __version__
 
 LIBRARIES = {
@@ -42,13 +42,13 @@ def write_report(paths: Sequence[Path], out: Path, *, reload_s: float | None = N
         If the file cannot be written.
     """
     title = ", ".join(path.resolve().name for path in paths)
-    content = page(title, report_sections(paths, out.parent), reload_s=reload_s)
-    with writing(out.parent):
+    content = render_page(title, collect_sections(paths, out.parent), reload_s=reload_s)
+    with wrap_write_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
     replace_file(out, content)
 
 
-def page(title: str, sections: Sequence[Section], *, reload_s: float | None = None) -> bytes:
+def render_page(title: str, sections: Sequence[Section], *, reload_s: float | None = None) -> bytes:
     """Return the HTML of a report."""
     written = datetime.datetime.now().astimezone().isoformat(" ", timespec="seconds")
     data = {
@@ -56,20 +56,20 @@ def page(title: str, sections: Sequence[Section], *, reload_s: float | None = No
         "written": written,
         "version": __version__,
         "reload_s": reload_s,
-        "sections": plain(sections),
+        "sections": to_plain_data(sections),
     }
     parts = {
         "title": html.escape(title),
         "style": _text("page", "page.css"),
         "libraries": "\n".join(_text("vendored", name) for name in LIBRARIES),
         "scripts": "\n".join(_text("page", name) for name in SCRIPTS),
-        "data": as_script(data),
+        "data": to_script_json(data),
     }
     pieces = _text("page", "page.html").split("@@")  # text, a part's name, text, ...
     return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces)).encode()
 
 
-def as_script(data: object) -> str:
+def to_script_json(data: object) -> str:
     """Return data as JSON that cannot end the script element it stands in, whatever text it holds."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")

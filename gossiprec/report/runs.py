@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.reader import Columns
-from gossiprec.figures.series import FIELDS, AttackKey, attack_curves, run_names
-from gossiprec.report.blocks import Axis
+from gossiprec.figures.attack_selection import FIELDS, AttackKey, attack_curves, run_names
+from gossiprec.report.blocks import ChartAxis
 
-CLOCKS = {"round": Axis("round"), "time": Axis("virtual time (mean wake periods)")}
+CLOCKS = {"round": ChartAxis("round"), "time": ChartAxis("virtual time (mean wake periods)")}
 """The clocks of tables of a run, by column."""
 
 LABELS = FIELDS[1:]
@@ -26,7 +26,7 @@ OF_NODES = {"found": "exposure", "accuracy": "attack accuracy"}
 
 
 @dataclass(frozen=True)
-class Runs:
+class ReportRuns:
     """Some runs, by the names that tell them apart."""
 
     runs: Sequence[Run]
@@ -49,7 +49,7 @@ class Runs:
     @cached_property
     def reached(self) -> dict[str, float]:
         """How far the log of each run reaches, in virtual time."""
-        return {name: last_time(run) for name, run in self.named.items()}
+        return {name: logged_until(run) for name, run in self.named.items()}
 
     def called(self, name: str, words: str) -> str:
         """Return what something of a run is called: with the run's name where there are several."""
@@ -87,12 +87,12 @@ class Runs:
                 yield name, run.events(kind)
 
 
-def last_time(run: Run) -> float:
+def logged_until(run: Run) -> float:
     """Return how far the log of a run reaches, in virtual time; 0 where it is empty."""
     ends = [run.log.time_span(kind) for kind in ("wake", "message", "evaluate") if run.log.rows.get(kind)]
     return max((end[1] for end in ends if end), default=0.0)
 
 
-def thinned(n_points: int, most: int) -> npt.NDArray[Any]:
+def thin_indices(n_points: int, most: int) -> npt.NDArray[Any]:
     """Return the places of at most about `most` of some points, the first and the last among them."""
     return np.unique(np.linspace(0, n_points - 1, min(n_points, most)).round().astype(np.int64))

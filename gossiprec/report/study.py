@@ -11,18 +11,17 @@ from typing import Any
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import open_run
-from gossiprec.eventlog.lock import LOCK, is_written_now
+from gossiprec.eventlog.lock import LOCK, UNKNOWN, is_locked, resolve_status
 from gossiprec.eventlog.own_files import read_regular
-from gossiprec.eventlog.writer_process import UNKNOWN, what_became
-from gossiprec.figures.study.quantity import Quantity, shown
-from gossiprec.figures.study.table import Point, StudyTable, read_study
-from gossiprec.report.blocks import Column, Table
+from gossiprec.figures.study.quantity import Quantity, format_label
+from gossiprec.figures.study.table_reader import Point, StudyTable, read_study
+from gossiprec.report.blocks import TableBlock, TableColumn
 
 MARK, RUNS = "study.json", "runs"
 
 
 @dataclass(frozen=True)
-class Study:
+class ReportStudy:
     """A study as its folder tells it.
 
     Attributes
@@ -40,7 +39,7 @@ class Study:
 
     def name_of(self, point: Point) -> str:
         """Return a combination in words: the values of the axes that vary."""
-        told = (f"{name} {shown(point[self.table.axis(name)])}" for name in self.table.varying)
+        told = (f"{name} {format_label(point[self.table.axis(name)])}" for name in self.table.varying)
         return ", ".join(told) or "the unmodified scenario"
 
     def link(self, run: str) -> list[str]:
@@ -48,7 +47,7 @@ class Study:
         report = self.table.path / RUNS / run / "report.html"
         return [run, os.path.relpath(report, self.home) if report.exists() else ""]
 
-    def runs_behind(self, point: Point, quantities: Iterable[Quantity]) -> Table:
+    def runs_behind(self, point: Point, quantities: Iterable[Quantity]) -> TableBlock:
         """Return the table of the single runs of a combination."""
         asked = list(quantities)
         values = [self.table.values[quantity].get(point, {}) for quantity in asked]
@@ -56,19 +55,21 @@ class Study:
             [seed, self.link(run), *(of.get(seed) for of in values)]
             for seed, run in self.table.runs[point].items()
         ]
-        return Table(
+        return TableBlock(
             f"The runs of {self.name_of(point)}",
-            [Column("seed"), Column("run", "link"), *columns_of(asked)],
+            [TableColumn("seed"), TableColumn("run", "link"), *quantity_columns(asked)],
             rows,
         )
 
 
-def columns_of(quantities: Iterable[Quantity]) -> list[Column]:
+def quantity_columns(quantities: Iterable[Quantity]) -> list[TableColumn]:
     """Return a column for each quantity."""
-    return [Column(quantity.words(), "percent" if quantity.is_share else "number") for quantity in quantities]
+    return [
+        TableColumn(quantity.words(), "percent" if quantity.is_share else "number") for quantity in quantities
+    ]
 
 
-def read(path: Path, home: Path) -> Study:
+def read_report_study(path: Path, home: Path) -> ReportStudy:
     """Read a study, also one of which no run is finished.
 
     Raises
@@ -76,24 +77,24 @@ def read(path: Path, home: Path) -> Study:
     LogError
         If the folder cannot be read as one.
     """
-    return Study(read_study(path, or_empty=True), _mark(path), home)
+    return ReportStudy(read_study(path, or_empty=True), _mark(path), home)
 
 
-def status_of(path: Path) -> str:
+def study_status(path: Path) -> str:
     """Return how a study stands: as its ``study.json`` says, or ``killed`` or ``unknown`` where no process shows."""
     mark = _mark(path)
     status = str(mark.get("status"))
-    if status == "running" and not is_written_now(path / LOCK):
-        return what_became(mark.get("writer"))
+    if status == "running" and not is_locked(path / LOCK):
+        return resolve_status(mark.get("writer"))
     return status
 
 
 def is_running(path: Path) -> bool:
     """Say whether a study may still be carried out."""
-    return status_of(path) in ("running", UNKNOWN)
+    return study_status(path) in ("running", UNKNOWN)
 
 
-def unfinished(path: Path) -> dict[str, str]:
+def unfinished_runs(path: Path) -> dict[str, str]:
     """Return the runs of a study that have begun and not ended, and how each stands, in words."""
     found = {}
     for folder in sorted((path / RUNS).glob("*/")):

@@ -6,26 +6,26 @@ from gossiprec.scenario.cross_checks import (
     check_train_loss,
     check_validation,
 )
+from gossiprec.scenario.definition import DatasetChoice, PolicyChoice, RegisteredChoice, Scenario
 from gossiprec.scenario.load import load_scenario
-from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice, Scenario
-from gossiprec.scenario.network import ConstantLatency, ExponentialLatency, Network
+from gossiprec.scenario.network import ConstantLatency, ExponentialLatency, NetworkOptions
 from gossiprec.scenario.registries import Registries
 from gossiprec.scenario.schema import json_schema
-from gossiprec.scenario.sections import Evaluate, Executor, NodeFraction, Training
+from gossiprec.scenario.sections import EvaluateOptions, ExecutorOptions, NodeFraction, TrainingOptions
 
 __all__ = [
-    "Choice",
     "ConstantLatency",
     "DatasetChoice",
-    "Evaluate",
-    "Executor",
+    "EvaluateOptions",
+    "ExecutorOptions",
     "ExponentialLatency",
-    "Network",
+    "NetworkOptions",
     "NodeFraction",
     "PolicyChoice",
+    "RegisteredChoice",
     "Registries",
     "Scenario",
-    "Training",
+    "TrainingOptions",
     "check_activity_groups",
     "check_sizes",
     "check_train_loss",

@@ -8,16 +8,16 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.options import Options
 from gossiprec.scenario.sections import Nodes
-from gossiprec.scenario.times import PositiveTime, RandomTime, Time, UniformTime
+from gossiprec.scenario.time_options import PositiveTime, RandomTime, Time, UniformTime
 
 
-class Who(Options):
+class NodeSelection(Options):
     """The nodes that an entry is about."""
 
     nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
 
 
-class AlternatingSessions(Who):
+class AlternatingSessions(NodeSelection):
     """Nodes come and go: a time online, a time offline, and so on, each drawn anew."""
 
     online: RandomTime = Field(description="Distribution of a time online.")
@@ -38,7 +38,7 @@ class AlternatingSessions(Who):
         return self
 
 
-class PeriodicSessions(Who):
+class PeriodicSessions(NodeSelection):
     """Nodes are offline in the same part of every period, as phones are at night."""
 
     period: PositiveTime = Field(description="Length of a day.")
@@ -91,7 +91,7 @@ Sessions: TypeAlias = Annotated[
 ]
 
 
-class ForGood(Options):
+class PermanentChange(Options):
     """Nodes that join, or leave, once and for good."""
 
     nodes: Nodes = Field(description="{fraction: f}, or a list of node ids.")
@@ -104,8 +104,8 @@ class Churn(Options):
     sessions: tuple[Sessions, ...] = Field(
         default=(), description="Online sessions of nodes; one entry or a list."
     )
-    join: tuple[ForGood, ...] = Field(default=(), description="Nodes that join after the start.")
-    leave: tuple[ForGood, ...] = Field(default=(), description="Nodes that leave permanently.")
+    join: tuple[PermanentChange, ...] = Field(default=(), description="Nodes that join after the start.")
+    leave: tuple[PermanentChange, ...] = Field(default=(), description="Nodes that leave permanently.")
     messages: Literal["lost", "held"] = Field(
         default="lost", description="How to treat messages that arrive while the receiver is offline."
     )

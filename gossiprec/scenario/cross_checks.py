@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gossiprec.measures.metric import read_metric
-from gossiprec.scenario.model import Scenario
+from gossiprec.registry import Registry
+from gossiprec.scenario.churn import Churn
+from gossiprec.scenario.definition import Scenario
+from gossiprec.scenario.network import NetworkOptions
 from gossiprec.scenario.problems import KeyPath, Problems
 
 
@@ -98,7 +101,7 @@ def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
         With every value that the data cannot carry, one a line.
     """
     problems = Problems()
-    note_oversized(scenario, n_users, n_items, problems)
+    collect_size_problems(scenario, n_users, n_items, problems)
     problems.raise_any(scenario.source_map)
 
 
@@ -152,7 +155,7 @@ def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
     problems.raise_any(scenario.source_map)
 
 
-def note_oversized(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
+def collect_size_problems(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
     """Note every value that data of this size cannot carry; see :func:`check_sizes`."""
     for path, message in _oversized(scenario.resolved(), n_users, n_items):
         problems.add(path, message)
@@ -176,7 +179,7 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for path, message in _beyond_targets(entry["targets"], n_items):
             yield ("attackers", index, *path), message
         fraction = entry["fraction"]
-        if fraction and poisoners_in(fraction, n_users) < 1:
+        if fraction and poisoner_count(fraction, n_users) < 1:
             yield (
                 ("attackers", index, "fraction"),
                 f"found {fraction}, which gives no poisoner for {n_users} users; raise it to "
@@ -233,7 +236,7 @@ def largest_community(n_users: int) -> int:
     return max(1, n_users // 2)
 
 
-def poisoners_in(fraction: float, n_users: int) -> int:
+def poisoner_count(fraction: float, n_users: int) -> int:
     """Return how many poisoners a part of the users is: rounded down, after what a product of floats may lack."""
     return int(fraction * n_users + 1e-9)
 
@@ -284,3 +287,151 @@ def _values(holder: Mapping[str, Any], key: str, at: KeyPath) -> list[tuple[KeyP
 def _number(holder: Any, key: str) -> Any:
     value = holder.get(key) if isinstance(holder, dict) else None
     return value if isinstance(value, (int, float)) else None
+
+
+def check_data_holder(scenario: Scenario, problems: Problems, *, protocol: Any, model: Any) -> None:
+    """Note what a scenario asks for that nobody, or everybody, would have to know.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    problems : Problems
+    protocol, model : type
+        Those that it names.
+    """
+    if getattr(protocol, "holds_all_data", False):
+        _check_center(scenario, problems)
+    elif getattr(model, "needs_graph", False):
+        at_clients = getattr(model, "at_clients", False)
+        if at_clients and getattr(scenario.protocol.options, "client_model", "own") == "none":
+            return
+        or_clients = ", or to {name: fedavg, client_model: none, ...}" if at_clients else ""
+        problems.add(
+            ("model", "name"),
+            f"{scenario.model.name!r} uses the interaction graph of all users, which no node of "
+            f"{scenario.protocol.name} has; set protocol to {{name: central}}{or_clients}, or choose another "
+            "model, such as mf",
+        )
+
+
+def _check_center(scenario: Scenario, problems: Problems) -> None:
+    """Note sections that are about messages, or about nodes that train."""
+    name = scenario.protocol.name
+    idle = {
+        "policies": scenario.policies,
+        "attackers": scenario.attackers,
+        "observers": scenario.observers,
+        "recommender": scenario.recommender is not None,
+        "network": scenario.network != NetworkOptions(),
+        "churn": scenario.churn != Churn(),
+    }
+    for section in (section for section, used in idle.items() if used):
+        problems.add(
+            (section,),
+            f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
+            "messages are sent; remove the section, or choose another protocol",
+        )
+    executor = scenario.executor
+    allowed = {"name": ("auto", "batched", "reference"), "storage": ("float32",), "device": ("auto", "cpu")}
+    for key, values in allowed.items():
+        if getattr(executor, key) not in values:
+            problems.add(
+                ("executor", key),
+                f"found {getattr(executor, key)!r}; expected {' or '.join(values)}, because with {name} one "
+                "model is trained by autograd on the CPU",
+            )
+
+
+WHY = (
+    "executor.portable requires compiled kernels, because the last digits of torch's results depend on the "
+    "processor"
+)
+
+
+def check_portable(
+    scenario: Scenario, problems: Problems, *, holds_all_data: bool, attacks: Registry[type]
+) -> None:
+    """Note what a scenario asks for that torch computes, if it is to be portable.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    problems : Problems
+    holds_all_data : bool
+        Whether a coordinator trains alone, with torch.
+    attacks : Registry
+        Tells which attacks are torch's.
+    """
+    if scenario.executor.portable:
+        for path, found in _by_torch(scenario, attacks, holds_all_data=holds_all_data):
+            problems.add(path, f"{found}; {WHY}")
+
+
+def _by_torch(
+    scenario: Scenario, attacks: Registry[type], *, holds_all_data: bool
+) -> Iterator[tuple[KeyPath, str]]:
+    executor = scenario.executor
+    if executor.name not in ("auto", "fused"):
+        yield ("executor", "name"), f"found {executor.name!r}, must be fused or auto"
+    if executor.device == "cuda":
+        yield ("executor", "device"), "found 'cuda', must be cpu or auto"
+    if holds_all_data:
+        yield (
+            ("protocol", "name"),
+            (f"found {scenario.protocol.name!r}, in which the coordinator trains with torch"),
+        )
+    if scenario.recommender is not None:
+        name = scenario.recommender.name
+        yield ("recommender", "name"), f"found {name!r}, but recommenders compute with torch; remove it"
+    if scenario.attackers:
+        yield ("attackers",), "poisoners compute with torch; remove them"
+    for index, observer in enumerate(scenario.observers):
+        if getattr(attacks[observer.name], "by_torch", False):
+            yield (
+                ("observers", index, "name"),
+                f"found {observer.name!r}, which computes with torch; remove it",
+            )
+
+
+def notes_on(scenario: Scenario) -> list[str]:
+    """Return a sentence for each option that has no effect because of another."""
+    return [*_on_item_weight(scenario), *_on_drift(scenario), *_on_reduction(scenario)]
+
+
+def _on_item_weight(scenario: Scenario) -> Iterator[str]:
+    """Yield a note if Adam takes the items' loss of PDC-FRS alone."""
+    options = getattr(scenario.recommender, "options", None)
+    if getattr(options, "item_optimizer", None) == "adam" and getattr(options, "item_weight", 0):
+        yield (
+            "recommender.item_weight: a new Adam optimises only the item loss (item_optimizer: adam), so "
+            "every weight above 0 gives the same result up to rounding; set item_optimizer to sgd to make "
+            "the weight effective"
+        )
+
+
+def _on_drift(scenario: Scenario) -> Iterator[str]:
+    """Yield a note if a local update has one step, in which no item has drifted yet."""
+    training = scenario.training
+    if training.batch_size != "full" or training.local_epochs != 1:
+        return
+    for choice in scenario.policies:
+        if choice.name == "share-less" and getattr(choice.options, "tau", False):
+            yield (
+                "policies: share-less: tau pulls items back to their values at the start of a local update, "
+                "but with one step per update (training.batch_size: full, local_epochs: 1) no item has "
+                "moved yet, so every tau gives the same result; raise training.local_epochs or set a batch "
+                "size to make tau effective"
+            )
+
+
+def _on_reduction(scenario: Scenario) -> Iterator[str]:
+    """Yield a note if Adam divides the sum of a loss, which nothing is added to, by its own size."""
+    summed = getattr(scenario.model.options, "loss_reduction", None) == "sum"
+    adam, alone = scenario.training.optimizer == "adam", scenario.recommender is None
+    drift = any(choice.name == "share-less" for choice in scenario.policies)
+    gradients = getattr(scenario.protocol.options, "upload", None) == "gradients"
+    if summed and adam and alone and not drift and not gradients and scenario.model.name != "prme-g":
+        yield (
+            "model.loss_reduction: Adam normalises gradients, so without an additional loss the sum gives "
+            "the result of the mean up to training.eps"
+        )

@@ -10,31 +10,32 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import GossipRecError, ScenarioError
-from gossiprec.named import options_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
-from gossiprec.scenario.cross_checks import check_sections
-from gossiprec.scenario.explain import explain, misread_booleans, unknown_key
-from gossiprec.scenario.held_data import check_held_data
-from gossiprec.scenario.layers import with_preset
-from gossiprec.scenario.model import (
+from gossiprec.registry_options import options_class
+from gossiprec.scenario.cross_checks import check_data_holder, check_portable, check_sections
+from gossiprec.scenario.definition import (
     FIXED,
     AttackerChoice,
-    Choice,
     DatasetChoice,
-    Identity,
     PolicyChoice,
+    RegisteredChoice,
     Scenario,
+    ScenarioHeader,
 )
-from gossiprec.scenario.overrides import Override, apply_overrides, parse_overrides
-from gossiprec.scenario.portability import check_portable
-from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, shown
+from gossiprec.scenario.overrides import Override, apply_overrides, apply_preset, parse_overrides
+from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, format_value
 from gossiprec.scenario.registries import Registries
-from gossiprec.scenario.source import Layer, read_file, read_mapping
+from gossiprec.scenario.validation_messages import (
+    add_validation_problems,
+    reject_boolean_numbers,
+    unknown_key,
+)
+from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
 
-C = TypeVar("C", bound=Choice)
+C = TypeVar("C", bound=RegisteredChoice)
 
-_NO_CHOICE = Choice(name="none", options=NoOptions())  # stands in for what could not be built
+_NO_CHOICE = RegisteredChoice(name="none", options=NoOptions())  # stands in for what could not be built
 
 
 def load_scenario(
@@ -66,7 +67,7 @@ def load_scenario(
     return scenario.located(source_map)
 
 
-def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems) -> Layer:
+def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems) -> SourceLayer:
     """Return what a file or mapping says, before presets and overrides.
 
     Raises
@@ -79,7 +80,7 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
         raise ScenarioError(f"{own.whole}: is empty; start from a file that `gossiprec init` writes")
     if not isinstance(own.data, dict):
         raise ScenarioError(
-            f"{own.whole}: found {shown(own.data)}, must be a mapping of keys (name, dataset, ...)"
+            f"{own.whole}: found {format_value(own.data)}, must be a mapping of keys (name, dataset, ...)"
         )
     if "axes" in own.data and "dataset" not in own.data:
         raise ScenarioError(
@@ -89,7 +90,7 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
 
 
 def build_scenario(
-    own: Layer, overrides: Sequence[Override], problems: Problems, registries: Registries | None = None
+    own: SourceLayer, overrides: Sequence[Override], problems: Problems, registries: Registries | None = None
 ) -> tuple[Scenario | None, SourceMap]:
     """Return the scenario that `own` means with `overrides` set, and where its values were written.
 
@@ -116,7 +117,7 @@ def build_scenario(
             for key, default in (("peers_meet", True), ("holds_all_data", False))
         )
         check_sections(scenario, problems, peers_meet=peers_meet, holds_all_data=holds_all)
-        check_held_data(scenario, problems, protocol=protocol, model=model)
+        check_data_holder(scenario, problems, protocol=protocol, model=model)
         check_portable(scenario, problems, holds_all_data=holds_all, attacks=things.attacks)
     return scenario, layer.source_map
 
@@ -139,14 +140,14 @@ def _say_how_to_change_names(
             )
 
 
-def _layered(own: Layer, overrides: Sequence[Override], problems: Problems) -> tuple[Layer, bool]:
+def _layered(own: SourceLayer, overrides: Sequence[Override], problems: Problems) -> tuple[SourceLayer, bool]:
     """Lay preset, file and overrides over one another; say whether the preset, if any, is known."""
     chosen = [override for override in overrides if override.keys == ("preset",)]
     if chosen:
-        own = Layer(own.data, own.whole, {**own.origins, ("preset",): chosen[-1].origin})
+        own = SourceLayer(own.data, own.whole, {**own.origins, ("preset",): chosen[-1].origin})
     preset = chosen[-1].value if chosen else own.data.get("preset")
     before = len(problems)
-    layer = with_preset(own, preset, problems)
+    layer = apply_preset(own, preset, problems)
     if len(problems) > before:
         return own, False
     rest = [override for override in overrides if override not in chosen]
@@ -167,15 +168,17 @@ class _Builder:
                 self._problems.add((key,), unknown_key(key, [*Scenario.model_fields, "preset"]))
         parts: dict[str, Any] = {
             "dataset": self._dataset(data),
-            "model": self._choice(Choice, data, ("model",), things.models),
-            "protocol": self._choice(Choice, data, ("protocol",), things.protocols),
+            "model": self._choice(RegisteredChoice, data, ("model",), things.models),
+            "protocol": self._choice(RegisteredChoice, data, ("protocol",), things.protocols),
             "policies": self._choices(PolicyChoice, data, "policies", things.policies),
             "attackers": self._choices(AttackerChoice, data, "attackers", things.poisoners),
-            "observers": self._choices(Choice, data, "observers", things.attacks),
+            "observers": self._choices(RegisteredChoice, data, "observers", things.attacks),
         }
         if data.get("recommender") is not None:
-            parts["recommender"] = self._choice(Choice, data, ("recommender",), things.recommenders)
-        identity = self._valid(Identity, {k: data[k] for k in Identity.model_fields if k in data}, ())
+            parts["recommender"] = self._choice(RegisteredChoice, data, ("recommender",), things.recommenders)
+        identity = self._valid(
+            ScenarioHeader, {k: data[k] for k in ScenarioHeader.model_fields if k in data}, ()
+        )
         for key, section in FIXED.items():
             parts[key] = self._valid(section, data.get(key, {}), (key,))
         if identity is None or any(part is None for part in parts.values()):
@@ -186,7 +189,7 @@ class _Builder:
         datasets, raw = self._registries.datasets, data.get("dataset")
         if not isinstance(raw, dict):
             return self._choice(DatasetChoice, data, ("dataset",), datasets)
-        split = self._choice(Choice, raw, ("dataset", "split"), self._registries.splits)
+        split = self._choice(RegisteredChoice, raw, ("dataset", "split"), self._registries.splits)
         dataset = self._named(DatasetChoice, raw, ("dataset",), datasets, split=split or _NO_CHOICE)
         return dataset if split else None
 
@@ -195,7 +198,7 @@ class _Builder:
     ) -> tuple[C, ...] | None:
         raw = data.get(key, [])
         if not isinstance(raw, list):
-            self._problems.add((key,), f"found {shown(raw)}, must be a list of {{name: ..., ...}}")
+            self._problems.add((key,), f"found {format_value(raw)}, must be a list of {{name: ..., ...}}")
             return None
         chosen = [self._named(kind, item, (key, index), registry) for index, item in enumerate(raw)]
         whole = tuple(choice for choice in chosen if choice is not None)
@@ -211,7 +214,7 @@ class _Builder:
         return None
 
     def _named(
-        self, kind: type[C], raw: Any, at: KeyPath, registry: Registry[Any], **built: Choice
+        self, kind: type[C], raw: Any, at: KeyPath, registry: Registry[Any], **built: RegisteredChoice
     ) -> C | None:
         """Validate ``{name: X, **own keys, **options of X}``; `built` are own keys validated already."""
         options = self._options_class(raw, at, registry)
@@ -226,18 +229,19 @@ class _Builder:
                 {"name": raw["name"], "options": valid or NoOptions(), **held, **built}
             )
         except ValidationError as error:
-            explain(error, kind, raw, at, self._problems)
+            add_validation_problems(error, kind, raw, at, self._problems)
             return None
-        misread_booleans(held, choice, at, self._problems)
+        reject_boolean_numbers(held, choice, at, self._problems)
         return choice if valid else None
 
     def _options_class(self, raw: Any, at: KeyPath, registry: Registry[Any]) -> type[Options] | None:
         if not isinstance(raw, dict):
             self._problems.add(
-                at, f"found {shown(raw)}, must be a mapping such as {{name: {next(iter(registry), '...')}}}"
+                at,
+                f"found {format_value(raw)}, must be a mapping such as {{name: {next(iter(registry), '...')}}}",
             )
         elif not isinstance(raw.get("name"), str):
-            what = f"found {shown(raw['name'])}, must be" if "name" in raw else "is missing; expected"
+            what = f"found {format_value(raw['name'])}, must be" if "name" in raw else "is missing; expected"
             self._problems.add((*at, "name"), f"{what} one of {', '.join(registry)}")
         else:
             try:
@@ -253,10 +257,10 @@ class _Builder:
         try:
             valid: BaseModel = options.model_validate(raw)
         except ValidationError as error:
-            explain(error, options, raw, at, self._problems, also_allowed=also_allowed)
+            add_validation_problems(error, options, raw, at, self._problems, also_allowed=also_allowed)
             return None
         except GossipRecError as error:  # a check of the thing's own that speaks our language already
             self._problems.add(at, str(error))
             return None
-        misread_booleans(raw, valid, at, self._problems)
+        reject_boolean_numbers(raw, valid, at, self._problems)
         return valid

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.options import LARGEST, Options
 from gossiprec.scenario.sections import NodeIds
-from gossiprec.scenario.times import (
+from gossiprec.scenario.time_options import (
     ExponentialTime,
     LognormalTime,
     PositiveTime,
@@ -21,7 +21,7 @@ from gossiprec.scenario.times import (
 )
 
 
-class Drawn(Options):
+class RandomLatency(Options):
     """A latency that is drawn."""
 
     per: Literal["message", "node", "pair"] = Field(
@@ -36,19 +36,19 @@ class ConstantLatency(Options):
     value: Time = Field(default=0.0, description="Delay of a message, in mean wake periods.")
 
 
-class UniformLatency(UniformTime, Drawn):
+class UniformLatency(UniformTime, RandomLatency):
     """Every latency between two ends is as likely."""
 
 
-class ExponentialLatency(ExponentialTime, Drawn):
+class ExponentialLatency(ExponentialTime, RandomLatency):
     """Times on the way are independent and exponentially distributed."""
 
 
-class LognormalLatency(LognormalTime, Drawn):
+class LognormalLatency(LognormalTime, RandomLatency):
     """Times on the way have a normally distributed logarithm."""
 
 
-class WeibullLatency(WeibullTime, Drawn):
+class WeibullLatency(WeibullTime, RandomLatency):
     """Times on the way follow a Weibull law."""
 
 
@@ -148,7 +148,7 @@ class Reordering(Options):
     delay: Time = Field(default=0.0, description="Additional delay of a reordered message.")
 
 
-class Partition(Options):
+class PartitionOptions(Options):
     """A time window in which groups of nodes cannot reach one another."""
 
     begin: Time = Field(alias="from", description="Beginning.")
@@ -161,7 +161,7 @@ class Partition(Options):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Partition:
+    def _whole(self) -> PartitionOptions:
         if self.begin >= self.until:
             raise ValueError(f"found from {self.begin:g}, but the window ends at {self.until:g}; swap them")
         if (self.groups is None) == (self.parts is None):
@@ -189,7 +189,7 @@ class Compute(Options):
     )
 
 
-class Network(Options):
+class NetworkOptions(Options):
     """What happens to a message between its sender and its receiver."""
 
     latency: Latency = Field(
@@ -204,7 +204,7 @@ class Network(Options):
     )
     reordering: Reordering = Field(default=Reordering(), description="Reordering: messages that are delayed.")
     in_order: bool = Field(default=False, description="Messages from one node to another keep their order.")
-    partitions: tuple[Partition, ...] = Field(
+    partitions: tuple[PartitionOptions, ...] = Field(
         default=(), description="Time windows in which groups are disconnected from each other."
     )
     compute: Compute | None = Field(default=None, description="Time of a local update; null: none.")
@@ -221,7 +221,7 @@ class Network(Options):
 
     @field_validator("partitions")
     @classmethod
-    def _few(cls, partitions: tuple[Partition, ...]) -> tuple[Partition, ...]:
+    def _few(cls, partitions: tuple[PartitionOptions, ...]) -> tuple[PartitionOptions, ...]:
         if len(partitions) > 1000:
             raise ValueError(f"found {len(partitions)} windows, must be at most 1000")
         return partitions

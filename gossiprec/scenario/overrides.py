@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from gossiprec.errors import ScenarioError
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, dotted, shown
-from gossiprec.scenario.source import Layer, read_text
+from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, format_path, format_value
+from gossiprec.scenario.yaml_source import SourceLayer, read_yaml_text
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,14 @@ def parse_overrides(texts: Iterable[str], problems: Problems) -> list[Override]:
     return [override for override in parsed if override is not None]
 
 
-def apply_overrides(layer: Layer, overrides: Iterable[Override], problems: Problems) -> Layer:
+def apply_overrides(layer: SourceLayer, overrides: Iterable[Override], problems: Problems) -> SourceLayer:
     """Return `layer` with each override set in turn; sections that are not there yet are made on the way.
 
     Notes
     -----
     A key that no section knows is set all the same: validation then refuses it under the override's name.
     """
-    layer = Layer(copy.deepcopy(layer.data), layer.whole, dict(layer.origins))
+    layer = SourceLayer(copy.deepcopy(layer.data), layer.whole, dict(layer.origins))
     for override in overrides:
         complaint = _set(layer, override)
         if complaint:
@@ -44,7 +45,7 @@ def apply_overrides(layer: Layer, overrides: Iterable[Override], problems: Probl
 
 
 def _parsed(text: str, problems: Problems) -> Override | None:
-    origin = Origin(f"override {shown(text, limit=80)}")
+    origin = Origin(f"override {format_value(text, limit=80)}")
     path, equals, value = text.partition("=")
     keys = tuple(path.strip().split("."))
     if not equals or not all(keys):
@@ -53,14 +54,14 @@ def _parsed(text: str, problems: Problems) -> Override | None:
     if not value.strip():
         return Override(keys, None, origin)
     try:
-        read = read_text(value, str(origin), problems, numbered=False)
+        read = read_yaml_text(value, str(origin), problems, numbered=False)
     except ScenarioError as error:
         problems.add((), str(error).removeprefix(f"{origin}: "), origin=origin)
         return None
     return Override(keys, read.data, origin)
 
 
-def _set(layer: Layer, override: Override) -> str | None:
+def _set(layer: SourceLayer, override: Override) -> str | None:
     """Set the value, or return why it cannot be set."""
     holder: Any = layer.data
     path: KeyPath = ()
@@ -92,12 +93,14 @@ def _step(holder: Any, key: str, path: KeyPath) -> str | int | _Refusal:
     if isinstance(holder, dict):
         return key
     if not isinstance(holder, list):
-        return _Refusal(f"{dotted(path)} is {shown(holder)}, not a section that can contain {key!r}")
+        return _Refusal(
+            f"{format_path(path)} is {format_value(holder)}, not a section that can contain {key!r}"
+        )
     if key.isascii() and key.isdigit() and len(key) < 9 and int(key) <= len(holder):
         return int(key)
     held = f"{len(holder)} entries, counted from 0" if holder else "no entries yet"
     return _Refusal(
-        f"{dotted(path)} is a list with {held}; {key!r} is not one of them (use {len(holder)} to append)"
+        f"{format_path(path)} is a list with {held}; {key!r} is not one of them (use {len(holder)} to append)"
     )
 
 
@@ -112,3 +115,59 @@ def _put(holder: Any, step: str | int, value: Any) -> None:
         holder.append(value)
     else:
         holder[step] = value
+
+
+def merge_layers(under: SourceLayer, over: SourceLayer) -> SourceLayer:
+    """Return `over` with its gaps filled from `under`: mappings merge key by key, everything else replaces.
+
+    Notes
+    -----
+    A mapping that names another thing (``name``, ``law``), or that counts (``every``) where the lower one
+    follows a clock (``law``), replaces the lower one whole: the options of one mean nothing to the other.
+    """
+    below = SourceLayer(under.data, under.whole, dict(under.origins))
+    data = _merged(below, under.data, over.data, ())
+    return SourceLayer(data, over.whole, {**below.origins, **over.origins})
+
+
+def apply_preset(layer: SourceLayer, chosen: Any, problems: Problems) -> SourceLayer:
+    """Return `layer` (without its key ``preset``) over the preset called `chosen`.
+
+    Parameters
+    ----------
+    layer : Layer
+        The user's own values, a mapping.
+    chosen : object
+        What the user wrote as the preset's name; ``None`` for no preset.
+    problems : Problems
+        Receives an unknown name; the layer is then returned as it is.
+    """
+    own = SourceLayer({k: v for k, v in layer.data.items() if k != "preset"}, layer.whole, layer.origins)
+    if chosen is None:
+        return own
+    known = preset_names()
+    if chosen not in known:
+        near = suggestion(str(chosen), known)
+        problems.add(("preset",), f"found {format_value(chosen)}, must be one of {', '.join(known)}{near}")
+        return own
+    file = resources.files("gossiprec.scenario") / "presets" / f"{chosen}.yaml"
+    return merge_layers(read_yaml_text(file.read_text(encoding="utf-8"), f"preset {chosen}", problems), own)
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets that come with gossiprec."""
+    folder = resources.files("gossiprec.scenario") / "presets"
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def _merged(below: SourceLayer, under: Any, over: Any, path: KeyPath) -> Any:
+    if not (isinstance(under, dict) and isinstance(over, dict)) or _names_another(under, over):
+        below.forget(path)
+        return over
+    both = {key: _merged(below, under[key], over[key], (*path, key)) for key in under if key in over}
+    return {**under, **over, **both}
+
+
+def _names_another(under: dict[str, Any], over: dict[str, Any]) -> bool:
+    renamed = any(key in over and key in under and over[key] != under[key] for key in ("name", "law"))
+    return renamed or ("every" in over and "law" in under) or ("law" in over and "every" in under)

@@ -9,22 +9,22 @@ from typing import Any
 from gossiprec.errors import ResourceError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.metric import measure_name
-from gossiprec.named import named_in
-from gossiprec.plugins import Plugins, code_with, used
+from gossiprec.plugins import Plugins, combined_code_version, distributions_used
 from gossiprec.registry import Registry
-from gossiprec.scenario.model import Scenario
+from gossiprec.registry_options import iter_registered
+from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import Registries
 
 
-def plugins_of(scenario: Scenario) -> Plugins:
+def scenario_plugins(scenario: Scenario) -> Plugins:
     """Return the distributions that bring what a scenario names, without gossiprec."""
     points = (registry.entry_point(name) for registry, name in _named(scenario))
-    return used(point for point in points if point is not None)
+    return distributions_used(point for point in points if point is not None)
 
 
-def code_of(scenario: Scenario) -> str:
-    """Return the version of all code that a run of a scenario takes, as :func:`gossiprec.plugins.code_with`."""
-    return code_with(plugins_of(scenario))
+def scenario_code_version(scenario: Scenario) -> str:
+    """Return the version of all code that a scenario uses (:func:`gossiprec.plugins.combined_code_version`)."""
+    return combined_code_version(scenario_plugins(scenario))
 
 
 def check_modules(scenario: Scenario) -> None:
@@ -72,4 +72,4 @@ def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:
     yield from ((things.poisoners, choice.name) for choice in scenario.attackers)
     yield from ((things.attacks, choice.name) for choice in scenario.observers)
     yield from ((MEASURES, measure_name(metric)) for metric in scenario.evaluate.metrics)
-    yield from named_in(scenario)
+    yield from iter_registered(scenario)

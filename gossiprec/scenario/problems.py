@@ -87,7 +87,9 @@ class Problems:
         ScenarioError
         """
         located = sorted(self.located(source_map), key=lambda problem: problem[2])
-        lines = [f"{origin}: {dotted(path)}{': ' if path else ''}{text}" for path, text, origin in located]
+        lines = [
+            f"{origin}: {format_path(path)}{': ' if path else ''}{text}" for path, text, origin in located
+        ]
         shortened = list(dict.fromkeys(lines))
         if len(shortened) > MOST_SHOWN:
             shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} more problems"]
@@ -95,12 +97,12 @@ class Problems:
             raise ScenarioError("\n".join(shortened))
 
 
-def dotted(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """Return `path` as it is typed in an override: ``observers.0.momentum``."""
     return ".".join(map(str, path))
 
 
-def shown(value: Any, *, limit: int = 60) -> str:
+def format_value(value: Any, *, limit: int = 60) -> str:
     """Return `value` as a reader of YAML would write it, on one short line."""
     words = {True: "true", False: "false", None: "null"}
     text = words[value] if value is None or isinstance(value, bool) else repr(value)

@@ -30,7 +30,7 @@ KINDS = {
 """Where the registry of each kind is; a kind is called like its registry's group."""
 
 
-def registry_of(kind: str) -> Registry[Any]:
+def get_registry(kind: str) -> Registry[Any]:
     """Return the registry of a kind, imported when it is first wanted.
 
     Raises
@@ -39,14 +39,14 @@ def registry_of(kind: str) -> Registry[Any]:
         If there is no such kind; the message names the near one.
     """
     if kind not in KINDS:
-        known = [*KINDS, "scenarios", "studies"]  # these come as files: gossiprec.scenario.shipped
+        known = [*KINDS, "scenarios", "studies"]  # these come as files: gossiprec.scenario.bundled
         raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{suggestion(kind, known)}")
     module, _, name = KINDS[kind].partition(":")
     return cast("Registry[Any]", getattr(importlib.import_module(module), name))
 
 
 def _installed(kind: str) -> Callable[[], Registry[Any]]:
-    return lambda: registry_of(kind)
+    return lambda: get_registry(kind)
 
 
 @dataclass(frozen=True)

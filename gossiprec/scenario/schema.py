@@ -8,11 +8,18 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gossiprec.named import options_class
 from gossiprec.options import Options
 from gossiprec.registry import Registry
-from gossiprec.scenario.layers import preset_names
-from gossiprec.scenario.model import FIXED, AttackerChoice, Choice, DatasetChoice, Identity, PolicyChoice
+from gossiprec.registry_options import options_class
+from gossiprec.scenario.definition import (
+    FIXED,
+    AttackerChoice,
+    DatasetChoice,
+    PolicyChoice,
+    RegisteredChoice,
+    ScenarioHeader,
+)
+from gossiprec.scenario.overrides import preset_names
 from gossiprec.scenario.registries import Registries
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -27,15 +34,15 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         The things a scenario can name; those of gossiprec if not given.
     """
     things = registries or Registries()
-    kinds: dict[str, tuple[Registry[Any], type[Choice]]] = {
-        "split": (things.splits, Choice),  # first: data sets refer to it
+    kinds: dict[str, tuple[Registry[Any], type[RegisteredChoice]]] = {
+        "split": (things.splits, RegisteredChoice),  # first: data sets refer to it
         "dataset": (things.datasets, DatasetChoice),
-        "model": (things.models, Choice),
-        "recommender": (things.recommenders, Choice),
-        "protocol": (things.protocols, Choice),
+        "model": (things.models, RegisteredChoice),
+        "recommender": (things.recommenders, RegisteredChoice),
+        "protocol": (things.protocols, RegisteredChoice),
         "policy": (things.policies, PolicyChoice),
         "poisoner": (things.poisoners, AttackerChoice),
-        "observer": (things.attacks, Choice),
+        "observer": (things.attacks, RegisteredChoice),
     }
     members = {
         (kind, name): options_class(registry, name)
@@ -43,7 +50,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         for name, _ in registry.members()
     }
     schemas = _Schemas(
-        [*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, AttackerChoice, Identity]
+        [*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, AttackerChoice, ScenarioHeader]
     )
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
@@ -53,7 +60,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "title": "gossiprec scenario",
         "type": "object",
         "properties": {
-            **schemas.properties(Identity),
+            **schemas.properties(ScenarioHeader),
             "preset": {"enum": preset_names(), "description": "Preset: values that this file overrides."},
             **{key: one_of[key] for key in ("dataset", "model", "protocol")},
             "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
@@ -86,7 +93,9 @@ class _Schemas:
     def properties(self, model: type[BaseModel]) -> dict[str, Any]:
         return dict(self._definition(model).get("properties", {}))
 
-    def add_member(self, kind: str, name: str, options: type[Options], section: type[Choice]) -> None:
+    def add_member(
+        self, kind: str, name: str, options: type[Options], section: type[RegisteredChoice]
+    ) -> None:
         """Define a member's section: its options, the section's own keys, and the one name it goes by."""
         own = {key: self._own_key(section, key) for key in section.own_keys()}
         definition = self._definition(options)
@@ -112,7 +121,7 @@ class _Schemas:
                 waiting.extend(_references(used[name]))
         return dict(sorted(used.items()))
 
-    def _own_key(self, section: type[Choice], key: str) -> Any:
+    def _own_key(self, section: type[RegisteredChoice], key: str) -> Any:
         if key == "split":
             names = [name.removeprefix("split.") for name in self.definitions if name.startswith("split.")]
             return self.one_of("split", names)

@@ -11,11 +11,11 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.measures.base import TargetRanks
 from gossiprec.measures.metric import read_metric
-from gossiprec.measures.names import VALIDATED, beside_name
+from gossiprec.measures.selectors import VALIDATED, baseline_metric_name
 from gossiprec.options import LARGEST, Options
 
 
-class Training(Options):
+class TrainingOptions(Options):
     """How a node trains its model on its own data, each time the protocol lets it.
 
     References
@@ -64,14 +64,14 @@ ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ..
 Targets: TypeAlias = LeastPopular | ItemIds
 
 
-class Denser(Options):
+class ExtraReports(Options):
     """Reports that come more often for a while."""
 
     every: int = Field(ge=1, le=LARGEST, description="Rounds between two additional reports.")
     until: int = Field(ge=1, le=LARGEST, description="Last round with an additional report.")
 
     @model_validator(mode="after")
-    def _some(self) -> Denser:
+    def _some(self) -> ExtraReports:
         if self.until < self.every:
             raise ValueError(f"until: {self.until} is before the first report, every: {self.every}")
         return self
@@ -80,7 +80,7 @@ class Denser(Options):
 Rounds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST)], ...], Field(min_length=1)]
 
 
-class Evaluate(Options):
+class EvaluateOptions(Options):
     """When models and attacks are scored, and by which measures of recommendation quality."""
 
     every: int = Field(
@@ -89,7 +89,7 @@ class Evaluate(Options):
         le=LARGEST,
         description="Rounds between two evaluations; attacks are scored at the same ticks.",
     )
-    also: Rounds | Denser | None = Field(
+    also: Rounds | ExtraReports | None = Field(
         default=None,
         description="Additional rounds at which to evaluate: a list, or {every: 2, until: 60}; useful if "
         "accuracy peaks early.",
@@ -129,16 +129,18 @@ class Evaluate(Options):
         """Yield the rounds at which there is a report, without end."""
         also = self.also
         more = (
-            range(also.every, also.until + 1, also.every) if isinstance(also, Denser) else sorted(also or ())
+            range(also.every, also.until + 1, also.every)
+            if isinstance(also, ExtraReports)
+            else sorted(also or ())
         )
         regular = itertools.count(self.every, self.every)
         return (due for due, _ in itertools.groupby(heapq.merge(more, regular)))
 
     def measured(self) -> tuple[str, ...]:
         """Return what a run may tell: the metrics, those of other orders, and those of the report that is chosen."""
-        beside = (beside_name(m, order) for order in self.beside for m in self.metrics)
+        beside = (baseline_metric_name(m, order) for order in self.beside for m in self.metrics)
         chosen = (m for m in self.metrics if self.validated_by and not read_metric(m).on_validation)
-        return (*self.metrics, *beside, *(beside_name(m, VALIDATED) for m in chosen))
+        return (*self.metrics, *beside, *(baseline_metric_name(m, VALIDATED) for m in chosen))
 
     @property
     def validated_by(self) -> str | None:
@@ -163,7 +165,7 @@ class Evaluate(Options):
         return metrics
 
     @model_validator(mode="after")
-    def _targets_fit(self) -> Evaluate:
+    def _targets_fit(self) -> EvaluateOptions:
         exposing = [metric for metric in self.metrics if read_metric(metric).measure.wants is TargetRanks]
         if exposing and self.targets is None:
             raise ValueError(
@@ -177,7 +179,7 @@ class Evaluate(Options):
         return self
 
     @model_validator(mode="after")
-    def _groups_have_metrics(self) -> Evaluate:
+    def _groups_have_metrics(self) -> EvaluateOptions:
         if self.activity_groups and not any(read_metric(metric).of_test_items for metric in self.metrics):
             raise ValueError(
                 f"found activity_groups: {self.activity_groups}, but no metric of test items, such as "
@@ -186,7 +188,7 @@ class Evaluate(Options):
         return self
 
 
-class Executor(Options):
+class ExecutorOptions(Options):
     """How computations are executed. No option changes results beyond rounding."""
 
     name: Literal["auto", "reference", "batched", "fused", "ray"] = Field(
@@ -230,7 +232,7 @@ class Executor(Options):
     )
 
     @model_validator(mode="after")
-    def _of_ray(self) -> Executor:
+    def _of_ray(self) -> ExecutorOptions:
         fields = type(self).model_fields
         given = [key for key in ("shards", "address", "inner") if getattr(self, key) != fields[key].default]
         if given and self.name != "ray":
@@ -243,7 +245,7 @@ class Executor(Options):
         return self.inner if self.name == "ray" else self.name
 
 
-class Checkpoint(Options):
+class CheckpointOptions(Options):
     """When a run notes its state; none of it changes a result. Checkpoints are taken at reports (``evaluate``)."""
 
     every: Annotated[int, Field(ge=1)] | None = Field(

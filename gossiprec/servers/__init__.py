@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from gossiprec.old_names import forward
 from gossiprec.registry import Registry
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import ClientAnswers, Downlink, RoundContext, Server
 
 SERVERS: Registry[type[Server]] = Registry("server", __name__, group="servers")
 
-__all__ = ["SERVERS", "Answers", "Downlink", "Round", "Server"]
+__all__ = ["SERVERS", "ClientAnswers", "Downlink", "RoundContext", "Server"]
+
+forward(__name__)

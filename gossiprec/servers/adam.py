@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.jit import compiled
-from gossiprec.numerics.reused import ReusedMemory
+from gossiprec.loop_jit import jit_cached
+from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.options import Options
 from gossiprec.servers import SERVERS
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import ClientAnswers, Downlink, RoundContext, Server
 
 Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
@@ -45,7 +45,7 @@ class AdamOptions(Options):
 
 
 @SERVERS.register("adam")
-class Adam(Server):
+class AdamServer(Server):
     """The new version is the last plus ``learning_rate * m / (sqrt(v) + eps)``, m and v being corrected means.
 
     As in any dense Adam, a number that no client changes in a round still moves by its means. In a round without
@@ -65,9 +65,9 @@ class Adam(Server):
         self._mean: F64 | F32 | None = None
         self._square: F64 | F32 | None = None
         self._steps = 0
-        self._memory = ReusedMemory()
+        self._memory = BufferPool()
 
-    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+    def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
         """Take a step."""
         if not len(answers.clients):
             return Downlink(published[None])
@@ -83,10 +83,10 @@ class Adam(Server):
             self._step_once(published, aggregated, round, found)
         return Downlink(found[None])
 
-    def _step_once(self, published: F32, aggregated: F32, round: Round, found: F32) -> None:
+    def _step_once(self, published: F32, aggregated: F32, round: RoundContext, found: F32) -> None:
         self._steps += 1
         beta1, beta2 = self.options.betas
-        step = compiled(_step)
+        step = jit_cached(_step)
         columns = (published, aggregated, self._mean, self._square, found)
         numbers = (beta1, beta2, 1.0 - beta1**self._steps, 1.0 - beta2**self._steps)
         edges = np.linspace(0, len(found), round.threads.size + 1).astype(int).tolist()
@@ -100,7 +100,9 @@ class Adam(Server):
 
         round.threads.run(step_in)
 
-    def _step_per_answer(self, published: F32, answers: Answers, round: Round, found: F32) -> None:
+    def _step_per_answer(
+        self, published: F32, answers: ClientAnswers, round: RoundContext, found: F32
+    ) -> None:
         changes = answers.inbox.changes
         if changes is None:
             raise ScenarioError(
@@ -148,7 +150,7 @@ class _Gradients(NamedTuple):
 
 def _of_items(changes: Any, size: int) -> _Gradients:
     """Return the changes of items; `size` is the number of values in the table."""
-    each: list[Change] = list(changes)
+    each: list[ModelDelta] = list(changes)
     items = np.concatenate([change.items for change in each])
     rows = np.concatenate([change.rows for change in each])
     order = np.argsort(items, kind="stable")
@@ -163,9 +165,11 @@ def _of_shared(changes: Any) -> _Gradients:
     return _Gradients(np.array([0, len(rows)]), np.arange(len(rows)), np.ascontiguousarray(rows, np.float32))
 
 
-def _step_rows(gradients: _Gradients, schedule: _Schedule, tables: tuple[Any, ...], round: Round) -> None:
+def _step_rows(
+    gradients: _Gradients, schedule: _Schedule, tables: tuple[Any, ...], round: RoundContext
+) -> None:
     """Step all rows of the tables (published, mean, square, found), each thread some of them."""
-    step, n_rows = compiled(_steps_of_rows), len(tables[0])
+    step, n_rows = jit_cached(_steps_of_rows), len(tables[0])
     edges = np.linspace(0, n_rows, round.threads.size + 1).astype(int).tolist()
 
     def step_in(part: int) -> None:

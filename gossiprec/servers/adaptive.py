@@ -16,7 +16,7 @@ from pydantic import Field
 from gossiprec.arrays import F32
 from gossiprec.options import Options
 from gossiprec.servers import SERVERS
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import ClientAnswers, Downlink, RoundContext, Server
 
 
 class AdaptiveOptions(Options):
@@ -46,7 +46,7 @@ class Adaptive(Server):
         self._mean: F32 | None = None
         self._square: F32 | None = None
 
-    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+    def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
         """Take a step."""
         if not len(answers.clients):
             return Downlink(published[None])

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, I64
-from gossiprec.eventlog.live import Stateful
+from gossiprec.eventlog.checkpoint_state import Stateful
 from gossiprec.models.base import Layout
+from gossiprec.old_names import forward
 from gossiprec.options import NoOptions, Options
 from gossiprec.rng import generator
 
@@ -26,7 +27,7 @@ begins a local update with the row that it is sent, and recommends by the row th
 
 
 @dataclass(frozen=True)
-class Answers:
+class ClientAnswers:
     """What clients have sent since the last round.
 
     Attributes
@@ -44,7 +45,7 @@ class Answers:
     users: F32 | None = None
 
 
-class Threads(Protocol):
+class ThreadPoolLike(Protocol):
     """What computes parts of a job at once."""
 
     @property
@@ -55,7 +56,7 @@ class Threads(Protocol):
         """Call ``job(0) .. job(size - 1)``, each by whatever thread, and return when all have returned."""
 
 
-class Alone:
+class CallingThread:
     """The calling thread alone."""
 
     size = 1
@@ -65,11 +66,11 @@ class Alone:
         job(0)
 
 
-ALONE: Threads = Alone()
+ALONE: ThreadPoolLike = CallingThread()
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundContext:
     """What a server may know besides what it was sent.
 
     Attributes
@@ -87,7 +88,7 @@ class Round:
     number: int
     n_clients: int
     layout: Layout
-    threads: Threads = ALONE
+    threads: ThreadPoolLike = ALONE
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return draws that depend on seed, purpose and round alone."""
@@ -161,7 +162,7 @@ class Server(Stateful, ABC):
         self.options = options
 
     @abstractmethod
-    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+    def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
         """Return what is pushed next.
 
         Parameters
@@ -173,3 +174,6 @@ class Server(Stateful, ABC):
         answers : Answers
         round : Round
         """
+
+
+forward(__name__)

@@ -15,7 +15,7 @@ from pydantic import Field
 from gossiprec.arrays import F32
 from gossiprec.options import Options
 from gossiprec.servers import SERVERS
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import ClientAnswers, Downlink, RoundContext, Server
 
 
 class MomentumOptions(Options):
@@ -40,7 +40,7 @@ class Momentum(Server):
         super().__init__(options)
         self._step: F32 | None = None
 
-    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+    def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
         """Take a step."""
         if not len(answers.clients):
             return Downlink(published[None])

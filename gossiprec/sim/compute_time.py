@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from gossiprec.arrays import F64, Bools
 from gossiprec.rng import NodeStreams, purpose_id
-from gossiprec.sim.laws import Law
+from gossiprec.sim.distributions import Distribution
 
 COMPUTE = purpose_id("compute")
 NODE_COMPUTE = purpose_id("compute-of-node")
 
 
-class Work:
+class ComputeTime:
     """Durations of local updates.
 
     Parameters
@@ -39,7 +39,7 @@ class Work:
 
     def __init__(
         self,
-        law: Law,
+        law: Distribution,
         *,
         per: Literal["update", "node"],
         scale: F64,

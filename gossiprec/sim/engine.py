@@ -16,16 +16,16 @@ from typing import Any, Literal, Protocol
 import simpy
 from simpy.events import NORMAL
 
-from gossiprec.garbage import no_garbage
+from gossiprec.gc_pause import gc_paused
 from gossiprec.sim.availability import Availability
-from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE, WAITS
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.compute_time import Work
-from gossiprec.sim.event_batch import EventBatch, Happenings
-from gossiprec.sim.transport import Outcome, Transport
+from gossiprec.sim.compute_time import ComputeTime
+from gossiprec.sim.event_batch import EventBatch, EventBatchBuilder
+from gossiprec.sim.event_causes import ARRIVED, BUSY, OFFLINE, WAITS
+from gossiprec.sim.transport import MessageOutcome, Transport
 
 
-class Control(Protocol):
+class ControlProtocol(Protocol):
     """What the engine asks of a protocol."""
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
@@ -80,7 +80,7 @@ class Recorder(Protocol):
     def drop(self, time: float, receiver: int, message: int, cause: int) -> None:
         """Record a lost message."""
 
-    def extend(self, happenings: Happenings) -> None:
+    def extend(self, happenings: EventBatch) -> None:
         """Record wakes, deliveries and drops in their order."""
 
 
@@ -142,13 +142,13 @@ class Engine:
     def __init__(
         self,
         *,
-        control: Control,
+        control: ControlProtocol,
         clock: WakeClock,
         transport: Transport,
         recorder: Recorder,
         wakes: int,
         availability: Availability,
-        work: Work | None = None,
+        work: ComputeTime | None = None,
         mode: Mode,
         steering: Steering | None = None,
     ) -> None:
@@ -172,7 +172,7 @@ class Engine:
         }[mode]  # fmt: skip
         self._online = [False] * len(availability.changes)  # at the node's last ring
         self._until = [0.0] * len(availability.changes)  # when that next changes
-        self._stretch = EventBatch()
+        self._stretch = EventBatchBuilder()
         self._last_ring = (0.0, 0)
         self._rank = 0
         self._next: dict[int, _Ring | None] = {}
@@ -208,7 +208,7 @@ class Engine:
 
     def run_until(self, time: float) -> None:
         """Let everything happen that is due before `time`."""
-        with no_garbage():  # events make none, and its searches take a tenth of the time
+        with gc_paused():  # events make none, and its searches take a tenth of the time
             if self._mode == "step":
                 self._step_until(time)
             else:
@@ -288,7 +288,7 @@ class Engine:
         self._announce(first, receivers)
         self._post(node, first, receivers, ready)
 
-    def _arrive(self, outcome: Outcome) -> None:
+    def _arrive(self, outcome: MessageOutcome) -> None:
         now, _, message, _, node, cause, queued, _ = outcome
         self.now = now
         if cause != ARRIVED:
@@ -332,6 +332,6 @@ class Engine:
                 self._recorder.drop(now, receiver, message, cause)
             elif cause != ARRIVED:
                 self._transport.lose(
-                    Outcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)
+                    MessageOutcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)
                 )
             rank += 1

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F64, I32, I64
-from gossiprec.sim.causes import ARRIVED
-from gossiprec.sim.transport import Outcomes, Transport
+from gossiprec.sim.event_causes import ARRIVED
+from gossiprec.sim.transport import MessageOutcomes, Transport
 
 WAKE, DELIVER, DROP = range(3)
 
 
 @dataclass(frozen=True)
-class Happenings:
+class EventBatch:
     """Events in order, as columns.
 
     Attributes
@@ -48,7 +48,7 @@ class Happenings:
     receiver: I32
 
 
-class EventBatch:
+class EventBatchBuilder:
     """What was done on wakes since the last cut."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class EventBatch:
         """Note when the last wake's work is done; say it for every wake or for none."""
         self._ready.append(time)
 
-    def cut(self, transport: Transport, until: float, over: tuple[float, int] | None) -> Happenings:
+    def cut(self, transport: Transport, until: float, over: tuple[float, int] | None) -> EventBatch:
         """Return all that happened since the last cut and before `until`.
 
         Parameters
@@ -86,7 +86,7 @@ class EventBatch:
         wake = np.repeat(np.arange(len(node)), count)
         within = np.arange(len(wake)) - np.repeat(np.cumsum(count) - count, count)
         none = np.zeros(len(wake), np.int64)
-        sent = Outcomes(
+        sent = MessageOutcomes(
             time=ready[wake],
             rank=first_rank[wake] + within,
             message=self._n_messages + np.arange(len(wake)),
@@ -104,8 +104,8 @@ class EventBatch:
 
 
 def _merged(
-    node: I64, rank: I64, count: I64, time: F64, ready: F64, found: Outcomes, receiver: I64
-) -> Happenings:
+    node: I64, rank: I64, count: I64, time: F64, ready: F64, found: MessageOutcomes, receiver: I64
+) -> EventBatch:
     """Return wakes and what became of messages, in order; at the same place the wake comes first."""
     when, n_wakes = np.concatenate([time, found.time]), len(node)
     order = np.lexsort((np.concatenate([rank, found.rank]), when))
@@ -114,7 +114,7 @@ def _merged(
     def column(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> I32:
         return np.concatenate([first, second]).astype(np.int32)[order]
 
-    return Happenings(
+    return EventBatch(
         kind=column(wakes + WAKE, np.where(found.cause == ARRIVED, DELIVER, DROP)),
         node=column(node, found.receiver),
         message=column(wakes - 1, found.message),

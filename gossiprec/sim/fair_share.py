@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
+from numba.extending import register_jitable
 
 from gossiprec.arrays import F64, I64, Bools
 
@@ -27,37 +28,37 @@ class FairShare:
     """
 
     def __init__(self, up: F64, down: F64, size: F64, *, compiled: bool) -> None:
-        from gossiprec.sim import fair_share_loop
+        pass
 
         self._capacity = np.stack([up, down], axis=1)
         self._size = size
         self._nodes = np.zeros((len(up), 4), np.int64)
-        self._nodes[:, [fair_share_loop.HEAD_UP, fair_share_loop.HEAD_DOWN]] = fair_share_loop.NONE
-        self._counters = np.array([fair_share_loop.NONE, 0])
+        self._nodes[:, [HEAD_UP, HEAD_DOWN]] = NONE
+        self._counters = np.array([NONE, 0])
         self._transfers = np.zeros((0, 7), np.int64)
         self._amounts = np.zeros((0, 6))
         self._later = np.zeros((0, 6))
         self._starts: list[tuple[float, ...]] = []
-        self._loop: Any = fair_share_loop.share_bandwidth
+        self._loop: Any = share_bandwidth
         self._grow(FIRST_PLACES)
         if compiled:
-            from gossiprec.jit import compiled as machine_code
+            from gossiprec.loop_jit import jit_cached as machine_code
 
-            self._loop = machine_code(fair_share_loop.share_bandwidth)
+            self._loop = machine_code(share_bandwidth)
             self.run(-math.inf)
 
     def _grow(self, places: int) -> None:
         """Make room for so many transfers at a time, a power of two."""
-        from gossiprec.sim import fair_share_loop as loop
+        pass
 
         old, new = len(self._amounts), places - len(self._amounts)
         fresh = np.zeros((new, 7), np.int64)
-        fresh[:, loop.NEXT_UP] = np.append(np.arange(old + 1, places), self._counters[loop.FREE])
-        self._counters[loop.FREE] = old
+        fresh[:, NEXT_UP] = np.append(np.arange(old + 1, places), self._counters[FREE])
+        self._counters[FREE] = old
         self._transfers = np.concatenate([self._transfers, fresh])
         self._amounts = np.concatenate([self._amounts, np.full((new, 6), math.inf)])
         self._tree = np.concatenate([np.zeros(places, np.int64), np.arange(places)])
-        key = self._amounts[:, loop.KEY]
+        key = self._amounts[:, KEY]
         for node in range(places - 1, 0, -1):
             one, other = self._tree[2 * node], self._tree[2 * node + 1]
             self._tree[node] = one if key[one] <= key[other] else other
@@ -98,12 +99,12 @@ class FairShare:
         ticket, time, whole : ndarray
             Transfers that end, when, and whether they are whole or broken off.
         """
-        from gossiprec.sim import fair_share_loop as loop
+        pass
 
         starts = np.zeros((0, 6)) if starts is None else starts
         most = len(starts) + len(self._amounts)
         tickets, times, whole = np.empty(most, np.int64), np.empty(most), np.empty(most, np.bool_)
-        self._counters[loop.FOUND] = first = 0
+        self._counters[FOUND] = first = 0
         while True:
             first = self._loop(
                 starts, first, limit, self._capacity, self._transfers, self._amounts, self._nodes, self._tree,
@@ -112,7 +113,7 @@ class FairShare:
             if first == len(starts):
                 break
             self._grow(2 * len(self._amounts))
-        found = self._counters[loop.FOUND]
+        found = self._counters[FOUND]
         return tickets[:found], times[:found], whole[:found]
 
     def carry(
@@ -125,3 +126,146 @@ class FairShare:
         now = np.searchsorted(rows[:, 0], limit, side="right")
         self._later = rows[now:]
         return self.run(limit, rows[:now])
+
+
+TICKET, SENDER, RECEIVER, NEXT_UP, PREV_UP, NEXT_DOWN, PREV_DOWN = range(7)
+"""Columns of a transfer's integers; the links chain the transfers of a sender, and of a receiver."""
+LEFT, RATE, SINCE, END, CUT, KEY = range(6)
+"""Columns of a transfer's numbers: bytes left at SINCE, its end, when its sender goes, the earlier of both."""
+N_UP, N_DOWN, HEAD_UP, HEAD_DOWN = range(4)
+"""Columns of a node's integers."""
+FREE, FOUND = range(2)
+"""Counters: first free place, transfers ended so far."""
+NONE = -1
+
+
+@register_jitable
+def update_tournament(place, amounts, tree):
+    """Let the tournament know that the key of a place has changed."""
+    node = (len(tree) // 2 + place) // 2
+    while node >= 1:
+        one, other = tree[2 * node], tree[2 * node + 1]
+        winner = one if amounts[one, KEY] <= amounts[other, KEY] else other
+        if winner != place and tree[node] == winner:
+            return
+        tree[node] = winner
+        node //= 2
+
+
+@register_jitable
+def advance_transfer(place, now, capacity, transfers, amounts, nodes, tree):
+    """Account for what a transfer has sent, and give it its new rate."""
+    sender, receiver = transfers[place, SENDER], transfers[place, RECEIVER]
+    left = max(0.0, amounts[place, LEFT] - amounts[place, RATE] * (now - amounts[place, SINCE]))
+    rate = min(capacity[sender, 0] / nodes[sender, N_UP], capacity[receiver, 1] / nodes[receiver, N_DOWN])
+    amounts[place, LEFT], amounts[place, RATE], amounts[place, SINCE] = left, rate, now
+    amounts[place, END] = now + left / rate
+    amounts[place, KEY] = min(amounts[place, END], amounts[place, CUT])
+    update_tournament(place, amounts, tree)
+
+
+@register_jitable
+def advance_neighbours(sender, receiver, now, capacity, transfers, amounts, nodes, tree):
+    """Touch all transfers that share an end with one that starts or ends."""
+    place = nodes[sender, HEAD_UP]
+    while place != NONE:
+        advance_transfer(place, now, capacity, transfers, amounts, nodes, tree)
+        place = transfers[place, NEXT_UP]
+    place = nodes[receiver, HEAD_DOWN]
+    while place != NONE:
+        advance_transfer(place, now, capacity, transfers, amounts, nodes, tree)
+        place = transfers[place, NEXT_DOWN]
+
+
+@register_jitable
+def link_transfer(place, node, head, succ, pred, transfers, nodes):
+    """Put a transfer at the head of a node's chain."""
+    first = nodes[node, head]
+    transfers[place, succ], transfers[place, pred] = first, NONE
+    if first != NONE:
+        transfers[first, pred] = place
+    nodes[node, head] = place
+
+
+@register_jitable
+def unlink_transfer(place, node, head, succ, pred, transfers, nodes):
+    """Take a transfer out of a node's chain."""
+    after, before = transfers[place, succ], transfers[place, pred]
+    if before == NONE:
+        nodes[node, head] = after
+    else:
+        transfers[before, succ] = after
+    if after != NONE:
+        transfers[after, pred] = before
+
+
+@register_jitable
+def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
+    """Start a transfer: time, ticket, sender, receiver, bytes, time at which the sender goes."""
+    place = counters[FREE]
+    counters[FREE] = transfers[place, NEXT_UP]
+    sender, receiver = int(row[2]), int(row[3])
+    transfers[place, TICKET] = int(row[1])
+    transfers[place, SENDER], transfers[place, RECEIVER] = sender, receiver
+    amounts[place, LEFT], amounts[place, RATE], amounts[place, SINCE] = row[4], 0.0, row[0]
+    amounts[place, CUT] = row[5]
+    nodes[sender, N_UP] += 1
+    nodes[receiver, N_DOWN] += 1
+    link_transfer(place, sender, HEAD_UP, NEXT_UP, PREV_UP, transfers, nodes)
+    link_transfer(place, receiver, HEAD_DOWN, NEXT_DOWN, PREV_DOWN, transfers, nodes)
+    advance_neighbours(sender, receiver, row[0], capacity, transfers, amounts, nodes, tree)
+
+
+@register_jitable
+def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole):
+    """End all transfers due at a time, then touch their neighbours once."""
+    ended = 0
+    while amounts[tree[1], KEY] == now:
+        place = tree[1]
+        found = counters[FOUND]
+        tickets[found] = transfers[place, TICKET]
+        whole[found] = amounts[place, END] <= amounts[place, CUT]
+        counters[FOUND] += 1
+        sender, receiver = transfers[place, SENDER], transfers[place, RECEIVER]
+        nodes[sender, N_UP] -= 1
+        nodes[receiver, N_DOWN] -= 1
+        unlink_transfer(place, sender, HEAD_UP, NEXT_UP, PREV_UP, transfers, nodes)
+        unlink_transfer(place, receiver, HEAD_DOWN, NEXT_DOWN, PREV_DOWN, transfers, nodes)
+        amounts[place, KEY] = math.inf
+        update_tournament(place, amounts, tree)
+        transfers[place, NEXT_UP] = counters[FREE]
+        counters[FREE] = place
+        ended += 1
+    place = counters[FREE]
+    for _ in range(ended):
+        sender, receiver = transfers[place, SENDER], transfers[place, RECEIVER]
+        advance_neighbours(sender, receiver, now, capacity, transfers, amounts, nodes, tree)
+        place = transfers[place, NEXT_UP]
+
+
+def share_bandwidth(
+    starts, first, limit, capacity, transfers, amounts, nodes, tree, counters, tickets, times, whole
+):
+    """Carry transfers on up to and including time `limit`; starts number `first` and later are still to come.
+
+    At one time, what ends comes before what starts. It stops before a start for which there is no place.
+
+    Returns
+    -------
+    int
+        Number of the first start that is still to come.
+    """
+    while True:
+        now = amounts[tree[1], KEY]
+        begin = starts[first, 0] if first < len(starts) else math.inf
+        if now <= begin:
+            if now > limit or now == math.inf:
+                return first
+            found = counters[FOUND]
+            end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole)
+            times[found : counters[FOUND]] = now
+        else:
+            if begin > limit or counters[FREE] == NONE:
+                return first
+            start_transfer(starts[first], capacity, transfers, amounts, nodes, tree, counters)
+            first += 1

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gossiprec.arrays import F64, I64
 from gossiprec.rng import purpose_id
-from gossiprec.sim.laws import Constant, Law
+from gossiprec.sim.distributions import Constant, Distribution
 
 LATENCY = purpose_id("latency")
 NODE_LATENCY = purpose_id("latency-of-node")
@@ -37,7 +37,12 @@ class Latency:
     """
 
     def __init__(
-        self, law: Law, *, per: Literal["message", "node", "pair"] = "message", n_nodes: int, seed: int
+        self,
+        law: Distribution,
+        *,
+        per: Literal["message", "node", "pair"] = "message",
+        n_nodes: int,
+        seed: int,
     ) -> None:
         self._law = law
         self._per = per

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gossiprec.arrays import F64, I64, Bools
 from gossiprec.rng import NodeStreams, purpose_id, uniforms
-from gossiprec.sim.causes import LOSS, PARTITION
+from gossiprec.sim.event_causes import LOSS, PARTITION
 from gossiprec.sim.latency import Latency
 
 LOST = purpose_id("loss")
@@ -43,7 +43,7 @@ class Partition:
     group: I64
 
 
-def lost(cause: int) -> float:
+def loss_marker(cause: int) -> float:
     """Return the delay that stands for a loss."""
     return -1.0 - cause
 
@@ -111,7 +111,7 @@ class Network:
             delay = self._of_hub.take(0) if sender == self._hub else self._streams.take(sender)
         for window in self._partitions:
             if window.begin <= leave < window.end and window.group[sender] != window.group[receiver]:
-                return lost(PARTITION)
+                return loss_marker(PARTITION)
         if self._latency.by_pair and delay >= 0.0:
             delay += self._latency.between(sender, receiver)
         return float(delay)
@@ -124,7 +124,7 @@ class Network:
             delay = np.where(delay >= 0.0, delay + self._latency.between_all(sender, receiver), delay)
         for window in self._partitions:
             apart = window.group[sender] != window.group[receiver]
-            delay[apart & (window.begin <= leave) & (leave < window.end)] = lost(PARTITION)
+            delay[apart & (window.begin <= leave) & (leave < window.end)] = loss_marker(PARTITION)
         return delay
 
     def with_copies(self, sender: int, receivers: Sequence[int]) -> Sequence[int]:
@@ -151,7 +151,7 @@ class Network:
             held = uniforms(self._seed, number, sender, HELD_BACK) < self._held_share
             delays = delays + self._held_delay * held
         if self._loss > 0.0:
-            delays[uniforms(self._seed, number, sender, LOST) < self._loss] = lost(LOSS)
+            delays[uniforms(self._seed, number, sender, LOST) < self._loss] = loss_marker(LOSS)
         return delays
 
     def _delays_of_hub(self, first: int, count: int) -> F64:

@@ -18,12 +18,12 @@ import numpy as np
 
 from gossiprec.arrays import F64, I64
 from gossiprec.sim.availability import Availability
-from gossiprec.sim.causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS
+from gossiprec.sim.event_causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS
 from gossiprec.sim.fair_share import FairShare
 from gossiprec.sim.network import Network
 
 
-class Outcome(NamedTuple):
+class MessageOutcome(NamedTuple):
     """What became of a message, in order of (time, rank).
 
     Attributes
@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """Outcomes of many messages, as columns; see :class:`Outcome`."""
+class MessageOutcomes:
+    """Outcomes of many messages, as columns; see :class:`MessageOutcome`."""
 
     time: F64
     rank: I64
@@ -64,7 +64,7 @@ class Outcomes:
     settled: F64
 
     @classmethod
-    def none(cls) -> Outcomes:
+    def none(cls) -> MessageOutcomes:
         """Return no outcomes."""
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         return cls(nothing, none, none, none, none, none, nothing, nothing)
@@ -72,15 +72,18 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.time)
 
-    def part(self, chosen: Any) -> Outcomes:
+    def part(self, chosen: Any) -> MessageOutcomes:
         """Return some of the outcomes."""
-        return Outcomes(*[getattr(self, field.name)[chosen] for field in fields(self)])
+        return MessageOutcomes(*[getattr(self, field.name)[chosen] for field in fields(self)])
 
     @staticmethod
-    def joined(parts: Sequence[Outcomes]) -> Outcomes:
+    def joined(parts: Sequence[MessageOutcomes]) -> MessageOutcomes:
         """Return several batches as one."""
-        return Outcomes(
-            *[np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Outcomes)]
+        return MessageOutcomes(
+            *[
+                np.concatenate([getattr(part, field.name) for part in parts])
+                for field in fields(MessageOutcomes)
+            ]
         )
 
 
@@ -119,13 +122,13 @@ class Transport:
         self._always = availability.always
         self._held = held
         self._in_order = in_order
-        self._queue: list[Outcome] = []
+        self._queue: list[MessageOutcome] = []
         self._last: dict[tuple[int, int], float] = {}
-        self._pending = Outcomes.none()
+        self._pending = MessageOutcomes.none()
         self._sharing = sharing
         self._direct = availability.always and sharing is None and not in_order  # nothing but the latency
-        self._sending: dict[int, tuple[Outcome, float]] = {}  # in transfer, with the delay to come
-        self._transfers = Outcomes.none()  # the same for stretches
+        self._sending: dict[int, tuple[MessageOutcome, float]] = {}  # in transfer, with the delay to come
+        self._transfers = MessageOutcomes.none()  # the same for stretches
         self._delays = np.zeros(0)
 
     @property
@@ -151,9 +154,9 @@ class Transport:
         if self._direct:
             at = leave + delay
             self.moving += 1
-            heappush(self._queue, Outcome(at, rank, message, sender, receiver, ARRIVED, 0.0, at))
+            heappush(self._queue, MessageOutcome(at, rank, message, sender, receiver, ARRIVED, 0.0, at))
             return ARRIVED
-        outcome = Outcome(leave, rank, message, sender, receiver, ARRIVED, 0.0, leave)
+        outcome = MessageOutcome(leave, rank, message, sender, receiver, ARRIVED, 0.0, leave)
         if self._sharing is None:
             self._arrive(outcome, delay)
             return ARRIVED
@@ -163,7 +166,7 @@ class Transport:
         self._sharing.begin(leave, message, sender, receiver, cut)
         return ARRIVED
 
-    def lose(self, outcome: Outcome) -> None:
+    def lose(self, outcome: MessageOutcome) -> None:
         """Let a message be lost later."""
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
@@ -181,7 +184,7 @@ class Transport:
             queued = max(0.0, time - (outcome.time + alone))
             self._arrive(outcome._replace(time=time, queued=queued), delay)
 
-    def _arrive(self, outcome: Outcome, delay: float) -> None:
+    def _arrive(self, outcome: MessageOutcome, delay: float) -> None:
         """Let a message take its latency; its receiver may be away when it arrives."""
         outcome = outcome._replace(time=outcome.time + delay)
         if self._in_order:
@@ -191,12 +194,12 @@ class Transport:
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
 
-    def _after_the_last(self, outcome: Outcome) -> Outcome:
+    def _after_the_last(self, outcome: MessageOutcome) -> MessageOutcome:
         link = outcome.sender, outcome.receiver
         time = self._last[link] = max(outcome.time, self._last.get(link, 0.0))
         return outcome._replace(time=time)
 
-    def next_before(self, time: float, rank: int) -> Outcome | None:
+    def next_before(self, time: float, rank: int) -> MessageOutcome | None:
         """Return the next outcome that comes before (time, rank), if there is one."""
         queue, sharing = self._queue, self._sharing
         while self._sending and sharing is not None:
@@ -214,14 +217,14 @@ class Transport:
             return outcome
         return None
 
-    def give_up(self, now: float) -> list[Outcome]:
+    def give_up(self, now: float) -> list[MessageOutcome]:
         """Return what still waits, as lost because the run ends, in the order of its sending."""
         waiting, self._queue = sorted(self._queue, key=lambda outcome: outcome.rank), []
         return [outcome._replace(time=now, cause=RUN_ENDED) for outcome in waiting]
 
     def carry(
-        self, batch: Outcomes, wake_rank: I64, until: float, ended_at: tuple[float, int] | None
-    ) -> Outcomes:
+        self, batch: MessageOutcomes, wake_rank: I64, until: float, ended_at: tuple[float, int] | None
+    ) -> MessageOutcomes:
         """Take what is sent in a stretch of time; return all that happens before its end, in no order.
 
         Parameters
@@ -246,16 +249,18 @@ class Transport:
             arrived = self._arrivals(sent, delay)
         else:
             arrived = self._through_bandwidth(self._sharing, sent, delay, until)
-        everything = Outcomes.joined([self._pending, gone, arrived])
+        everything = MessageOutcomes.joined([self._pending, gone, arrived])
         if ended_at is not None and not len(self._transfers):
             everything = _ended(everything, until, *ended_at)
         due = everything.time < until
         self._pending = everything.part(~due)
         return everything.part(due)
 
-    def _through_bandwidth(self, sharing: FairShare, sent: Outcomes, delay: F64, until: float) -> Outcomes:
+    def _through_bandwidth(
+        self, sharing: FairShare, sent: MessageOutcomes, delay: F64, until: float
+    ) -> MessageOutcomes:
         """Start transfers; return what becomes of those that end before `until`."""
-        self._transfers = Outcomes.joined([self._transfers, sent])
+        self._transfers = MessageOutcomes.joined([self._transfers, sent])
         self._delays = np.concatenate([self._delays, delay])
         cut = np.full(len(sent), math.inf)
         if not self._always:
@@ -271,9 +276,9 @@ class Transport:
         queued = np.maximum(0.0, time - (done.time + sharing.unhindered(done.sender, done.receiver)))
         broken = replace(done, time=time, settled=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
         there = replace(done, time=time, queued=queued).part(whole)
-        return Outcomes.joined([broken, self._arrivals(there, delay[whole])])
+        return MessageOutcomes.joined([broken, self._arrivals(there, delay[whole])])
 
-    def _arrivals(self, sent: Outcomes, delay: F64) -> Outcomes:
+    def _arrivals(self, sent: MessageOutcomes, delay: F64) -> MessageOutcomes:
         """Return what becomes of messages that leave, or leave the shared bandwidth."""
         time = sent.time + delay
         if self._in_order:
@@ -285,7 +290,7 @@ class Transport:
             return replace(sent, time=np.where(online, time, back), settled=time)
         return replace(sent, time=time, settled=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))
 
-    def _in_turn(self, sent: Outcomes, time: F64) -> F64:
+    def _in_turn(self, sent: MessageOutcomes, time: F64) -> F64:
         """Return times at which no message overtakes an earlier one of its link."""
         out = np.empty(len(time))
         order = np.lexsort((sent.rank, sent.time))
@@ -295,7 +300,7 @@ class Transport:
         return out
 
 
-def _ended(outcomes: Outcomes, until: float, time: float, rank: int) -> Outcomes:
+def _ended(outcomes: MessageOutcomes, until: float, time: float, rank: int) -> MessageOutcomes:
     """Give up what waits for longer than anything moves, once the last that moves has settled."""
     if len(outcomes):
         last = np.lexsort((outcomes.rank, outcomes.settled))[-1]

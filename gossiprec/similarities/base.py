@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from gossiprec.arrays import F32, I64
 from gossiprec.data.split import TrainingData
+from gossiprec.errors import ScenarioError
 from gossiprec.options import NoOptions, Options
 
 
@@ -63,3 +65,25 @@ class Similarity(ABC):
         A row is the same, to the bit, whichever others are asked for. Larger is more similar, and nothing is more like
         an item than the item itself.
         """
+
+
+WORD = re.compile(r"\w+")
+"""A run of letters and digits."""
+
+
+def item_words(split: TrainingData, name: str) -> list[list[str]]:
+    """Return the words of each item's text, for a similarity called `name`.
+
+    Raises
+    ------
+    ScenarioError
+        If there are none.
+    """
+    found = [WORD.findall(text) for text in split.item_texts or ()]
+    if not any(found):
+        raise ScenarioError(
+            f"similarity: {name} compares item texts, but {split.name} has none; expected movielens-1m with "
+            "movies.dat next to the ratings, movielens-100k with u.item, or data set file with item_texts; "
+            "or use similarity co-occurrence"
+        )
+    return found

@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from scipy import sparse
 
 from gossiprec.arrays import F32, I64
-from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import Codes
-from gossiprec.data.file import source_of
-from gossiprec.data.parts import read_lists
+from gossiprec.data.column_parsers import IdEncoder
+from gossiprec.data.file import open_text_source
 from gossiprec.data.split import TrainingData
+from gossiprec.data.split_parts import read_lists
+from gossiprec.data.text_blocks import TextFormat
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 from gossiprec.ragged import Ragged
@@ -88,8 +88,8 @@ def _drawn(split: TrainingData, share: float, seed: int) -> Ragged:
 
 def _read(path: Path, split: TrainingData) -> Ragged:
     """Return what the people in a file have, of the items of the data."""
-    source, users, items = source_of(path), Codes(), Codes()
-    part = read_lists(source, Layout(("user", "items"), " "), (users, items))
+    source, users, items = open_text_source(path), IdEncoder(), IdEncoder()
+    part = read_lists(source, TextFormat(("user", "items"), " "), (users, items))
     names = map(str, range(split.n_items)) if split.item_names is None else split.item_names
     id_of = {name: item for item, name in enumerate(names)}
     ids = np.array([id_of.get(name, -1) for name in items.ids])[part.items]

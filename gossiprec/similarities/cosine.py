@@ -12,14 +12,14 @@ NOTHING = 1e-9
 """Length up to which a vector is none: rounding alone."""
 
 
-def directions(vectors: F64) -> F32:
+def rounded_unit_vectors(vectors: F64) -> F32:
     """Return vectors of length 1, shape (n_items, dim), rounded; zeros where a vector is none."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > NOTHING)
     return np.asarray(np.round(unit * GRID) / GRID, np.float32)
 
 
-def halved_cosines(unit: F32, items: I64) -> F32:
+def shifted_cosines(unit: F32, items: I64) -> F32:
     """Return ``(1 + cos) / 2`` of some items and all items, shape (n, n_items).
 
     An item without a direction has 0 to all others. Every item has 1 to itself.

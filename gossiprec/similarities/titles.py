@@ -11,9 +11,8 @@ from gossiprec.arrays import F32, F64, I64
 from gossiprec.data.split import TrainingData
 from gossiprec.options import Options as OptionSet
 from gossiprec.similarities import SIMILARITIES
-from gossiprec.similarities.base import Similarity
-from gossiprec.similarities.cosine import directions, halved_cosines
-from gossiprec.similarities.words import words_of_items
+from gossiprec.similarities.base import Similarity, item_words
+from gossiprec.similarities.cosine import rounded_unit_vectors, shifted_cosines
 
 
 @SIMILARITIES.register("titles")
@@ -38,12 +37,12 @@ class Titles(Similarity):
 
     def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Find the main dimensions of the texts."""
-        self._unit = directions(_reduced(words_of_items(split, "titles"), self.options.dim))
+        self._unit = rounded_unit_vectors(_reduced(item_words(split, "titles"), self.options.dim))
         return self
 
     def rows(self, items: I64) -> F32:
         """Return ``(1 + cos) / 2``."""
-        return halved_cosines(self._unit, items)
+        return shifted_cosines(self._unit, items)
 
 
 def _reduced(words: list[list[str]], dim: int) -> F64:

@@ -9,15 +9,14 @@ from typing import Self
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.data.file import source_of
-from gossiprec.data.sources import Source
+from gossiprec.data.file import open_text_source
+from gossiprec.data.sources import FileSource
 from gossiprec.data.split import TrainingData
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 from gossiprec.similarities import SIMILARITIES
-from gossiprec.similarities.base import Similarity
-from gossiprec.similarities.cosine import directions, halved_cosines
-from gossiprec.similarities.words import words_of_items
+from gossiprec.similarities.base import Similarity, item_words
+from gossiprec.similarities.cosine import rounded_unit_vectors, shifted_cosines
 
 
 @SIMILARITIES.register("word-vectors")
@@ -41,21 +40,21 @@ class WordVectors(Similarity):
 
     def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Read the vectors of the words in the texts."""
-        texts = words_of_items(split, "word-vectors")
-        vectors = read_vectors(source_of(self.options.path), {word for text in texts for word in text})
+        texts = item_words(split, "word-vectors")
+        vectors = read_vectors(open_text_source(self.options.path), {word for text in texts for word in text})
         zero = np.zeros_like(next(iter(vectors.values())))
         means = [
             np.mean([vectors[word] for word in text if word in vectors] or [zero], axis=0) for text in texts
         ]
-        self._unit = directions(np.stack(means))
+        self._unit = rounded_unit_vectors(np.stack(means))
         return self
 
     def rows(self, items: I64) -> F32:
         """Return ``(1 + cos) / 2``."""
-        return halved_cosines(self._unit, items)
+        return shifted_cosines(self._unit, items)
 
 
-def read_vectors(source: Source, words: Container[str]) -> dict[str, F64]:
+def read_vectors(source: FileSource, words: Container[str]) -> dict[str, F64]:
     """Return the vectors of some words: a word and its numbers a line, with blanks between them, in UTF-8.
 
     Raises
@@ -81,7 +80,7 @@ def read_vectors(source: Source, words: Container[str]) -> dict[str, F64]:
     return found
 
 
-def _numbers(source: Source, line: int, cells: list[bytes], dim: int) -> F64:
+def _numbers(source: FileSource, line: int, cells: list[bytes], dim: int) -> F64:
     allowed = f"a word and {dim} finite numbers, as many as in the first line"
     if len(cells) != dim:
         raise source.error(line, f"{len(cells)} cells after the word", allowed)

@@ -6,10 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.naming import TableKey, labels_of
+from gossiprec.attacks.observer_names import TableKey, key_to_labels
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.scenario.model import Choice, Scenario
-from gossiprec.study.identity import canonical, hash_of, identity, run_hash, said
+from gossiprec.scenario.definition import RegisteredChoice, Scenario
+from gossiprec.study.run_hash import (
+    canonical_json,
+    hash_plain_data,
+    non_default_options,
+    result_identity,
+    run_hash,
+)
 
 TOLD_BY_KEY = (
     "momentum", "community_size", "relevance", "threshold", "fraction", "placement", "victim", "placement_until",
@@ -18,7 +24,7 @@ TOLD_BY_KEY = (
 
 
 @dataclass(frozen=True)
-class Simulation:
+class SharedSimulation:
     """One simulation and the variants it serves.
 
     Attributes
@@ -35,9 +41,9 @@ class Simulation:
     scenario: Scenario
     serves: tuple[str, ...]
 
-    def apart(self, scenarios: Mapping[str, Scenario]) -> list[Simulation]:
+    def apart(self, scenarios: Mapping[str, Scenario]) -> list[SharedSimulation]:
         """Return a simulation for each variant served, given the variants' scenarios by hash."""
-        return [Simulation(hash_, scenarios[hash_], (hash_,)) for hash_ in self.serves]
+        return [SharedSimulation(hash_, scenarios[hash_], (hash_,)) for hash_ in self.serves]
 
 
 @dataclass
@@ -46,14 +52,14 @@ class _Shared:
 
     scenario: Scenario
     serves: list[str] = field(default_factory=list)
-    observers: list[Choice] = field(default_factory=list)
+    observers: list[RegisteredChoice] = field(default_factory=list)
     known: dict[TableKey, str] = field(default_factory=dict)
 
     def takes(self, hash_: str, scenario: Scenario) -> bool:
         """Add a variant's observers if none of them would be mistaken for another; say whether that was done."""
         known, more = dict(self.known), []
         for choice in scenario.observers:
-            keys = table_keys(choice)
+            keys = observer_table_keys(choice)
             if keys is None:
                 return False
             same = _beside_key(choice)
@@ -68,14 +74,14 @@ class _Shared:
         self.serves.append(hash_)
         return True
 
-    def simulation(self) -> Simulation:
+    def simulation(self) -> SharedSimulation:
         if len(self.serves) == 1:
-            return Simulation(run_hash(self.scenario), self.scenario, tuple(self.serves))
+            return SharedSimulation(run_hash(self.scenario), self.scenario, tuple(self.serves))
         merged = self.scenario.with_(observers=tuple(self.observers))
-        return Simulation(run_hash(merged), merged, tuple(self.serves))
+        return SharedSimulation(run_hash(merged), merged, tuple(self.serves))
 
 
-def share(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[Simulation]:
+def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[SharedSimulation]:
     """Return as few simulations as serve all variants.
 
     Parameters
@@ -86,13 +92,13 @@ def share(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[Simu
         Whether one may serve variants with different observers.
     """
     if not merge:
-        return [Simulation(hash_, scenario, (hash_,)) for hash_, scenario in scenarios.items()]
+        return [SharedSimulation(hash_, scenario, (hash_,)) for hash_, scenario in scenarios.items()]
     groups: dict[str, list[_Shared]] = {}
     order: list[_Shared] = []
     for hash_, scenario in scenarios.items():
-        told = identity(scenario)
+        told = result_identity(scenario)
         told.pop("observers", None)
-        alike = groups.setdefault(hash_of(told), [])
+        alike = groups.setdefault(hash_plain_data(told), [])
         if not any(shared.takes(hash_, scenario) for shared in alike):
             shared = _Shared(scenario)
             if not shared.takes(hash_, scenario):
@@ -103,7 +109,7 @@ def share(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[Simu
     return [shared.simulation() for shared in order]
 
 
-def table_keys(choice: Choice) -> frozenset[TableKey] | None:
+def observer_table_keys(choice: RegisteredChoice) -> frozenset[TableKey] | None:
     """Return the keys of the rows of an observer; None if they are not known before the run, or if it ranks nobody.
 
     No key tells findings of an attack that ranks nobody from those of others, so its runs serve no other variant.
@@ -111,28 +117,30 @@ def table_keys(choice: Choice) -> frozenset[TableKey] | None:
     return ATTACKS[choice.name].table_keys(choice.options) or None
 
 
-def keys_of(scenario: Scenario) -> list[TableKey] | None:
+def scenario_table_keys(scenario: Scenario) -> list[TableKey] | None:
     """Return what the rows of all observers will be called, in order; None: not known before the run."""
     keys: list[TableKey] = []
     for choice in scenario.observers:
-        own = table_keys(choice)
+        own = observer_table_keys(choice)
         if own is None:
             return None
         keys += sorted(own)
     return keys
 
 
-def clashes(scenario: Scenario) -> Iterator[tuple[int, str]]:
+def duplicate_observers(scenario: Scenario) -> Iterator[tuple[int, str]]:
     """Yield the place and name of observers that are called like an earlier one of the same scenario."""
     seen: set[TableKey] = set()
     for index, choice in enumerate(scenario.observers):
-        keys = table_keys(choice) or frozenset()
+        keys = observer_table_keys(choice) or frozenset()
         double = sorted(keys & seen)
         if double:
-            yield index, attack_key(**labels_of(double[0]))
+            yield index, attack_key(**key_to_labels(double[0]))
         seen |= keys
 
 
-def _beside_key(choice: Choice) -> str:
+def _beside_key(choice: RegisteredChoice) -> str:
     """Return what an observer's table key does not tell, as text that equal observers share."""
-    return canonical({key: value for key, value in said(choice).items() if key not in TOLD_BY_KEY})
+    return canonical_json(
+        {key: value for key, value in non_default_options(choice).items() if key not in TOLD_BY_KEY}
+    )

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import Run, open_run
-from gossiprec.eventlog.atomic_write import replace_file, writing
-from gossiprec.eventlog.lock import LOCK, MARKER, only_writer
-from gossiprec.eventlog.manifest_file import manifest_fault
+from gossiprec.eventlog.atomic_write import replace_file, wrap_write_errors
+from gossiprec.eventlog.lock import LOCK, MARKER, exclusive_writer
+from gossiprec.eventlog.manifest import manifest_fault
 from gossiprec.eventlog.own_files import check_folder, read_regular
-from gossiprec.plugins import code_with
-from gossiprec.study.deduplication import Simulation
+from gossiprec.plugins import combined_code_version
+from gossiprec.study.deduplication import SharedSimulation
+from gossiprec.study.run_hash import canonical_json
 
 SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
 PATIENCE_S = 5.0
@@ -47,7 +49,7 @@ class StudyFolder:
             raise LogError(f"{self.path} is a file, but a study needs a folder; choose another with --out")
         mark = self.path / MARK
         if mark.is_file():
-            found = read_mark(mark).get("study")
+            found = read_study_status(mark).get("study")
             if found != name:
                 raise LogError(
                     f"{self.path} holds the study {found!r}, not {name!r}; choose another with --out"
@@ -75,18 +77,18 @@ class StudyFolder:
             As :meth:`check`.
         """
         check_folder(self.runs)
-        with writing(self.path):
+        with wrap_write_errors(self.path):
             self.runs.mkdir(parents=True, exist_ok=True)
-        with only_writer(self.path, what="study", patience_s=PATIENCE_S):
+        with exclusive_writer(self.path, what="study", patience_s=PATIENCE_S):
             if (self.path / MARK).is_file():  # another study may have come and gone since the first check
                 self.check(name)
             yield
 
-    def run(self, simulation: Simulation) -> Path:
+    def run(self, simulation: SharedSimulation) -> Path:
         """Return the directory of a simulation."""
         return self.runs / simulation.hash
 
-    def finished(self, simulation: Simulation) -> Run | None:
+    def finished(self, simulation: SharedSimulation) -> Run | None:
         """Return the run of a simulation that is finished, by whichever code; None if there is none that is."""
         try:
             run = open_run(self.run(simulation))
@@ -106,12 +108,12 @@ class StudyFolder:
         replace_file(self.path / MARK, json.dumps(told, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-def made_by(run: Run) -> str:
+def run_code_version(run: Run) -> str:
     """Return the version of the code that made a run, with those of its plug-ins."""
-    return code_with(run.manifest.get("plugins", {}), str(run.manifest.get("code", "unknown")))
+    return combined_code_version(run.manifest.get("plugins", {}), str(run.manifest.get("code", "unknown")))
 
 
-def read_mark(path: Path) -> dict[str, Any]:
+def read_study_status(path: Path) -> dict[str, Any]:
     """Return what a ``study.json`` says.
 
     Raises
@@ -125,4 +127,28 @@ def read_mark(path: Path) -> dict[str, Any]:
         raise LogError(f"cannot read {path}: {error}; choose another folder with --out") from error
     if not isinstance(found, dict) or "gossiprec" not in found or "study" not in found:
         raise LogError(f"{path} does not belong to a gossiprec study; choose another folder with --out")
+    return found
+
+
+def runs_with_other_data(runs: Iterable[tuple[SharedSimulation, Run]]) -> dict[str, str]:
+    """Return the runs that were made with other files, by hash: what has changed.
+
+    Notes
+    -----
+    Each set of files is looked at once, whatever the seeds of the runs; files that are not there any more contradict
+    nothing.
+    """
+    found: dict[str, str] = {}
+    known: dict[str, str | None] = {}
+    for simulation, run in runs:
+        manifest = run.manifest
+        if "inputs" in manifest:
+            name = canonical_json([simulation.scenario.dataset.plain(), manifest["inputs"]])
+        else:
+            name = canonical_json(simulation.scenario.dataset.plain())
+        if name not in known:
+            known[name] = changed_since(simulation.scenario, manifest)
+        changed = known[name]
+        if changed is not None:
+            found[simulation.hash] = changed
     return found

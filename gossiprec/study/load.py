@@ -11,16 +11,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from gossiprec.errors import ScenarioError
-from gossiprec.scenario.explain import explain, misread_booleans
 from gossiprec.scenario.load import read_source
 from gossiprec.scenario.overrides import parse_overrides
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, dotted, shown
-from gossiprec.scenario.source import Layer, read_file, read_mapping
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, format_path, format_value
+from gossiprec.scenario.validation_messages import add_validation_problems, reject_boolean_numbers
+from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
 from gossiprec.study.spec import StudyFile
 
 
 @dataclass(frozen=True)
-class Study:
+class LoadedStudy:
     """A study file that has been read.
 
     Attributes
@@ -35,8 +35,8 @@ class Study:
     """
 
     file: StudyFile
-    source: Layer
-    bases: dict[KeyPath, Layer]
+    source: SourceLayer
+    bases: dict[KeyPath, SourceLayer]
     problems: Problems = field(default_factory=Problems)
 
     @property
@@ -59,7 +59,7 @@ class Study:
         return self.source.source_map.locate(path)
 
 
-def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
+def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> LoadedStudy:
     """Read a study file and its base scenarios.
 
     Parameters
@@ -80,7 +80,7 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
         source, folder = read_file(Path(study), problems), Path(study).parent
     if not isinstance(source.data, dict):
         raise ScenarioError(
-            f"{source.whole}: found {shown(source.data)}; expected a mapping of keys (name, base, axes, "
+            f"{source.whole}: found {format_value(source.data)}; expected a mapping of keys (name, base, axes, "
             "...); start from the file that `gossiprec init churn` writes"
         )
     if "dataset" in source.data and "axes" not in source.data:
@@ -91,10 +91,12 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
     problems.raise_any(source.source_map)
     assert file is not None, "a study that cannot be read has problems"
     bases = {at: _base(base, at, folder, source, problems) for at, base in _named_bases(file)}
-    return Study(file, source, bases, problems)
+    return LoadedStudy(file, source, bases, problems)
 
 
-def changed(study: Study, overrides: Iterable[str] = (), seeds: int | None = None) -> Study:
+def with_overrides(
+    study: LoadedStudy, overrides: Iterable[str] = (), seeds: int | None = None
+) -> LoadedStudy:
     """Return a study with more keys ``set`` and other seeds, as if its file said so.
 
     Parameters
@@ -123,16 +125,16 @@ def changed(study: Study, overrides: Iterable[str] = (), seeds: int | None = Non
     return replace(study, file=study.file.model_copy(update=update), source=source)
 
 
-def _typed(source: Layer, problems: Problems) -> StudyFile | None:
+def _typed(source: SourceLayer, problems: Problems) -> StudyFile | None:
     try:
         file = StudyFile.model_validate(source.data)
     except ValidationError as error:
-        explain(error, StudyFile, source.data, (), problems)
+        add_validation_problems(error, StudyFile, source.data, (), problems)
         return None
     for name, axis in file.axes.items():
-        misread_booleans(_but(source.data["axes"][name], "values"), axis, ("axes", name), problems)
+        reject_boolean_numbers(_but(source.data["axes"][name], "values"), axis, ("axes", name), problems)
     for key in ("seeds", "search"):
-        misread_booleans(_but(source.data.get(key), "list"), getattr(file, key), (key,), problems)
+        reject_boolean_numbers(_but(source.data.get(key), "list"), getattr(file, key), (key,), problems)
     return file
 
 
@@ -152,12 +154,12 @@ def _named_bases(file: StudyFile) -> Iterator[tuple[KeyPath, Any]]:
                     yield ("axes", name, "values", label, "base"), sets["base"]
 
 
-def _base(base: Any, at: KeyPath, folder: Path, source: Layer, problems: Problems) -> Layer:
+def _base(base: Any, at: KeyPath, folder: Path, source: SourceLayer, problems: Problems) -> SourceLayer:
     whole = source.source_map.locate(at)
     if isinstance(base, str):
         try:
             return read_source(folder / base, problems)
         except ScenarioError as error:
-            raise ScenarioError(f"{whole}: {dotted(at)}: {error}") from None
+            raise ScenarioError(f"{whole}: {format_path(at)}: {error}") from None
     inside = {p[len(at) :]: origin for p, origin in source.origins.items() if p[: len(at)] == at != p}
-    return Layer(base, whole, inside)
+    return SourceLayer(base, whole, inside)

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.naming import TableKey, labels_of
+from gossiprec.attacks.observer_names import TableKey, key_to_labels
 from gossiprec.errors import suggestion
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.measures.metric import read_metric
-from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure, split_beside
-from gossiprec.scenario.model import Scenario
+from gossiprec.measures.selectors import (
+    FILTERS,
+    OF_ATTACKS,
+    MeasureSelector,
+    read_measure,
+    split_baseline_name,
+)
+from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import Problems
-from gossiprec.study.deduplication import keys_of
-from gossiprec.study.load import Study
+from gossiprec.study.deduplication import scenario_table_keys
+from gossiprec.study.load import LoadedStudy
 
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
 OF_RUNS = (
@@ -43,12 +49,12 @@ VARYING = (
 """Keys of a summary that differ from run to run of one scenario: no measures."""
 
 
-def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
+def parse_measures(study: LoadedStudy, problems: Problems) -> list[MeasureSelector] | None:
     """Return the measures of a study file; None: it names none, all are collected."""
     texts = study.file.measures
     if texts is None:
         return None
-    parsed: list[Measure] = []
+    parsed: list[MeasureSelector] = []
     for place, text in enumerate(texts):
         try:
             found = _known(read_measure(text))
@@ -61,12 +67,14 @@ def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
     return parsed
 
 
-def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], problems: Problems) -> None:
+def check_measures(
+    measures: Sequence[MeasureSelector], scenarios: Iterable[Scenario], problems: Problems
+) -> None:
     """Refuse measures that no run will have."""
     scenarios = list(scenarios)
     metrics = {metric for scenario in scenarios for metric in scenario.evaluate.measured()}
     attacks = {choice.name for scenario in scenarios for choice in scenario.observers}
-    found = [keys_of(scenario) for scenario in scenarios]
+    found = [scenario_table_keys(scenario) for scenario in scenarios]
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
     for place, measure in enumerate(measures):
         at, name = ("measures", place), measure.name
@@ -76,19 +84,19 @@ def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], p
         elif name in _reported() and name not in _reported(attacks):
             problems.add(at, f"no run has an attack that reports {name!r}; add such an attack to observers")
         elif name in (*OF_ATTACKS, *_reported()) and keys is not None and not _is_of_any(measure, keys):
-            there = ", ".join(sorted({attack_key(**labels_of(key)) for key in keys})) or "none"
+            there = ", ".join(sorted({attack_key(**key_to_labels(key)) for key in keys})) or "none"
             problems.add(
                 at, f"no run has such an attack; expected one of (observer/relevance/momentum/size): {there}"
             )
 
 
-def _is_of_any(measure: Measure, keys: Iterable[TableKey]) -> bool:
+def _is_of_any(measure: MeasureSelector, keys: Iterable[TableKey]) -> bool:
     """Say whether one of these attacks passes, as far as its key tells."""
     filters = {name: value for name, value in measure.filters.items() if name in FILTERS}
-    return any(Measure(measure.name, filters).takes(labels_of(key)) for key in keys)
+    return any(MeasureSelector(measure.name, filters).takes(key_to_labels(key)) for key in keys)
 
 
-def _known(measure: Measure) -> Measure:
+def _known(measure: MeasureSelector) -> MeasureSelector:
     """Return a measure if runs can have it.
 
     Raises
@@ -104,7 +112,7 @@ def _known(measure: Measure) -> Measure:
         )
     of_attacks = (*OF_ATTACKS, *_reported())
     if "@" in name:
-        read_metric(split_beside(name)[0])
+        read_metric(split_baseline_name(name)[0])
     elif name not in of_attacks and name not in OF_RUNS:
         known = [*of_attacks, *OF_RUNS]
         raise ValueError(

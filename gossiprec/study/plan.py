@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gossiprec.measures.names import Measure
-from gossiprec.scenario.cross_checks import note_oversized
+from gossiprec.measures.selectors import MeasureSelector
+from gossiprec.scenario.cross_checks import collect_size_problems
+from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.load import build_scenario
-from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.overrides import Override
-from gossiprec.scenario.problems import KeyPath, Problems
-from gossiprec.scenario.source import Layer
-from gossiprec.study.deduplication import Simulation, clashes, share
-from gossiprec.study.gathering import Gathered
-from gossiprec.study.identity import canonical, run_hash
-from gossiprec.study.load import Study
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap
+from gossiprec.scenario.yaml_source import SourceLayer
+from gossiprec.study.axis_points import Label, Point, find_axis_value, make_points
+from gossiprec.study.deduplication import SharedSimulation, deduplicate, duplicate_observers
+from gossiprec.study.load import LoadedStudy
 from gossiprec.study.measures import check_measures, parse_measures
-from gossiprec.study.points import Label, Point, find_setting, make_points
+from gossiprec.study.run_hash import canonical_json, run_hash
 from gossiprec.study.spec import seed_list
+
+
+class ProblemCollector:
+    """Problems of variants."""
+
+    def __init__(self, study: LoadedStudy) -> None:
+        self._study = study
+        self._found: dict[tuple[KeyPath, str], tuple[Origin, list[str]]] = {}
+
+    def add(self, found: Problems, source_map: SourceMap, labels: Mapping[str, Label]) -> None:
+        """Note what is wrong with one variant."""
+        for path, text, origin in found.located(source_map):
+            _, variants = self._found.setdefault((path, text), (origin, []))
+            variants.append(", ".join(f"{name}={value}" for name, value in labels.items()))
+
+    def tell(self, problems: Problems, n_variants: int) -> None:
+        """Hand over what was found.
+
+        A problem of all variants is one of the base. One that was written in the study stands on the line of the
+        value that makes it; any other is told with a variant that has it.
+        """
+        for (path, text), (origin, variants) in self._found.items():
+            if len(variants) < n_variants and origin.source != self._study.source.whole.source:
+                more = f" and {len(variants) - 1} more" if len(variants) > 1 else ""
+                text = f"{text} (with {variants[0]}{more})"
+            problems.add(path, text, origin=origin)
 
 
 @dataclass(frozen=True)
@@ -45,7 +70,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """A study that could start now.
 
     Attributes
@@ -60,10 +85,10 @@ class Plan:
     baseline : dict of str to Label
     """
 
-    study: Study
+    study: LoadedStudy
     variants: list[Variant]
-    simulations: list[Simulation]
-    measures: list[Measure] | None
+    simulations: list[SharedSimulation]
+    measures: list[MeasureSelector] | None
     baseline: dict[str, Label]
 
     @property
@@ -72,12 +97,12 @@ class Plan:
         return len(self.variants) - len({variant.hash for variant in self.variants})
 
     @property
-    def simulation_of(self) -> dict[str, Simulation]:
+    def simulation_of(self) -> dict[str, SharedSimulation]:
         """The simulation that serves each variant, by the variant's hash."""
         return {served: simulation for simulation in self.simulations for served in simulation.serves}
 
 
-def make_plan(study: Study, *, check_data: bool = True, limit: int | None = None) -> Plan:
+def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None = None) -> StudyPlan:
     """Resolve and check all runs of a study.
 
     Parameters
@@ -109,11 +134,11 @@ def make_plan(study: Study, *, check_data: bool = True, limit: int | None = None
     if measures is not None:
         check_measures(measures, [variant.scenario for variant in variants], problems)
     problems.raise_any(study.source.source_map)
-    simulations = share({v.hash: v.scenario for v in variants}, merge=study.file.share)
-    return Plan(study, variants, simulations, measures, baseline)
+    simulations = deduplicate({v.hash: v.scenario for v in variants}, merge=study.file.share)
+    return StudyPlan(study, variants, simulations, measures, baseline)
 
 
-def _check_seed_keys(study: Study, problems: Problems) -> None:
+def _check_seed_keys(study: LoadedStudy, problems: Problems) -> None:
     """Refuse a second way to say the seed: rows of the table are told apart by it."""
     said: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
     for name, axis in study.file.axes.items():
@@ -128,10 +153,10 @@ def _check_seed_keys(study: Study, problems: Problems) -> None:
         )
 
 
-def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list[Variant]:
+def _variants(study: LoadedStudy, points: Sequence[Point], problems: Problems) -> list[Variant]:
     common = list(_common(study))
     variants = []
-    gathered = Gathered(study)
+    gathered = ProblemCollector(study)
     for point in points:
         chosen = [override for setting in point.values() for override in setting.overrides]
         labels = {name: setting.label for name, setting in point.items()}
@@ -147,25 +172,25 @@ def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list
     return variants
 
 
-def _base(study: Study, point: Point) -> Layer:
+def _base(study: LoadedStudy, point: Point) -> SourceLayer:
     """Return the base of a combination: that of the last axis that brings one, or the study's."""
     own = [setting.base for setting in point.values() if setting.base is not None]
     return own[-1] if own else study.bases[("base",)]
 
 
-def _seeds(study: Study, point: Point) -> list[list[Override]]:
+def _seeds(study: LoadedStudy, point: Point) -> list[list[Override]]:
     """Return what sets each seed of a combination; nothing where the base's own is used."""
     own = [setting.seeds for setting in point.values() if setting.seeds is not None]
     seeds = own[-1] if own else seed_list(study.file.seeds)
     return [[]] if seeds is None else [[Override(("seed",), seed, study.origin("seeds"))] for seed in seeds]
 
 
-def _common(study: Study) -> Iterator[Override]:
+def _common(study: LoadedStudy) -> Iterator[Override]:
     for key, value in study.file.sets.items():
         yield Override(tuple(key.split(".")), value, study.origin("set", key))
 
 
-def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
+def _baseline(study: LoadedStudy, problems: Problems) -> dict[str, Label]:
     chosen: dict[str, Label] = {}
     for name, value in (study.file.baseline or {}).items():
         axis = study.file.axes.get(name)
@@ -175,7 +200,7 @@ def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
         elif axis.values is None:
             problems.add(("baseline", name), "is a range, but a baseline must be a value of an axis")
         else:
-            setting = find_setting(study, name, value)
+            setting = find_axis_value(study, name, value)
             if setting is None:
                 problems.add(
                     ("baseline", name), f"found {value!r}, must be one of {', '.join(map(str, axis.values))}"
@@ -185,38 +210,38 @@ def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
     return chosen
 
 
-def _check_against_data(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
+def _check_against_data(study: LoadedStudy, variants: Sequence[Variant], problems: Problems) -> None:
     """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds.
 
     Data that would take long to draw are not: their sizes are known.
     """
-    from gossiprec.emulation.assembly.data import outline_data
+    from gossiprec.emulation.assembly.data_loading import data_sizes
 
     sizes: dict[str, tuple[int, int]] = {}
     checked: set[str] = set()
-    gathered = Gathered(study)
+    gathered = ProblemCollector(study)
     for variant in variants:
         scenario = variant.scenario
-        told = canonical({**scenario.resolved(), "seed": None})
+        told = canonical_json({**scenario.resolved(), "seed": None})
         if told in checked:
             continue
         checked.add(told)
-        data = canonical(scenario.dataset.plain())
+        data = canonical_json(scenario.dataset.plain())
         if data not in sizes:
-            outline = outline_data(scenario)
+            outline = data_sizes(scenario)
             sizes[data] = (outline.n_users, outline.split.n_items)
         found = Problems()
-        note_oversized(scenario, *sizes[data], found)
+        collect_size_problems(scenario, *sizes[data], found)
         gathered.add(found, scenario.source_map, variant.labels)
     gathered.tell(problems, len(checked))
 
 
-def _check_observers(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
+def _check_observers(study: LoadedStudy, variants: Sequence[Variant], problems: Problems) -> None:
     """Refuse observers of one run that its tables could not tell apart."""
-    gathered = Gathered(study)
+    gathered = ProblemCollector(study)
     for variant in variants:
         found, scenario = Problems(), variant.scenario
-        for index, name in clashes(scenario):
+        for index, name in duplicate_observers(scenario):
             found.add(
                 ("observers", index),
                 f"an earlier observer has the same key {name}; change the fraction, momentum, relevance or "

@@ -8,15 +8,15 @@ from typing import Any
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import open_run
+from gossiprec.eventlog.lock import process_identity
 from gossiprec.eventlog.manifest import utc_now
-from gossiprec.eventlog.writer_process import this_process
-from gossiprec.scenario.plugins import code_of
-from gossiprec.study.deduplication import Simulation, keys_of
+from gossiprec.scenario.plugins import scenario_code_version
+from gossiprec.study.deduplication import SharedSimulation, scenario_table_keys
 from gossiprec.study.folder import StudyFolder
-from gossiprec.study.plan import Plan, Variant
-from gossiprec.study.rows import NO_ATTACK, Row, measured, missing
-from gossiprec.study.table import axis_kind, write_table
-from gossiprec.study.task import Done
+from gossiprec.study.plan import StudyPlan, Variant
+from gossiprec.study.table_rows import NO_ATTACK, Row, extract_rows, first_missing_attack
+from gossiprec.study.table_writer import axis_type, write_study_table
+from gossiprec.study.task import TaskResult
 from gossiprec.version import __version__, code_version
 
 REFRESH_S = 3.0
@@ -24,7 +24,7 @@ REFRESH_S = 3.0
 
 
 @dataclass
-class Outcome:
+class StudyOutcome:
     """How a study went.
 
     Attributes
@@ -43,13 +43,13 @@ class Outcome:
 
     made: int = 0
     kept: int = 0
-    failed: dict[str, Done] = field(default_factory=dict)
+    failed: dict[str, TaskResult] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     left: int = 0
     seconds: float = 0.0
 
 
-class Record:
+class StudyRecord:
     """What is known of each variant of a plan.
 
     Parameters
@@ -64,24 +64,24 @@ class Record:
         The code version of each simulation that is finished, by hash.
     """
 
-    def __init__(self, plan: Plan, folder: StudyFolder) -> None:
+    def __init__(self, plan: StudyPlan, folder: StudyFolder) -> None:
         self.plan = plan
         self.folder = folder
-        self.outcome = Outcome()
+        self.outcome = StudyOutcome()
         self.codes: dict[str, str] = {}
         self._served_by = plan.simulation_of
         self._rows: dict[str, list[Row]] = {}
         self._started = utc_now()
         self._due = 0.0
         labels = {name: [v.labels[name] for v in plan.variants] for name in plan.study.file.axes}
-        self._axes = {name: axis_kind(found) for name, found in labels.items()}
+        self._axes = {name: axis_type(found) for name, found in labels.items()}
 
     @property
     def n_simulations(self) -> int:
         """How many simulations serve the variants."""
         return len({simulation.hash for simulation in self._served_by.values()})
 
-    def serve_apart(self, parts: list[Simulation]) -> None:
+    def serve_apart(self, parts: list[SharedSimulation]) -> None:
         """Let variants be served by these simulations instead of the one they shared."""
         self._served_by |= {served: simulation for simulation in parts for served in simulation.serves}
 
@@ -104,7 +104,7 @@ class Record:
         if if_due and begin < self._due:
             return
         rows = [row for variant in self.plan.variants for row in self._rows_of(variant)]
-        write_table(self.folder.path, rows, self._axes)
+        write_study_table(self.folder.path, rows, self._axes)
         self.folder.write_mark(self._mark(status, len(rows)))
         # 5 % of the time at most
         self._due = time.monotonic() + max(REFRESH_S, 20 * (time.monotonic() - begin))
@@ -118,7 +118,7 @@ class Record:
         about = {**variant.labels, "seed": variant.seed, "run": simulation.hash}
         if simulation.hash in self.outcome.failed:
             none = {"measure": None, **NO_ATTACK, "value": None}
-            return [{**about, **none, "status": "failed", "code": code_of(simulation.scenario)}]
+            return [{**about, **none, "status": "failed", "code": scenario_code_version(simulation.scenario)}]
         if simulation.hash not in self.codes:
             return []
         if variant.hash not in self._rows:
@@ -126,17 +126,17 @@ class Record:
         code = self.codes[simulation.hash]
         return [{**about, **row, "status": "complete", "code": code} for row in self._rows[variant.hash]]
 
-    def _measured(self, variant: Variant, simulation: Simulation) -> list[Row]:
+    def _measured(self, variant: Variant, simulation: SharedSimulation) -> list[Row]:
         scenario = variant.scenario
-        summary, keys = open_run(self.folder.run(simulation)).summary or {}, keys_of(scenario)
-        lacking = missing(summary, keys)
+        summary, keys = open_run(self.folder.run(simulation)).summary or {}, scenario_table_keys(scenario)
+        lacking = first_missing_attack(summary, keys)
         if lacking:
             raise LogError(
                 f"{self.folder.run(simulation)} has no attack named {lacking}, although its scenario defines "
                 "one: the attack's table_keys do not match the rows it reports; this is a bug in the attack"
             )
         attacks = {choice.name for choice in scenario.observers}
-        return measured(summary, scenario.evaluate.measured(), keys, self.plan.measures, attacks)
+        return extract_rows(summary, scenario.evaluate.measured(), keys, self.plan.measures, attacks)
 
     def _mark(self, status: str, n_rows: int) -> dict[str, Any]:
         plan, outcome = self.plan, self.outcome
@@ -159,10 +159,10 @@ class Record:
             "failed": [self._failure(done) for done in outcome.failed.values()],
             "started": self._started,
             "written": utc_now(),
-            "writer": this_process(),
+            "writer": process_identity(),
         }
 
-    def _failure(self, done: Done) -> dict[str, Any]:
+    def _failure(self, done: TaskResult) -> dict[str, Any]:
         about = {"run": done.hash, "variants": self.labels(done.hash), "problem": done.problem}
         return {**about, "trace": done.trace} if done.trace else about
 

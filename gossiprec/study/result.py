@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.errors import LogError, suggestion
-from gossiprec.eventlog import Run, arrow, open_run
-from gossiprec.eventlog.lock import LOCK, is_written_now
+from gossiprec.eventlog import Run, open_run, run
+from gossiprec.eventlog.lock import LOCK, is_locked
 from gossiprec.eventlog.own_files import open_to_read
-from gossiprec.figures.study.means import NOTE, means
-from gossiprec.figures.study.numbers import estimate
-from gossiprec.figures.study.quantity import shown
-from gossiprec.figures.study.table import StudyTable, by_importance, read_study
-from gossiprec.measures.names import FILTERS
-from gossiprec.study.folder import MARK, RUNS, read_mark
-from gossiprec.study.table import PARQUET
+from gossiprec.figures.study.estimates import NOTE, mean_with_interval, tabulate_means
+from gossiprec.figures.study.quantity import format_label
+from gossiprec.figures.study.table_reader import StudyTable, order_quantities, read_study
+from gossiprec.measures.selectors import FILTERS
+from gossiprec.study.folder import MARK, RUNS, read_study_status
+from gossiprec.study.table_writer import PARQUET
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +41,7 @@ class StudyResult:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.mark = read_mark(path / MARK)
+        self.mark = read_study_status(path / MARK)
 
     def __repr__(self) -> str:
         """Return which study it is, how it stands, and what varies."""
@@ -50,7 +49,7 @@ class StudyResult:
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks, and the means over seeds: a line for each combination."""
-        told = means(self._found, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+        told = tabulate_means(self._found, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
         head = _cells("th", [*told.axes, *told.headings], n_left=len(told.axes))
         rows = "".join(f"<tr>{_cells('td', row, n_left=len(told.axes))}</tr>" for row in told.rows)
         more = f" {told.more_rows} more combinations and {told.more_columns} more measures: <code>.frame()</code>."
@@ -69,7 +68,7 @@ class StudyResult:
     def status(self) -> str:
         """As that of a run: ``running``, ``complete``, ``failed``, ``interrupted``, or ``killed``."""
         status = str(self.mark["status"])
-        return "killed" if status == "running" and not is_written_now(self.path / LOCK) else status
+        return "killed" if status == "running" and not is_locked(self.path / LOCK) else status
 
     @cached_property
     def _found(self) -> StudyTable:
@@ -110,15 +109,15 @@ class StudyResult:
         ResourceError
             If pandas is not installed.
         """
-        return arrow.as_frame(self.table(name), "study")
+        return run.to_pandas(self.table(name), "study")
 
     def _points(self, of_runs: pa.Schema) -> pa.Table:
         import pyarrow as pa
 
         rows = []
-        for quantity in by_importance(self._found):
+        for quantity in order_quantities(self._found):
             for point, seeds in self._found.values[quantity].items():
-                mean, low, high, n = vars(estimate(seeds.values())).values()
+                mean, low, high, n = vars(mean_with_interval(seeds.values())).values()
                 about = dict(
                     zip((*self._found.axes, "measure", *FILTERS), (*point, *quantity.cells()), strict=True)
                 )
@@ -149,7 +148,7 @@ class StudyResult:
             row["run"]
             for row in rows
             if row["status"] == "complete"
-            and all(shown(row[name]) == shown(value) for name, value in labels.items())
+            and all(format_label(row[name]) == format_label(value) for name, value in labels.items())
         ]
         return [open_run(self.path / RUNS / run) for run in dict.fromkeys(wanted)]
 
@@ -183,17 +182,17 @@ class StudyResult:
             If there is no such figure, or the study does not hold what it shows.
         """
         from gossiprec.figures.study.draw import KINDS, draw
-        from gossiprec.figures.study.panels import Choice
+        from gossiprec.figures.study.panels import StudyFigureOptions
 
         if kind is not None and kind not in KINDS:
             raise LogError(
                 f"unknown figure {kind!r}{suggestion(kind, KINDS)}; expected one of {', '.join(KINDS)}"
             )
         chosen, against = (
-            {name: shown(value) for name, value in (told or {}).items()} for told in (where, to)
+            {name: format_label(value) for name, value in (told or {}).items()} for told in (where, to)
         )
         stem = Path(out) if out is not None else None
-        return draw(self.path, stem, kind=kind, choice=Choice(**choice, to=against), where=chosen)
+        return draw(self.path, stem, kind=kind, choice=StudyFigureOptions(**choice, to=against), where=chosen)
 
     def report(self, out: str | os.PathLike[str] | None = None) -> Path:
         """Write the report of the study, one page for a browser, and return where it is: ``report.html`` in the folder.

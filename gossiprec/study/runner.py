@@ -7,27 +7,26 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from gossiprec import portable
-from gossiprec.emulation.run.tracking import chosen, prepare
+from gossiprec.emulation.run.tracker_dispatch import prepare_trackers, tracker_factories
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
-from gossiprec.scenario.model import Scenario
-from gossiprec.scenario.plugins import code_of, plugins_of
-from gossiprec.study.deduplication import Simulation
-from gossiprec.study.folder import StudyFolder, made_by
-from gossiprec.study.identity import hash_of
-from gossiprec.study.plan import Plan
-from gossiprec.study.record import Outcome, Record
-from gossiprec.study.same_data import of_other_data
-from gossiprec.study.task import Done, Task
+from gossiprec.scenario.definition import Scenario
+from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
+from gossiprec.study.deduplication import SharedSimulation
+from gossiprec.study.folder import StudyFolder, run_code_version, runs_with_other_data
+from gossiprec.study.plan import StudyPlan
+from gossiprec.study.record import StudyOutcome, StudyRecord
+from gossiprec.study.run_hash import hash_plain_data
+from gossiprec.study.task import StudyTask, TaskResult
 from gossiprec.version import code_version
 
 OtherCode = Literal["refuse", "again", "keep"]
 """What to do about finished runs of another code version, or of other data: stop, run them again, or use them."""
-Start = Callable[[list[Task]], Generator[Done, None, None]]
+Start = Callable[[list[StudyTask]], Generator[TaskResult, None, None]]
 """Carries out tasks in any order; closing the generator ends what is under way."""
 
 
-class Watching(Protocol):
+class StudyProgress(Protocol):
     """Is told how a study goes."""
 
     def begin(self, *, total: int, kept: int) -> None:
@@ -36,7 +35,7 @@ class Watching(Protocol):
     def split(self, hash_: str, number: int, kept: int) -> None:
         """A simulation is to be replaced by several, some of them finished before."""
 
-    def ended(self, done: Done, label: str, headline: str) -> None:
+    def ended(self, done: TaskResult, label: str, headline: str) -> None:
         """A simulation has ended: what it was, and its first measure."""
 
 
@@ -61,15 +60,15 @@ class StudyRunner:
         If there is no such tracker, or what it needs is not installed.
     """
 
-    def __init__(self, plan: Plan, folder: StudyFolder, track: Iterable[str] = ()) -> None:
+    def __init__(self, plan: StudyPlan, folder: StudyFolder, track: Iterable[str] = ()) -> None:
         self.plan = plan
         self.folder = folder
-        self.record = Record(plan, folder)
-        self._track = tuple(chosen(track))
+        self.record = StudyRecord(plan, folder)
+        self._track = tuple(tracker_factories(track))
         self._by_hash = {simulation.hash: simulation for simulation in plan.simulations}
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> StudyOutcome:
         """How the study went so far."""
         return self.record.outcome
 
@@ -83,7 +82,7 @@ class StudyRunner:
         if any(simulation.scenario.executor.portable for simulation in self.plan.simulations):
             portable.require()
 
-    def take_stock(self, *, other_code: OtherCode) -> list[Simulation]:
+    def take_stock(self, *, other_code: OtherCode) -> list[SharedSimulation]:
         """Find out what is finished; return what is to be run: first seeds first, so that all is known a little early.
 
         Raises
@@ -92,8 +91,8 @@ class StudyRunner:
             If there are runs of another code version or of other data, and nothing is said about them.
         """
         runs = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
-        found = {hash_: made_by(run) for hash_, run in runs.items() if run is not None}
-        ours = {s.hash: code_of(s.scenario) for s in self.plan.simulations}
+        found = {hash_: run_code_version(run) for hash_, run in runs.items() if run is not None}
+        ours = {s.hash: scenario_code_version(s.scenario) for s in self.plan.simulations}
         others = {hash_: code for hash_, code in found.items() if code != ours[hash_]}
         if others and other_code == "refuse":
             versions = ", ".join(sorted(set(others.values())))
@@ -114,7 +113,9 @@ class StudyRunner:
 
     def _of_other_data(self, runs: Mapping[str, Run | None], *, refused: bool) -> dict[str, str]:
         """Return the runs that read other files than there are now, by hash, with what has changed."""
-        moved = of_other_data((s, run) for s in self.plan.simulations if (run := runs[s.hash]) is not None)
+        moved = runs_with_other_data(
+            (s, run) for s in self.plan.simulations if (run := runs[s.hash]) is not None
+        )
         if moved and refused:
             raise LogError(
                 f"{self.folder.path} contains {len(moved)} of {len(runs)} runs made with other data: "
@@ -123,7 +124,7 @@ class StudyRunner:
             )
         return moved
 
-    def carry_out(self, todo: list[Simulation], start: Start, watching: Watching) -> Outcome:
+    def carry_out(self, todo: list[SharedSimulation], start: Start, watching: StudyProgress) -> StudyOutcome:
         """Run simulations; the table is written now and then, and at the end, however it comes.
 
         A simulation that several variants share and that fails is run once more for each of them: one variant's
@@ -138,7 +139,7 @@ class StudyRunner:
         """
         begin = time.monotonic()
         if todo:
-            prepare(self._track)
+            prepare_trackers(self._track)
         self.outcome.left = len(todo)
         self.folder.write_spec(self.plan.study.told())
         self.record.write("running")
@@ -153,9 +154,11 @@ class StudyRunner:
             self.record.write(status)
         return self.outcome
 
-    def _round(self, todo: list[Simulation], start: Start, watching: Watching) -> list[Simulation]:
+    def _round(
+        self, todo: list[SharedSimulation], start: Start, watching: StudyProgress
+    ) -> list[SharedSimulation]:
         """Run simulations; return those that take the place of shared ones that failed."""
-        instead: list[Simulation] = []
+        instead: list[SharedSimulation] = []
         ends = start([self.task_of(simulation) for simulation in todo])
         try:
             for done in ends:
@@ -165,15 +168,15 @@ class StudyRunner:
             ends.close()
         return instead
 
-    def task_of(self, simulation: Simulation) -> Task:
+    def task_of(self, simulation: SharedSimulation) -> StudyTask:
         """Return what a worker is given."""
-        return Task(
+        return StudyTask(
             hash=simulation.hash,
             scenario=simulation.scenario.resolved(),
             path=str(self.folder.run(simulation).absolute()),
-            signature=signature(simulation.scenario),
+            signature=kernel_signature(simulation.scenario),
             code=code_version(),
-            plugins=plugins_of(simulation.scenario),
+            plugins=scenario_plugins(simulation.scenario),
             track=self._track,
             called=self._called(simulation.hash),
         )
@@ -183,7 +186,7 @@ class StudyRunner:
         first, *more = self.record.labels(hash_)
         return f"{first} (and {len(more)} more)" if more else first
 
-    def _note(self, done: Done, watching: Watching) -> list[Simulation]:
+    def _note(self, done: TaskResult, watching: StudyProgress) -> list[SharedSimulation]:
         """Take down the end of a simulation; return what is to be run in its place."""
         simulation = self._by_hash[done.hash]
         for note in done.notes:
@@ -195,19 +198,19 @@ class StudyRunner:
             self.outcome.failed[done.hash] = done
         else:
             self.outcome.made += 1
-            self.record.finish(done.hash, code_of(simulation.scenario))
+            self.record.finish(done.hash, scenario_code_version(simulation.scenario))
         watching.ended(done, self.record.labels(done.hash)[0], self.record.headline(done.hash))
         return []
 
-    def _apart(self, shared: Simulation, watching: Watching) -> list[Simulation]:
+    def _apart(self, shared: SharedSimulation, watching: StudyProgress) -> list[SharedSimulation]:
         """Return a simulation for each variant of a shared one, without those that are finished."""
         parts = shared.apart({variant.hash: variant.scenario for variant in self.plan.variants})
         self._by_hash |= {part.hash: part for part in parts}
         self.record.serve_apart(parts)
         todo = []
         for part in parts:
-            run, code = self.folder.finished(part), code_of(part.scenario)
-            if run is not None and made_by(run) == code:
+            run, code = self.folder.finished(part), scenario_code_version(part.scenario)
+            if run is not None and run_code_version(run) == code:
                 self.record.finish(part.hash, code)
                 self.outcome.kept += 1
             else:
@@ -217,11 +220,11 @@ class StudyRunner:
         return todo
 
 
-def signature(scenario: Scenario) -> str:
+def kernel_signature(scenario: Scenario) -> str:
     """Return what decides which kernels a scenario needs, as far as can be told without compiling."""
     told: dict[str, Any] = scenario.resolved()
     training = {key: told["training"][key] for key in ("optimizer", "batch_size")}
     observers = [{key: entry.get(key) for key in ("name", "who", "relevance")} for entry in told["observers"]]
     policies = [entry["name"] for entry in told["policies"]]
     executor = {key: told["executor"][key] for key in ("name", "storage")}
-    return hash_of([told["model"], training, told["protocol"]["name"], observers, policies, executor])
+    return hash_plain_data([told["model"], training, told["protocol"]["name"], observers, policies, executor])

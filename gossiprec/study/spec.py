@@ -3,15 +3,93 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from gossiprec.figures.study.quantity import shown
+from gossiprec.errors import suggestion
+from gossiprec.figures.study.quantity import format_label
+from gossiprec.measures.selectors import read_measure
 from gossiprec.options import Options
-from gossiprec.scenario.model import Slug
+from gossiprec.scenario.definition import Slug
 from gossiprec.scenario.schema import DIALECT, json_schema
-from gossiprec.study.picture import Picture
+
+
+def _readable(text: str) -> str:
+    read_measure(text)
+    return text
+
+
+class FigureSpec(Options):
+    """A figure of a study, as the options of ``gossiprec plot study`` describe it."""
+
+    kind: Literal["lines", "heat", "front", "paired"] = Field(
+        default="lines", description="Kind of figure: lines, heat, front or paired."
+    )
+    x: str | None = Field(default=None, description="Axis shown along x.")
+    by: str | None = Field(
+        default=None, description="Axis that distinguishes lines, rows or colours; `measure`: the measures."
+    )
+    y: list[str] | None = Field(
+        default=None, description="Measures to draw, such as max_aac[single].  [default: max_aac]"
+    )
+    against: str | None = Field(default=None, description="Utility metric of the figure `front`.")
+    to: dict[str, Any] | None = Field(
+        default=None, description="Baseline of the figure `paired`, instead of the baseline of the study."
+    )
+    where: dict[str, Any] | None = Field(default=None, description="Only runs with these values of axes.")
+
+    @field_validator("y")
+    @classmethod
+    def _are_measures(cls, measures: list[str] | None) -> list[str] | None:
+        return None if measures is None else [_readable(text) for text in measures]
+
+    @field_validator("against")
+    @classmethod
+    def _is_measure(cls, measure: str | None) -> str | None:
+        return None if measure is None else _readable(measure)
+
+    def check(self, axes: Mapping[str, Sequence[Any] | None], measures: Sequence[str] | None) -> None:
+        """Refuse a picture of what the study does not have.
+
+        Parameters
+        ----------
+        axes : mapping of str to sequence
+            The labels of each axis; None where they are drawn from a range.
+        measures : sequence of str, optional
+            Those that the study collects; None: all.
+
+        Raises
+        ------
+        ValueError
+            If it names an axis, a value of an axis or a measure that the study lacks.
+        """
+        by = None if self.by == "measure" else self.by
+        chosen = [*(self.to or {}).items(), *(self.where or {}).items()]
+        for name in (self.x, by, *(name for name, _ in chosen)):
+            if name is not None and name not in axes:
+                known = ", ".join(axes) or "none"
+                raise ValueError(f"found the axis {name!r}; the axes are: {known}{suggestion(name, axes)}")
+        for name, value in chosen:
+            labels = axes[name]
+            if labels is not None and format_label(value) not in map(format_label, labels):
+                there = ", ".join(map(format_label, labels))
+                raise ValueError(f"found {name}: {format_label(value)}; the values of {name} are: {there}")
+        if measures is not None:
+            collected = [_name_of(text) for text in measures]
+            for text in (*(self.y or ()), *([self.against] if self.against else ())):
+                if _name_of(text) not in collected:
+                    there = ", ".join(dict.fromkeys(collected))
+                    raise ValueError(f"found the measure {text!r}; the study collects: {there}")
+
+
+def _name_of(text: str) -> str:
+    try:
+        return read_measure(text).name
+    except ValueError:
+        return text  # what is wrong with it is said of the measures
+
 
 AXIS_NAME = r"^[A-Za-z][A-Za-z0-9_]*([-.][A-Za-z0-9_]+)*$"
 COLUMNS = (
@@ -39,7 +117,7 @@ OWN_KEYS = ("base", "seeds")
 """Keys that a labelled variant sets of the study, where all others are keys of the scenario."""
 
 
-class Axis(Options):
+class StudyAxis(Options):
     """One thing that varies: a key and its values or range, or named variants that set several keys."""
 
     key: str | None = Field(
@@ -65,7 +143,7 @@ class Axis(Options):
     )
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Axis:
+    def _makes_sense(self) -> StudyAxis:
         if self.values is not None and not self.values:
             raise ValueError("values is empty; an axis needs at least one value")
         ends = (self.low is not None) + (self.high is not None)
@@ -128,7 +206,7 @@ class Axis(Options):
         return None if self.values is None else list(self.values)
 
 
-class Search(Options):
+class SearchOptions(Options):
     """How combinations of the axes are chosen."""
 
     method: Literal["grid", "list", "random", "latin-hypercube"] = Field(
@@ -145,7 +223,7 @@ class Search(Options):
     )
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Search:
+    def _makes_sense(self) -> SearchOptions:
         drawn = self.method in ("random", "latin-hypercube")
         if drawn and self.samples is None:
             raise ValueError(f"method {self.method} requires samples, the number of combinations")
@@ -174,17 +252,19 @@ class StudyFile(Options):
         default=None,
         description="List of seeds, or their number: 3 means 1, 2, 3.  [default: the seed of the base]",
     )
-    axes: dict[AxisName, Axis] = Field(
+    axes: dict[AxisName, StudyAxis] = Field(
         default_factory=dict, description="Axes that vary; each is a column of the table."
     )
-    search: Search = Field(default=Search(), description="How combinations of the axes are chosen.")
+    search: SearchOptions = Field(
+        default=SearchOptions(), description="How combinations of the axes are chosen."
+    )
     measures: list[str] | None = Field(
         default=None, description="Measures to collect, such as hr@20 or max_aac[single,standardized,0.99]."
     )
     baseline: dict[str, Any] | None = Field(
         default=None, description="Values of one or several axes with which other runs are compared."
     )
-    picture: Picture | None = Field(
+    picture: FigureSpec | None = Field(
         default=None,
         description="Figure that answers the question of the study; default of `gossiprec plot study`.",
     )
@@ -205,12 +285,12 @@ class StudyFile(Options):
         told = self.picture.model_dump(exclude_none=True) if self.picture else {}
         for key in ("to", "where"):
             if key in told:
-                told[key] = {name: shown(value) for name, value in told[key].items()}
+                told[key] = {name: format_label(value) for name, value in told[key].items()}
         return told
 
     @field_validator("axes")
     @classmethod
-    def _free_names(cls, axes: dict[str, Axis]) -> dict[str, Axis]:
+    def _free_names(cls, axes: dict[str, StudyAxis]) -> dict[str, StudyAxis]:
         taken = [name for name in axes if name in COLUMNS]
         if taken:
             raise ValueError(

@@ -5,14 +5,22 @@ from __future__ import annotations
 import platform
 import time
 import traceback
+from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.errors import GossipRecError, ResourceError, describe_os_error
+from gossiprec.inputs import Inputs, note_inputs, record_inputs
 from gossiprec.machine import usable_cores
-from gossiprec.plugins import Plugins, check_installed, versions
+from gossiprec.plugins import Plugins, check_plugins_installed, plugin_versions
+from gossiprec.scenario.definition import Scenario
+from gossiprec.study.run_hash import canonical_json
 from gossiprec.version import code_version
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Task:
+class StudyTask:
     """One simulation to carry out; plain data, because it travels.
 
     Attributes
@@ -68,7 +76,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     """How a simulation ended: with its wall time, or with a problem, and the traceback of one that is ours.
 
     Attributes
@@ -87,16 +95,18 @@ class Done:
     notes: tuple[str, ...] = ()
 
 
-def perform(task: Task, *, threads: int, progress: Progress | None = None, load: Load | None = None) -> Done:
+def run_task(
+    task: StudyTask, *, threads: int, progress: Progress | None = None, load: Load | None = None
+) -> TaskResult:
     """Carry out a simulation; what goes wrong with it is told in the result, not raised.
 
     Ctrl-C is for the study, which ends its workers: here it must be ignored.
     """
-    from gossiprec.emulation.run.progress import Silent
+    from gossiprec.emulation.run.progress import NullProgress
 
     begin = time.monotonic()
     problem, trace, compiling = "", "", 0.0
-    heard = _Heard(progress or Silent())
+    heard = _Heard(progress or NullProgress())
     with suppress(OSError):  # where the system can (Linux): the peak of memory that the run tells is its own
         Path("/proc/self/clear_refs").write_text("5")
     try:
@@ -111,7 +121,7 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
             problem = "out of memory; lower --jobs, or the size of the runs"
         else:
             problem, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
-    return Done(task.hash, time.monotonic() - begin, problem, trace, compiling, tuple(heard.notes))
+    return TaskResult(task.hash, time.monotonic() - begin, problem, trace, compiling, tuple(heard.notes))
 
 
 class _Heard:
@@ -128,16 +138,16 @@ class _Heard:
         self._say.note(text)
 
 
-def _check_code(task: Task) -> None:
+def _check_code(task: StudyTask) -> None:
     if task.code != code_version():
         raise _other_code(task, "gossiprec", code_version(), task.code)
-    check_installed(task.plugins, "the study uses", ResourceError)
+    check_plugins_installed(task.plugins, "the study uses", ResourceError)
 
 
-def _check_plugins(task: Task, here: Plugins) -> None:
+def _check_plugins(task: StudyTask, here: Plugins) -> None:
     if here == task.plugins:
         return
-    found, wanted = versions(here), versions(task.plugins)
+    found, wanted = plugin_versions(here), plugin_versions(task.plugins)
     different = [name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name)]
     raise _other_code(
         task,
@@ -146,7 +156,7 @@ def _check_plugins(task: Task, here: Plugins) -> None:
     )
 
 
-def _other_code(task: Task, what: str, found: str, wanted: str) -> ResourceError:
+def _other_code(task: StudyTask, what: str, found: str, wanted: str) -> ResourceError:
     """Return the error of a worker whose code is not that of the study: edited meanwhile, or on another machine."""
     if task.machine == platform.node():
         return ResourceError(
@@ -159,20 +169,20 @@ def _other_code(task: Task, what: str, found: str, wanted: str) -> ResourceError
     )
 
 
-def _simulate(task: Task, threads: int, progress: Progress, load: Load | None) -> float:
+def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> float:
     """Run it; return the seconds that compiling took."""
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.plugins import plugins_of
+    from gossiprec.scenario.plugins import scenario_plugins
 
     scenario = load_scenario(task.with_threads(threads))
-    _check_plugins(task, plugins_of(scenario))
+    _check_plugins(task, scenario_plugins(scenario))
     run = _resumed(task, threads, progress, load) or _anew(task, scenario, progress, load)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")
     return float((run.summary or {})["seconds"].get("compile", 0.0))
 
 
-def _resumed(task: Task, threads: int, progress: Progress, load: Load | None) -> Run | None:
+def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> Run | None:
     """Return the run of an attempt that did not end, gone on with from its checkpoint; None: it has to begin anew."""
     from gossiprec.emulation import resume
     from gossiprec.emulation.run.resume import NoCheckpointError
@@ -196,10 +206,10 @@ def _resumed(task: Task, threads: int, progress: Progress, load: Load | None) ->
         return None
 
 
-def _anew(task: Task, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
+def _anew(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
     """Carry out a simulation from its start, in place of what an earlier attempt has left."""
     from gossiprec.emulation import simulate
-    from gossiprec.eventlog.rundir import remove_run
+    from gossiprec.eventlog.run_directory import remove_run
 
     path = Path(task.path)
     remove_run(path)
@@ -208,6 +218,46 @@ def _anew(task: Task, scenario: Scenario, progress: Progress, load: Load | None)
     )
 
 
-def share_of_cores(jobs: int) -> int:
+def threads_per_job(jobs: int) -> int:
     """Return how many threads each of `jobs` processes gets."""
     return max(1, usable_cores() // jobs)
+
+
+MOST_BYTES = 512 * 2**20
+"""Memory for data that may be asked for again, in each worker."""
+
+
+class DataCache:
+    """The data of the last runs, as long as they fit.
+
+    Parameters
+    ----------
+    most_bytes : int
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._held: OrderedDict[str, tuple[Split, Inputs]] = OrderedDict()
+
+    def __call__(self, scenario: Scenario) -> Split:
+        """Return the scenario's data, divided; see :func:`gossiprec.emulation.assembly.prepare.load_data`."""
+        key = canonical_json([scenario.dataset.plain(), scenario.seed])
+        found = self._held.pop(key, None)
+        if found is None:
+            with record_inputs() as inputs:
+                found = load_data(scenario), inputs
+        self._held[key] = found
+        while sum(array_bytes(split) for split, _ in self._held.values()) > self._most_bytes:
+            self._held.popitem(last=False)
+        split, inputs = found
+        note_inputs(inputs)
+        return split
+
+
+def array_bytes(value: Any) -> int:
+    """Return the bytes of all arrays in a dataclass, and those it holds."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if is_dataclass(value):
+        return sum(array_bytes(getattr(value, field.name)) for field in fields(value))
+    return 0

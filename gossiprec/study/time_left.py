@@ -8,16 +8,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gossiprec.emulation import Outlook
-from gossiprec.emulation.run.rates import trained
+from gossiprec.data.data_sizes import DataSizes
+from gossiprec.emulation import RunEstimate, estimate_run
+from gossiprec.emulation.assembly.data_loading import data_sizes
+from gossiprec.emulation.run.run_timing import model_key
 from gossiprec.errors import GossipRecError
+from gossiprec.scenario.definition import Scenario
+from gossiprec.study.deduplication import SharedSimulation
+from gossiprec.study.run_hash import canonical_json
 
 LAGGING = 0.1
 """Share of a run that is taken to be left, whatever the time it has taken already."""
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """What is known of a run before it runs.
 
     Attributes
@@ -34,12 +39,12 @@ class Planned:
     seconds: float | None = None
 
 
-def plan_of(outlook: Outlook | GossipRecError) -> Planned:
+def planned_run(outlook: RunEstimate | GossipRecError) -> PlannedRun:
     """Return what a run's outlook says of its time; a run that is bound to fail takes none."""
     if isinstance(outlook, GossipRecError):
-        return Planned("", 0.0, 0.0)
+        return PlannedRun("", 0.0, 0.0)
     known = outlook.duration
-    return Planned(outlook.kind, outlook.work, None if known is None else known.seconds)
+    return PlannedRun(outlook.kind, outlook.work, None if known is None else known.seconds)
 
 
 class TimeLeft:
@@ -57,7 +62,7 @@ class TimeLeft:
 
     def __init__(
         self,
-        planned: Mapping[str, Planned],
+        planned: Mapping[str, PlannedRun],
         jobs: int | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -65,9 +70,9 @@ class TimeLeft:
         self._jobs = jobs
         self._clock = clock
         self._begin = clock()
-        self._running: dict[str, tuple[Planned, float]] = {}
-        self._instead: list[Planned] = []
-        self._took: dict[str, list[tuple[Planned, float]]] = defaultdict(list)
+        self._running: dict[str, tuple[PlannedRun, float]] = {}
+        self._instead: list[PlannedRun] = []
+        self._took: dict[str, list[tuple[PlannedRun, float]]] = defaultdict(list)
 
     def started(self, hash_: str) -> None:
         """Note that a run is under way; again, if it was before, it goes on."""
@@ -99,17 +104,17 @@ class TimeLeft:
         each = [*under_way, *(expected for expected in rest if expected is not None)]
         return max(sum(each) / self._at_a_time(now), max(each, default=0.0))
 
-    def _over(self, hash_: str) -> Planned:
+    def _over(self, hash_: str) -> PlannedRun:
         """Return the plan of a run that is not under way any more."""
         if hash_ in self._running:
             return self._running.pop(hash_)[0]
         return self._plan(hash_)
 
-    def _plan(self, hash_: str) -> Planned:
+    def _plan(self, hash_: str) -> PlannedRun:
         """Return the plan of a run that was waiting; one that nobody has told of takes the place of a shared one."""
         if hash_ in self._waiting:
             return self._waiting.pop(hash_)
-        return self._instead.pop() if self._instead else Planned("", 0.0, 0.0)
+        return self._instead.pop() if self._instead else PlannedRun("", 0.0, 0.0)
 
     def _at_a_time(self, now: float) -> float:
         if self._jobs is not None:
@@ -117,7 +122,7 @@ class TimeLeft:
         busy = sum(seconds for ends in self._took.values() for _, seconds in ends)
         return max(1.0, busy / max(now - self._begin, 1e-9))
 
-    def _expected(self, plan: Planned) -> float | None:
+    def _expected(self, plan: PlannedRun) -> float | None:
         """Return how long a run takes.
 
         By runs of its kind here; else as before on this machine; else by runs here that train the same model
@@ -134,7 +139,7 @@ class TimeLeft:
             return plan.seconds * (statistics.median(known) if known else 1.0)
         by_kind = {kind: ends for kind, ends in self._took.items() if ends}
         trained_alike = [
-            end for kind in by_kind if trained(kind) == trained(plan.kind) for end in by_kind[kind]
+            end for kind in by_kind if model_key(kind) == model_key(plan.kind) for end in by_kind[kind]
         ]
         if trained_alike:
             return plan.work * _pace(trained_alike)
@@ -142,7 +147,30 @@ class TimeLeft:
         return statistics.fmean(means) if means else None
 
 
-def _pace(ends: Iterable[tuple[Planned, float]]) -> float:
+def _pace(ends: Iterable[tuple[PlannedRun, float]]) -> float:
     """Return the seconds that a unit of work took."""
     pairs = list(ends)
     return sum(seconds for _, seconds in pairs) / sum(plan.work for plan, _ in pairs)
+
+
+def estimate_runs(simulations: Iterable[SharedSimulation]) -> dict[str, RunEstimate | GossipRecError]:
+    """Return what each simulation would be, or why it would fail, by its hash; those of different seeds are alike."""
+    known: dict[str, RunEstimate | GossipRecError] = {}
+    found = {}
+    outlines: dict[str, DataSizes] = {}
+
+    def outline(scenario: Scenario) -> DataSizes:
+        data = canonical_json(scenario.dataset.plain())
+        if data not in outlines:
+            outlines[data] = data_sizes(scenario)
+        return outlines[data]
+
+    for simulation in simulations:
+        key = canonical_json({**simulation.scenario.resolved(), "seed": None})
+        if key not in known:
+            try:
+                known[key] = estimate_run(simulation.scenario, outline=outline, played=False)
+            except GossipRecError as problem:
+                known[key] = problem
+        found[simulation.hash] = known[key]
+    return found

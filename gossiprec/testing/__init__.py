@@ -20,9 +20,9 @@ from gossiprec.testing.servers import check_server
 from gossiprec.testing.similarities import check_similarity
 from gossiprec.testing.splits import check_split
 from gossiprec.testing.ties import check_ties
+from gossiprec.testing.tiny_runs import temporarily_registered
 from gossiprec.testing.topologies import check_topology
 from gossiprec.testing.trackers import check_tracker
-from gossiprec.testing.worlds import registered
 
 __all__ = [
     "check_aggregator",
@@ -41,5 +41,5 @@ __all__ = [
     "check_ties",
     "check_topology",
     "check_tracker",
-    "registered",
+    "temporarily_registered",
 ]

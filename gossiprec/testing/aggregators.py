@@ -11,12 +11,12 @@ from unittest.mock import patch
 import numpy as np
 
 from gossiprec.aggregators import AGGREGATORS, Aggregator, Inbox, base
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32
 from gossiprec.errors import ScenarioError
-from gossiprec.testing.claims import hold
-from gossiprec.testing.reach import refuse_reach
-from gossiprec.testing.worlds import FEDERATED, UPDATES, known_as, scenario
+from gossiprec.testing.blinding import refuse_reach
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, registered_as, tiny_scenario
 
 Make = Callable[[], Aggregator]
 
@@ -45,7 +45,7 @@ class _World:
         for place in self.inbox.places:
             change = (self.models[place] - self.own).astype(np.float32)
             items = np.arange(place % 2, n_items, 2, dtype=np.int32)
-            changes.append(Change(items, change[items, None], change[n_items:]))
+            changes.append(ModelDelta(items, change[items, None], change[n_items:]))
         return replace(self.inbox, changes=changes)
 
     def __str__(self) -> str:
@@ -78,11 +78,11 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
         *(OF_ROBUST if withstands and not aggregator.streaming else ()),
         *(OF_PASSING_ON if passes_on else ()),
     )
-    hold(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
+    check_claims(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
     if not aggregator.streaming:
-        with known_as(AGGREGATORS, aggregator) as name:
+        with registered_as(AGGREGATORS, aggregator) as name:
             rule = {"name": name, **(options or {})}
-            hold(f"the aggregator {aggregator.__name__}", (aggregator, rule), REACH)
+            check_claims(f"the aggregator {aggregator.__name__}", (aggregator, rule), REACH)
 
 
 def _world(seed: int, n: int, columns: int, own_weight: float = 0.0) -> _World:
@@ -207,7 +207,7 @@ def what_it_is_given_leads_nowhere_else(case: tuple[type[Aggregator], dict[str, 
     refused = []
     for protocol in (FEDERATED, UPDATES):
         try:
-            refuse_reach(scenario(protocol={**protocol, "merge": rule}), kind, "reduce")
+            refuse_reach(tiny_scenario(protocol={**protocol, "merge": rule}), kind, "reduce")
         except ScenarioError as error:
             refused.append(str(error))
     assert len(refused) < 2, "\n".join(["All runs refuse it:", *refused])

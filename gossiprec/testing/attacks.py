@@ -17,13 +17,12 @@ from gossiprec.attacks.findings import RATES
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.isolation import is_foreign_class
 from gossiprec.scenario import Scenario
-from gossiprec.testing.blinding import Watch, Watched
-from gossiprec.testing.reach import ours, refuse_reach
-from gossiprec.testing.worlds import PROTOCOLS, UPDATES, WITHHELD, scenario
+from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, ours, refuse_reach
+from gossiprec.testing.tiny_runs import PROTOCOLS, UPDATES, WITHHELD, tiny_scenario
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
@@ -36,7 +35,7 @@ class _Outcome:
     """What a run says of an attack: its tables, and every ranking."""
 
     files: dict[str, bytes]
-    meter: Watched
+    meter: RecordedAttack
     summary: dict[str, Any]
 
     @property
@@ -127,7 +126,7 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
             if found_before and n_played:
                 break
             about = f"{name} ({world}, {executor})"
-            run = scenario(
+            run = tiny_scenario(
                 model={"name": model}, training=TRAINING, protocol=protocol, policies=[WITHHELD],
                 observers=[observer], executor={"name": executor, "threads": 2},
             )  # fmt: skip
@@ -153,7 +152,7 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
 
 def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
     """Raise if a blind run finds something else, or one of the further runs; return what was found."""
-    seen, blind = (_outcome(run, Watch(blind=blind)) for blind in (False, True))
+    seen, blind = (_outcome(run, AccessMonitor(blind=blind)) for blind in (False, True))
     differs = (
         "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
         "attack's own nodes world.data_of(), world.own_models() and seen.own_model()"
@@ -180,7 +179,7 @@ def _check_copies(run: Mapping[str, Any], seen: _Outcome) -> None:
     """Raise if an attack from outside gossiprec finds something else in the copies that it is given in a run."""
     if not is_foreign_class(_kind(run)):
         return
-    given = _outcome(run, Watch(blind=False), copies=True)
+    given = _outcome(run, AccessMonitor(blind=False), copies=True)
     differs = "differs where it is given copies, as attacks from outside gossiprec are"
     for one, other in zip(seen.meter.rankings, given.meter.rankings, strict=True):
         assert one == other, f"the ranking {one[0]} {differs}"
@@ -193,7 +192,7 @@ def _check_accomplice(
 ) -> None:
     """Raise if a user with whom the coordinator conspires is told what data of others tell."""
     node = [node for _, rows in rankings for node, _ in rows][-1]
-    alone = _outcome(run, Watch(blind=True, accomplice=node))
+    alone = _outcome(run, AccessMonitor(blind=True, accomplice=node))
     for (about, one), (_, other) in zip(rankings, alone.meter.rankings, strict=True):
         assert dict(one).get(node) == dict(other).get(node), (
             f"the ranking {about} of node {node} differs where the data of all other accomplices are overwritten; each "
@@ -203,7 +202,9 @@ def _check_accomplice(
 
 def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
     """Raise if what is found at a report depends on whether there were others before it."""
-    often = _outcome({**run, "evaluate": {**run["evaluate"], "also": [1, 3]}}, Watch(blind=False)).by_report()
+    often = _outcome(
+        {**run, "evaluate": {**run["evaluate"], "also": [1, 3]}}, AccessMonitor(blind=False)
+    ).by_report()
     seldom = seen.by_report()
     assert len(often) > len(seldom)
     for time, found in seldom.items():
@@ -213,7 +214,7 @@ def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
         )
 
 
-def _outcome(run: Mapping[str, Any], watch: Watch, *, copies: bool = False) -> _Outcome:
+def _outcome(run: Mapping[str, Any], watch: AccessMonitor, *, copies: bool = False) -> _Outcome:
     """Return what a run finds; without `copies` all of it could be read, so that an attack that reads it shows."""
 
     def load(wanted: Scenario) -> Split:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,26 +14,34 @@ from unittest.mock import patch
 
 import numpy as np
 
+from gossiprec import isolation
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.attacks import Attack
-from gossiprec.attacks.base import World
-from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
-from gossiprec.compute.plan.plan import Sightings
-from gossiprec.compute.plan.program import Program
+from gossiprec.attacks.base import AttackContext
+from gossiprec.attacks.observations import (
+    GroupDeliveries,
+    KnownDeliveries,
+    MergeDeliveries,
+    MessageIndex,
+    Observations,
+)
+from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.data.split import CheckIns, Split, Transitions
-from gossiprec.emulation.assembly import participants
+from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.emulation.assembly import components
 from gossiprec.emulation.assembly import prepare as preparing
-from gossiprec.emulation.run.metering import Metered
+from gossiprec.emulation.run.attack_hook import AttackHook
 from gossiprec.errors import PluginError
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout
 from gossiprec.ragged import Ragged
+from gossiprec.scenario import load_scenario
 
 T = TypeVar("T")
 
 
-class Watched(Metered):
+class RecordedAttack(AttackHook):
     """Notes every ranking to the byte.
 
     Attributes
@@ -62,7 +74,7 @@ class Watched(Metered):
         return found
 
 
-class Blinded(Watched):
+class BlindedAttack(RecordedAttack):
     """Shows an attack copies of what its own nodes have received, in an arena of garbage.
 
     Overwritten with NaN: all rows but those delivered and the receivers' own models, user rows that senders keep back,
@@ -71,15 +83,15 @@ class Blinded(Watched):
     """
 
     def __init__(
-        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: Deliveries, *others: Any
+        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: MessageIndex, *others: Any
     ) -> None:
         super().__init__(attack, layout, hides_user, deliveries, *others)
         self._layout, self._hides, self._true = layout, hides_user, deliveries
-        self._told = Deliveries(len(deliveries.time))
+        self._told = MessageIndex(len(deliveries.time))
         self._told.sender[:] = np.arange(len(deliveries.time)) % len(hides_user)
         self._told.time[:] = np.nan
 
-    def known(self, meetings: Meetings) -> Meetings:
+    def known(self, meetings: KnownDeliveries) -> KnownDeliveries:
         """Return the deliveries to the attack's own nodes, and let it look these up."""
         found = super().known(meetings)
         self._told.learn(found)
@@ -91,7 +103,7 @@ class Blinded(Watched):
         if not len(mine):
             return
         program = self.weighed(program, mine)
-        true = Observations(Tasks(rows, program, mine), self._layout, self._hides, self._true)
+        true = Observations(MergeDeliveries(rows, program, mine), self._layout, self._hides, self._true)
         shown, places = self._amid_garbage(rows, true)
         own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)
         counts = program.merge_offsets[mine + 1] - program.merge_offsets[mine]
@@ -109,10 +121,10 @@ class Blinded(Watched):
         if isinstance(rows, UpdateRows):
             bases = np.full_like(received, np.nan)
             bases[places] = rows.bases[true.rows, :]
-        raw = Tasks(received, alone, np.arange(len(mine)), bases)
+        raw = MergeDeliveries(received, alone, np.arange(len(mine)), bases)
         self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
 
-    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
+    def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
         """Let the attack see what its pools receive."""
         pool = sightings.pool[first:last] - self._first_pool
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
@@ -120,8 +132,8 @@ class Blinded(Watched):
             return
         about = (self._layout, self._hides)
         group, message = sightings.pool[mine] - self._first_pool, sightings.message[mine]
-        true = Observations(Seen(rows, group, sightings.row[mine]), *about, self._true, message)
-        raw = Seen(*self._amid_garbage(rows, true, group))
+        true = Observations(GroupDeliveries(rows, group, sightings.row[mine]), *about, self._true, message)
+        raw = GroupDeliveries(*self._amid_garbage(rows, true, group))
         self.call(self.attack.observe, Observations(raw, *about, self._told, message))
 
     def _amid_garbage(self, rows: F32 | UpdateRows, true: Observations, *group: I32) -> Any:
@@ -135,7 +147,7 @@ class Blinded(Watched):
         return np.concatenate([garbage, delivered]), *group, places
 
 
-class Watch:
+class AccessMonitor:
     """The answers that an attack gets from its world, and what it is shown.
 
     Parameters
@@ -153,7 +165,7 @@ class Watch:
         The run's data.
     """
 
-    meter: Watched
+    meter: RecordedAttack
     split: Split
 
     def __init__(self, *, blind: bool, accomplice: int | None = None) -> None:
@@ -165,13 +177,13 @@ class Watch:
     def installed(self) -> Iterator[None]:
         """Stand between the runs and their attacks for a while."""
         with (
-            patch.object(participants, "World", self._world),
-            patch.object(preparing, "Metered", self._metered),
+            patch.object(components, "AttackContext", self._world),
+            patch.object(preparing, "AttackHook", self._metered),
         ):
             yield
 
-    def _world(self, **parts: Any) -> World:
-        world = World(**parts)
+    def _world(self, **parts: Any) -> AttackContext:
+        world = AttackContext(**parts)
         if not self._blind:
             return world
         data_of, own_models, met = world.data_of, world.own_models, world.meetings
@@ -184,10 +196,10 @@ class Watch:
             own_models=lambda nodes: self._own_models(nodes, own_models),
         )
 
-    def _metered(self, attack: Attack, *about: Any) -> Watched:
+    def _metered(self, attack: Attack, *about: Any) -> RecordedAttack:
         attack = self._unaware(attack) if self._blind else attack
         self._own = _own_nodes(attack)
-        self.meter = (Blinded if self._blind else Watched)(attack, *about)
+        self.meter = (BlindedAttack if self._blind else RecordedAttack)(attack, *about)
         return self.meter
 
     def _unaware(self, attack: Attack) -> Attack:
@@ -211,7 +223,7 @@ class Watch:
             models[~np.isin(nodes, [*self._own, self._accomplice])] = np.nan
         return models
 
-    def _data_of(self, nodes: I64, feed: Feed, world: World) -> Feed:
+    def _data_of(self, nodes: I64, feed: Feed, world: AttackContext) -> Feed:
         """Return true data of the nodes asked for, and data of the wrong users for all others."""
         asked = set(np.asarray(nodes).tolist())
         true = asked if self._accomplice is None else asked & {self._accomplice}
@@ -224,7 +236,7 @@ def _own_nodes(attack: Attack) -> list[int]:
     return nodes
 
 
-def _mistaken(meetings: Meetings, n_users: int) -> Meetings:
+def _mistaken(meetings: KnownDeliveries, n_users: int) -> KnownDeliveries:
     """Return as many meetings of the wrong users at the wrong times."""
 
     def next_to(nodes: I32) -> I32:
@@ -257,3 +269,200 @@ def _moved(moves: Transitions, order: I64) -> Transitions:
     return Transitions(
         _picked(moves.items, order), _picked(previous, order).values, _picked(gaps, order).values
     )
+
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type, types.ModuleType, np.generic, np.dtype)
+Path = str
+
+
+def reachable(root: Any, name: str) -> Iterator[tuple[Path, Any]]:
+    """Yield each object that can be reached from an object, with the way to it.
+
+    Parameters
+    ----------
+    root : object
+    name : str
+        Of the object, where ways begin.
+    """
+    known, waiting = {id(root): root}, deque([(name, root)])
+    while waiting:
+        way, thing = waiting.popleft()
+        yield way, thing
+        for step, part in _parts(thing):
+            if not isinstance(part, _PLAIN) and id(part) not in known:
+                known[id(part)] = part
+                waiting.append((way + step, part))
+
+
+def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object holds, with the step to it."""
+    if isinstance(thing, np.ndarray):
+        yield ".base", thing.base
+        if thing.dtype == object:
+            yield from ((f"[{place}]", each) for place, each in enumerate(thing.ravel().tolist()))
+        return
+    if isinstance(thing, memoryview):
+        yield ".obj", thing.obj
+        return
+    if isinstance(thing, Mapping):
+        yield from ((f"[{key!r}]", each) for key, each in list(thing.items()))
+    elif isinstance(thing, list | tuple | set | frozenset | deque):
+        yield from ((f"[{place}]", each) for place, each in enumerate(list(thing)))
+    if isinstance(thing, weakref.ref):
+        yield "()", thing()
+    if isinstance(thing, functools.partial):
+        yield from ((".func", thing.func), (".args", thing.args), (".keywords", thing.keywords))
+    for name in ("__self__", "__func__", "__wrapped__", "__defaults__", "__kwdefaults__", "_base"):
+        yield f".{name}", getattr(thing, name, None)
+    for place, cell in enumerate(getattr(thing, "__closure__", None) or ()):
+        yield f".__closure__[{place}]", _content(cell)
+    yield from ((f".{name}", part) for name, part in list(getattr(thing, "__dict__", {}).items()))
+    for kind in type(thing).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            yield f".{name}", getattr(thing, name, None)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _arrays(root: Any, name: str) -> list[tuple[Path, np.ndarray[Any, Any]]]:
+    return [
+        (way, thing) for way, thing in reachable(root, name) if isinstance(thing, np.ndarray) and thing.size
+    ]
+
+
+class Watch:
+    """The data of a run, and the ways by which plug-in code has reached them.
+
+    Attributes
+    ----------
+    found : dict of str to str
+        A way that plug-in code could take, and what it leads to.
+    calls : int
+        How often plug-in code was called.
+    """
+
+    def __init__(self, prepared: PreparedRun) -> None:
+        self.found: dict[str, str] = {}
+        self.calls = 0
+        run = {
+            "training items": prepared.split.train,
+            "data": prepared.split,
+            "feed": prepared.feed,
+            "models": prepared.executor.store,
+            "deliveries": prepared.deliveries,
+            "meetings": prepared.schedule.meetings,
+        }
+        self._objects = {
+            id(thing): name
+            for name, thing in {**run, "executor": prepared.executor, "planner": prepared.planner}.items()
+        }
+        self._arrays = [(name, array) for name, thing in run.items() for _, array in _own_arrays(thing, name)]
+
+    def protect(self, name: str, *things: Any) -> None:
+        """Count more data among those of the run."""
+        self._arrays += [(name, array) for thing in things for _, array in _own_arrays(thing, name)]
+
+    def look(self, name: str, thing: Any) -> None:
+        """Note what of the run can be reached from something that plug-in code is given."""
+        self.calls += 1
+        for way, each in reachable(thing, name):
+            if id(each) in self._objects:
+                self.found.setdefault(way, self._objects[id(each)])
+            elif isinstance(each, np.ndarray) and each.size:
+                for what, array in self._arrays:
+                    if np.may_share_memory(each, array):
+                        self.found.setdefault(way, what)
+                        break
+
+
+def _own_arrays(thing: Any, name: str) -> list[tuple[Path, np.ndarray[Any, Any]]]:
+    """Return the arrays that an object of a run holds; models' constants are public."""
+    return [
+        (way, array)
+        for way, array in _arrays(thing, name)
+        if ".model." not in way and ".constants" not in way and "._threads" not in way
+    ]
+
+
+@contextmanager
+def looked_at(kind: type, method: str, watch: Watch) -> Iterator[None]:
+    """Look at all that a method of a class is given, and at its object, until the body ends."""
+    original: Callable[..., Any] = getattr(kind, method)
+
+    @functools.wraps(original)
+    def spy(self: Any, *given: Any, **named: Any) -> Any:
+        watch.look("self", self)
+        for place, each in enumerate(given):
+            watch.look(original.__code__.co_varnames[1 + place], each)
+        for name, each in named.items():
+            watch.look(name, each)
+        return original(self, *given, **named)
+
+    with patch.object(kind, method, spy):
+        yield
+
+
+@contextmanager
+def foreign(*kinds: type) -> Iterator[None]:
+    """Take some classes for classes from outside gossiprec until the body ends."""
+    known = isolation._is_ours
+
+    with patch.object(isolation, "_is_ours", lambda kind: kind not in kinds and known(kind)):
+        yield
+
+
+@contextmanager
+def ours(*kinds: type) -> Iterator[None]:
+    """Take some classes for gossiprec's own, which share arrays with the run, until the body ends."""
+    known = isolation._is_ours
+
+    with patch.object(isolation, "_is_ours", lambda kind: kind in kinds or known(kind)):
+        yield
+
+
+def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
+    """Play a run, and raise if code of a class can reach data of the run from what its method is given.
+
+    Parameters
+    ----------
+    run : mapping
+        A scenario that uses the class.
+    kind : type
+    method : str
+
+    Raises
+    ------
+    AssertionError
+        With the ways.
+    ScenarioError
+        If the run refuses the class.
+    """
+    with foreign(kind):
+        prepared = prepare(load_scenario({**run, "executor": {"name": "reference", "threads": 1}}))
+        watch = Watch(prepared)
+        with looked_at(kind, method, watch), _programs_protected(watch):
+            for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+                pass
+    assert watch.calls, f"{method} was never called, so nothing was checked."
+    ways = "; ".join(f"{way} leads to the run's {what}" for way, what in list(watch.found.items())[:6])
+    assert not watch.found, f"{method} can reach what is not its own: {ways}."
+
+
+@contextmanager
+def _programs_protected(watch: Watch) -> Iterator[None]:
+    """Count the programs and rows that attacks are shown among the data of the run."""
+    observe = AttackHook.observe
+
+    def protecting(self: AttackHook, rows: Any, program: Program, tasks: I64) -> None:
+        watch.protect("plan", program)
+        watch.protect("models", rows)
+        observe(self, rows, program, tasks)
+
+    with patch.object(AttackHook, "observe", protecting):
+        yield

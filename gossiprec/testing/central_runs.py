@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F64
-from gossiprec.emulation import Prepared
-from gossiprec.testing.worlds import CENTRAL, carried_out, models_of
+from gossiprec.emulation import PreparedRun
+from gossiprec.testing.tiny_runs import CENTRAL, current_models, run_to_end
 
 
 def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
@@ -24,7 +24,7 @@ def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
 def executors_score_it_alike(run: Mapping[str, Any]) -> None:
     """Be scored alike, for all users, by every executor that a coordinator's run takes."""
     plain, batched = (
-        _scores(carried_out({**run, "protocol": CENTRAL}, name=name)[0]) for name in ("reference", "batched")
+        _scores(run_to_end({**run, "protocol": CENTRAL}, name=name)[0]) for name in ("reference", "batched")
     )
     np.testing.assert_allclose(batched, plain, rtol=1e-4, atol=1e-5)
 
@@ -33,11 +33,11 @@ CLAIMS = (a_coordinator_trains_it, executors_score_it_alike)
 
 
 def _ended(run: Mapping[str, Any], threads: int) -> tuple[F64, F64]:
-    prepared, begin = carried_out({**run, "protocol": CENTRAL}, threads=threads)
-    return models_of(prepared), begin
+    prepared, begin = run_to_end({**run, "protocol": CENTRAL}, threads=threads)
+    return current_models(prepared), begin
 
 
-def _scores(prepared: Prepared) -> F64:
+def _scores(prepared: PreparedRun) -> F64:
     users = np.arange(prepared.split.n_users)
     models = prepared.executor.store.readable(prepared.planner.current, users)
     contexts = prepared.executor.work.feed.before_next(prepared.split)

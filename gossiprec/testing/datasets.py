@@ -10,8 +10,8 @@ import numpy as np
 from gossiprec.data.base import Dataset
 from gossiprec.data.split import Interactions
 from gossiprec.errors import DataError
-from gossiprec.testing.claims import hold
-from gossiprec.testing.splits import check_parts
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.splits import check_split_parts
 
 Make = Callable[[], Dataset]
 
@@ -35,7 +35,7 @@ def check_dataset(dataset: type[Dataset], options: Mapping[str, Any] | None = No
         Lists every claim that does not hold.
     """
     chosen = dataset.Options.model_validate(options or {})
-    hold(f"the data set {dataset.__name__}", lambda: dataset(chosen), CLAIMS)
+    check_claims(f"the data set {dataset.__name__}", lambda: dataset(chosen), CLAIMS)
 
 
 def _columns(data: Interactions) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def its_own_split_is_one(make: Make) -> None:
     except DataError:  # these data have none, and it says why
         return
     if split is not None:
-        check_parts(split, data)
+        check_split_parts(split, data)
 
 
 def its_origin_is_told_in_text(make: Make) -> None:

@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gossiprec.compute.executors.tensors import Tensors, tensor_of
+from gossiprec.compute.executors.tensors import Tensors, to_tensor
 from gossiprec.feeds import Feed
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.base.graph_model import GraphModel
-from gossiprec.testing.model_formula import SEED, Case
+from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.testing.model_formula import SEED, ModelCase
 
 
 @dataclass(frozen=True)
-class Through:
+class GraphModelCase:
     """A graph model on small data, where a node holds all users' rows."""
 
-    case: Case
+    case: ModelCase
     model: GraphModel
 
     @cached_property
@@ -30,9 +29,9 @@ class Through:
         return self.case.feed
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> InteractionGraph:
         """That of everybody's interactions."""
-        return Graph.of(self.feed.positives, self.case.layout.n_items)
+        return InteractionGraph.of(self.feed.positives, self.case.layout.n_items)
 
     @cached_property
     def p(self) -> Tensors:
@@ -43,10 +42,10 @@ class Through:
     def batch(self) -> Tensors:
         """Everybody's samples."""
         columns = self.feed.samples_of_all(update=0, negatives=1, seed=SEED)
-        batch = {name: tensor_of(column) for name, column in columns.items()}
+        batch = {name: to_tensor(column) for name, column in columns.items()}
         return {**batch, "weights": torch.ones(len(batch["user"]), dtype=torch.float64)}
 
-    def encoded(self, graph: Graph, p: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def encoded(self, graph: InteractionGraph, p: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the encoded rows of users and of items."""
         found = self.model.encode(p, graph)
         return found["users"], found["items"]
@@ -61,7 +60,7 @@ class Through:
         return slopes
 
 
-def encoding_keeps_shapes_and_what_it_is_given(through: Through) -> None:
+def encoding_keeps_shapes_and_what_it_is_given(through: GraphModelCase) -> None:
     """Encode to finite rows of the same shapes, and change nothing that it is handed."""
     before = {name: part.clone() for name, part in through.p.items()}
     for found, name in zip(through.encoded(through.graph, through.p), ("users", "items"), strict=True):
@@ -70,7 +69,7 @@ def encoding_keeps_shapes_and_what_it_is_given(through: Through) -> None:
     assert all(torch.equal(through.p[name], part) for name, part in before.items()), "It changes its input."
 
 
-def encoding_looks_through_the_graph(through: Through) -> None:
+def encoding_looks_through_the_graph(through: GraphModelCase) -> None:
     """Encode otherwise without some edges, and to finite rows without any."""
     users, _ = through.encoded(through.graph, through.p)
     less, _ = through.encoded(through.graph.without(0.5, np.random.default_rng(0)), through.p)
@@ -80,7 +79,7 @@ def encoding_looks_through_the_graph(through: Through) -> None:
     assert all(rows.isfinite().all() for rows in alone), "Rows without an edge are not finite."
 
 
-def numbers_of_items_have_no_meaning(through: Through) -> None:
+def numbers_of_items_have_no_meaning(through: GraphModelCase) -> None:
     """Encode alike, but for rounding, if items have other numbers."""
     number = np.random.default_rng(1).permutation(through.graph.n_items)
     other = replace(through.graph, items=number[through.graph.items])
@@ -93,7 +92,7 @@ def numbers_of_items_have_no_meaning(through: Through) -> None:
     torch.testing.assert_close(found[1][back], items, rtol=1e-6, atol=1e-6)
 
 
-def a_step_follows_from_its_draws(through: Through) -> None:
+def a_step_follows_from_its_draws(through: GraphModelCase) -> None:
     """Have a finite gradient that is the same to the byte for the same draws, and reaches users through the graph."""
     slopes = through.step()
     assert slopes.isfinite().all(), "Found a gradient that is not finite."

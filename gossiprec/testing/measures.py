@@ -11,15 +11,15 @@ from gossiprec.arrays import F64
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks, TargetRanks, TopItems
 from gossiprec.measures.metric import read_metric
-from gossiprec.testing.claims import hold
-from gossiprec.testing.worlds import known_as
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import registered_as
 
 N_USERS, N_ITEMS = 9, 30
 LENGTHS = (1, 3, 20)
 
 
 @dataclass(frozen=True)
-class Case:
+class MeasureCase:
     """A measure, and the name that a scenario asks for it by."""
 
     measure: type[Measure]
@@ -46,8 +46,8 @@ def check_measure(measure: type[Measure]) -> None:
     AssertionError
         Lists every claim that does not hold.
     """
-    with known_as(MEASURES, measure) as name:
-        hold(f"the measure {measure.__name__}", Case(measure, name), CLAIMS)
+    with registered_as(MEASURES, measure) as name:
+        check_claims(f"the measure {measure.__name__}", MeasureCase(measure, name), CLAIMS)
 
 
 def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
@@ -62,7 +62,7 @@ def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
     return RelevantRanks(ranks), TargetRanks(targets), TopItems(lists[:, :20], N_ITEMS)
 
 
-def _wanted(case: Case, some: tuple[Any, ...]) -> Any:
+def _wanted(case: MeasureCase, some: tuple[Any, ...]) -> Any:
     (found,) = [part for part in some if type(part) is case.measure.wants]
     return found
 
@@ -72,13 +72,13 @@ def _mean(values: F64) -> float:
     return float(known.sum()) / max(len(known), 1)
 
 
-def it_wants_what_there_is(case: Case) -> None:
+def it_wants_what_there_is(case: MeasureCase) -> None:
     """Want RelevantRanks, TargetRanks or TopItems."""
     kinds = (RelevantRanks, TargetRanks, TopItems)
     assert case.measure.wants in kinds, f"It wants {case.measure.wants}."
 
 
-def values_are_shares(case: Case) -> None:
+def values_are_shares(case: MeasureCase) -> None:
     """Return float64 of one dimension: shares from 0 to 1, or NaN where there is nothing, but not everywhere."""
     for seed in range(5):
         for k in LENGTHS:
@@ -92,7 +92,7 @@ def values_are_shares(case: Case) -> None:
             )
 
 
-def the_order_of_users_does_not_matter(case: Case) -> None:
+def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
     """Have the same mean whatever the order of the users."""
     for seed in range(5):
         seen = _wanted(case, _ranks(seed))
@@ -106,7 +106,7 @@ def the_order_of_users_does_not_matter(case: Case) -> None:
             )
 
 
-def what_stands_lower_does_not_matter(case: Case) -> None:
+def what_stands_lower_does_not_matter(case: MeasureCase) -> None:
     """Look at the first k alone."""
     relevant, targets, top = _ranks(1)
     ranks, places = relevant.ranks, targets.ranks
@@ -119,7 +119,7 @@ def what_stands_lower_does_not_matter(case: Case) -> None:
     assert np.array_equal(one, other, equal_nan=True), "What stands behind them changes values at k = 3."
 
 
-def a_scenario_can_ask_for_it(case: Case) -> None:
+def a_scenario_can_ask_for_it(case: MeasureCase) -> None:
     """Have a name by which a scenario can ask for it."""
     assert read_metric(f"{case.name}@5").measure is case.measure, f"{case.name}@5 is another measure."
 

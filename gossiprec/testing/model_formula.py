@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from gossiprec.compute.executors.tensors import Tensors, constants_of, tables_of, tensor_of
+from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, table_views, to_tensor
 from gossiprec.data.split import Split
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
-from gossiprec.models.base.analytic import has_own_gradient
-from gossiprec.numerics.optimizers import Adam
+from gossiprec.models.base.analytic_gradients import has_own_gradient
+from gossiprec.numerics.torch_threads import Adam
 
 NODE, SEED = 5, 3
 WIDTH = 6
@@ -25,7 +25,7 @@ _assert_close = partial(torch.testing.assert_close, rtol=1e-7, atol=1e-9)
 
 
 @dataclass(frozen=True)
-class Case:
+class ModelCase:
     """A model on small data, and a random version of it in float64."""
 
     model: Model
@@ -52,22 +52,22 @@ class Case:
     def batch(self) -> Tensors:
         """Samples of the node."""
         columns = self.feed.samples(NODE, update=0, negatives=2, seed=SEED)
-        batch = {name: _double(tensor_of(column[:WIDTH])) for name, column in columns.items()}
+        batch = {name: _double(to_tensor(column[:WIDTH])) for name, column in columns.items()}
         return {**batch, "weights": torch.ones(len(batch["items"]), dtype=torch.float64)}
 
     @cached_property
     def query(self) -> Tensors:
         """What the node has taken, and in which context."""
-        return {name: tensor_of(column) for name, column in self.feed.targets(NODE).items()}
+        return {name: to_tensor(column) for name, column in self.feed.targets(NODE).items()}
 
     @cached_property
     def constants(self) -> Tensors:
         """What the model knows of the items."""
-        return {name: _double(part) for name, part in constants_of(self.model.constants).items()}
+        return {name: _double(part) for name, part in constants_to_tensors(self.model.constants).items()}
 
     def p(self, row: Tensor) -> Tensors:
         """Return the blocks of a row, and the constants."""
-        blocks: Tensors = self.layout.named(tables_of(self.layout, row))
+        blocks: Tensors = self.layout.named(table_views(self.layout, row))
         return blocks | self.constants
 
     def loss(self, row: Tensor, batch: Tensors) -> Tensor:
@@ -87,7 +87,7 @@ def _some(columns: Tensors, chosen: slice) -> Tensors:
     return {name: column[chosen] for name, column in columns.items()}
 
 
-def there_is_a_score_for_each_item(case: Case) -> None:
+def there_is_a_score_for_each_item(case: ModelCase) -> None:
     """Return one finite score for each item asked about, also where none is."""
     for n in (0, 1, len(case.query["items"])):
         found = case.score(case.row, _some(case.query, slice(0, n)))
@@ -95,11 +95,11 @@ def there_is_a_score_for_each_item(case: Case) -> None:
         assert found.isfinite().all(), f"Found {found.tolist()}."
 
 
-def a_score_looks_at_what_is_asked_about_alone(case: Case) -> None:
+def a_score_looks_at_what_is_asked_about_alone(case: ModelCase) -> None:
     """Look at the rows of the user, of the items and of their context alone: observers keep no others."""
     row, layout, shown = case.row, case.layout, case.row.clone()
     asked = torch.cat([case.query["items"], *(case.query[name] for name in case.feed.context_columns)])
-    users, items = (tables_of(layout, shown).get(name) for name in ("users", "items"))
+    users, items = (table_views(layout, shown).get(name) for name in ("users", "items"))
     for table, kept in ((users, case.user), (items, asked)):
         if table is not None:
             others = torch.ones(len(table), dtype=torch.bool)
@@ -109,7 +109,7 @@ def a_score_looks_at_what_is_asked_about_alone(case: Case) -> None:
     assert torch.equal(found, expected), "Overwriting all other rows changes scores."
 
 
-def all_items_at_once_score_as_one_by_one(case: Case) -> None:
+def all_items_at_once_score_as_one_by_one(case: ModelCase) -> None:
     """Find by ``all_items``, if it says how, what it finds item by item: of any user, and again."""
     p, before = case.p(case.row), {name: part.clone() for name, part in case.p(case.row).items()}
     ask = case.model.all_items(p)
@@ -123,7 +123,7 @@ def all_items_at_once_score_as_one_by_one(case: Case) -> None:
     assert all(torch.equal(p[name], part) for name, part in before.items()), "It changes its parameters."
 
 
-def a_small_model_scores_like_the_whole(case: Case) -> None:
+def a_small_model_scores_like_the_whole(case: ModelCase) -> None:
     """Score alike in a model of a few items under other numbers, with their constants."""
     whole = case.query
     asked = torch.stack([whole["items"], *(whole[name] for name in case.feed.context_columns)])
@@ -133,14 +133,14 @@ def a_small_model_scores_like_the_whole(case: Case) -> None:
     small = replace(case.layout, n_items=len(kept), n_users=1)
     vector = torch.from_numpy(case.layout.part(case.row.numpy(), kept, NODE)[: small.size]).double()
     vector[small.private] = case.row[case.layout.private]
-    p = small.named(tables_of(small, vector))
+    p = small.named(table_views(small, vector))
     p |= {name: part[kept] for name, part in case.constants.items()}
     query = dict(zip(("items", *case.feed.context_columns), numbers, strict=True))
     found = case.model.score(p, {**query, "user": torch.zeros(1, dtype=torch.int64)})
     torch.testing.assert_close(found, case.score(case.row, whole), rtol=1e-4, atol=1e-4)
 
 
-def its_formula_works_stacked(case: Case) -> None:
+def its_formula_works_stacked(case: ModelCase) -> None:
     """Give each of several versions in a stack what it gives it alone: scores, losses and gradients."""
     rows = torch.stack([case.row, 0.5 * case.row])
     for job, given in ((case.score, case.query), (case.loss, case.batch), (grad(case.loss), case.batch)):
@@ -151,7 +151,7 @@ def its_formula_works_stacked(case: Case) -> None:
             _assert_close(stacked[k], alone)
 
 
-def the_gradient_is_that_of_differences(case: Case) -> None:
+def the_gradient_is_that_of_differences(case: ModelCase) -> None:
     """Have a gradient of the loss that tells what a small step changes."""
     gradient, step = grad(case.loss)(case.row, case.batch), 1e-6
     draw = torch.Generator().manual_seed(SEED + 1)
@@ -161,7 +161,7 @@ def the_gradient_is_that_of_differences(case: Case) -> None:
         torch.testing.assert_close(gradient @ way, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
 
 
-def its_written_out_gradient_is_that_of_the_loss(case: Case) -> None:
+def its_written_out_gradient_is_that_of_the_loss(case: ModelCase) -> None:
     """Write out, if it does, the gradient that autograd finds: twice on the same object, with items of no sample."""
     gradient, layout = case.model.analytic_gradient(), case.layout
     if gradient is None or layout.n_users > 1 or not has_own_gradient(case.model):
@@ -188,7 +188,7 @@ def its_written_out_gradient_is_that_of_the_loss(case: Case) -> None:
         torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
 
 
-def padding_counts_for_nothing(case: Case) -> None:
+def padding_counts_for_nothing(case: ModelCase) -> None:
     """Have the same loss and gradient with samples of weight 0 behind the others."""
     padded = {
         name: torch.cat([column, torch.zeros(3, *column.shape[1:], dtype=column.dtype)])
@@ -198,7 +198,7 @@ def padding_counts_for_nothing(case: Case) -> None:
         _assert_close(job(case.row, padded), job(case.row, case.batch))
 
 
-def samples_of_several_users_make_a_batch(case: Case) -> None:
+def samples_of_several_users_make_a_batch(case: ModelCase) -> None:
     """Have for samples of two users, where ``user`` says whose each is, the mean or the sum of their own losses."""
     if case.layout.n_users == 1 or not case.model.has_sample_gradients:
         return
@@ -212,7 +212,7 @@ def samples_of_several_users_make_a_batch(case: Case) -> None:
     assert any(close), f"Found {float(found):.6g}, each alone has {own.tolist()}."
 
 
-def the_loss_falls_apart_into_samples(case: Case) -> None:
+def the_loss_falls_apart_into_samples(case: ModelCase) -> None:
     """Have the mean or the sum of the samples' own losses as loss, unless it says has_sample_gradients = False."""
     if case.model.has_sample_gradients:
         own = torch.stack([case.loss(case.row, _some(case.batch, slice(s, s + 1))) for s in range(WIDTH)])
@@ -221,7 +221,7 @@ def the_loss_falls_apart_into_samples(case: Case) -> None:
         assert any(close), f"Found {float(whole):.6g}, the samples' mean is {float(own.mean()):.6g}."
 
 
-def training_prefers_what_the_node_has_taken(case: Case) -> None:
+def training_prefers_what_the_node_has_taken(case: ModelCase) -> None:
     """Rank what a node has taken higher, among all items, after some training on it."""
     first = case.model.initial_rows(case.layout, case.split.n_users, SEED)[NODE, : case.layout.size]
     row = torch.from_numpy(first).double().requires_grad_()
@@ -235,14 +235,14 @@ def training_prefers_what_the_node_has_taken(case: Case) -> None:
     assert after > before, f"They were {before:.6g} above the others on average, and are {after:.6g} now."
 
 
-def _batches(case: Case) -> Iterator[Tensors]:
+def _batches(case: ModelCase) -> Iterator[Tensors]:
     for update in range(40):
         columns = case.feed.samples(NODE, update=update, negatives=2, seed=SEED)
-        batch = {name: _double(tensor_of(column)) for name, column in columns.items()}
+        batch = {name: _double(to_tensor(column)) for name, column in columns.items()}
         yield {**batch, "weights": torch.ones(len(batch["items"]), dtype=torch.float64)}
 
 
-def _advantage(case: Case, row: Tensor) -> float:
+def _advantage(case: ModelCase, row: Tensor) -> float:
     """Return by how much the items that the node has taken score more than the others on average."""
     scores = case.score(row, {"items": torch.arange(case.layout.n_items)})
     own = torch.zeros(case.layout.n_items, dtype=torch.bool)

@@ -9,11 +9,11 @@ import numpy as np
 
 from gossiprec.arrays import F32
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.emulation import Prepared, prepare
+from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.worlds import FEDERATED, WITHHELD, carried_out, models_of
+from gossiprec.testing.tiny_runs import FEDERATED, WITHHELD, current_models, run_to_end
 
 OBSERVED = {"name": "cda", "community_size": 3, "reference_items": 8, "momentum": [0, 0.9]}
 OBSERVERS = [
@@ -64,16 +64,16 @@ def kernels_compute_what_they_do_not_refuse(run: Mapping[str, Any]) -> None:
         training = {**run["training"], **sections.get("training", {})}
         varied = {**run, **sections, "training": training}
         try:
-            expected, first = carried_out(varied, name="reference", threads=2, **STORED.get(about, {}))
+            expected, first = run_to_end(varied, name="reference", threads=2, **STORED.get(about, {}))
         except ScenarioError:  # of the model: nothing that kernels decide
             continue
         lacks = _lacks(expected, "fused")
         if lacks is not None:
             lacking.append(lacks)
             continue
-        found, _ = carried_out(varied, name="fused", threads=2, **STORED.get(about, {}))
-        models = models_of(expected)
-        distance = np.linalg.norm(models_of(found) - models) / np.linalg.norm(models - first)
+        found, _ = run_to_end(varied, name="fused", threads=2, **STORED.get(about, {}))
+        models = current_models(expected)
+        distance = np.linalg.norm(current_models(found) - models) / np.linalg.norm(models - first)
         most = COARSE if about in STORED else SAME
         assert distance < most, (
             f"With {about} kernels end {distance:.2g} of their way off the reference's; let lacks() name it."
@@ -91,16 +91,16 @@ CLAIMS = (
 
 
 def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
-    expected, first = carried_out({**run, **sections}, name="reference", threads=2)
-    models, scores = models_of(expected), _scores(expected)
+    expected, first = run_to_end({**run, **sections}, name="reference", threads=2)
+    models, scores = current_models(expected), _scores(expected)
     way = np.linalg.norm(models - first)
     assert 0 < way < np.inf, "The models have not moved, or have become numbers that are none."
     assert any(np.isfinite(part).any() for part in scores), "Nobody was observed."
     for name in EXECUTORS:
         if name == "reference" or _lacks(expected, name):
             continue
-        found, _ = carried_out({**run, **sections}, name=name, threads=2)
-        distance = np.linalg.norm(models_of(found) - models) / way
+        found, _ = run_to_end({**run, **sections}, name=name, threads=2)
+        distance = np.linalg.norm(current_models(found) - models) / way
         assert distance < SAME, f"{name}: models end {distance:.2g} of their way off the reference's."
         for one, other in zip(scores, _scores(found), strict=True):
             np.testing.assert_allclose(
@@ -108,11 +108,11 @@ def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
             )
 
 
-def _lacks(prepared: Prepared, name: str) -> str | None:
+def _lacks(prepared: PreparedRun, name: str) -> str | None:
     work = prepared.executor.work
     storage = work.arena.rows.dtype.name
     return EXECUTORS[name].lacks(work.model, work.training, storage, work.node_settings, work.layout)
 
 
-def _scores(prepared: Prepared) -> list[F32]:
+def _scores(prepared: PreparedRun) -> list[F32]:
     return [ranking.scores for attack in prepared.attacks for ranking in attack.rankings()]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.models import MODELS, Model
-from gossiprec.models.base.graph_model import GraphModel
+from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import (
@@ -21,11 +21,11 @@ from gossiprec.testing import (
     model_runs,
     pair_gradients,
 )
-from gossiprec.testing.claims import hold
-from gossiprec.testing.graph_models import Through
-from gossiprec.testing.model_formula import Case
-from gossiprec.testing.reach import reachable
-from gossiprec.testing.worlds import CENTRAL, GOSSIP, known_as, scenario
+from gossiprec.testing.blinding import reachable
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.graph_models import GraphModelCase
+from gossiprec.testing.model_formula import ModelCase
+from gossiprec.testing.tiny_runs import CENTRAL, GOSSIP, registered_as, tiny_scenario
 
 
 def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
@@ -46,22 +46,24 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         If blocks cannot be told apart by their names.
     """
     about = f"the model {model_class.__name__}"
-    with known_as(MODELS, model_class) as name:
+    with registered_as(MODELS, model_class) as name:
         protocol = CENTRAL if model_class.needs_graph else GOSSIP
-        run = scenario(model={"name": name, **(options or {})}, protocol=protocol)
+        run = tiny_scenario(model={"name": name, **(options or {})}, protocol=protocol)
         chosen = load_scenario(run)
         data = load_data(chosen)
         model = _fitted(model_class(chosen.model.options), data, about)
         for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
-            case = Case(model, data, model.layout(data.n_items, n_users))
-            hold(about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS))
+            case = ModelCase(model, data, model.layout(data.n_items, n_users))
+            check_claims(
+                about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS)
+            )
         if isinstance(model, SequenceModel):  # a batch is of users, of whom there are few
             run["training"] = {**run["training"], "batch_size": 4}
         if isinstance(model, GraphModel):
-            hold(about, Through(case, model), graph_models.CLAIMS)
+            check_claims(about, GraphModelCase(case, model), graph_models.CLAIMS)
         else:
-            hold(about, run, model_runs.CLAIMS)
-        hold(about, run, central_runs.CLAIMS)
+            check_claims(about, run, model_runs.CLAIMS)
+        check_claims(about, run, central_runs.CLAIMS)
 
 
 def _fitted(model: Model, data: Split, about: str) -> Model:

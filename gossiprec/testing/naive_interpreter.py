@@ -7,26 +7,26 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from gossiprec.arrays import F64
-from gossiprec.compute.plan.tables import APPRAISED
-from gossiprec.compute.plan.tape import Event, Op, Segment
+from gossiprec.compute.plan.planner_state import APPRAISED
+from gossiprec.compute.plan.tape import Op, TapeEvent, TapeSegment
 from gossiprec.protocols import Protocol
 
 NOTHING = np.full(2, np.nan)
 """What a wake brings."""
 
 
-def first_values(n_nodes: int) -> F64:
+def initial_models(n_nodes: int) -> F64:
     """Return a model for each node: an own number, which no merge may touch, and a shared one."""
     return np.array([[node + 0.25, 1 / (node + 3)] for node in range(n_nodes)])
 
 
-def trained(node: int, update: int, value: F64) -> F64:
+def train_once(node: int, update: int, value: F64) -> F64:
     """Return the model after local update number `update`."""
     own, shared = value
     return np.array([0.5 * own + node + update / 7, 0.75 * shared + 0.1 * own + 1 / (update + 3)])
 
 
-def merged(keep: float, value: F64, theirs: F64) -> F64:
+def merge_once(keep: float, value: F64, theirs: F64) -> F64:
     """Return the model after merging a received one; a negative weight stands for one that the values decide."""
     if keep < 0:
         keep = abs(value[1]) / (abs(value[1]) + abs(theirs[1]))
@@ -35,7 +35,7 @@ def merged(keep: float, value: F64, theirs: F64) -> F64:
     return np.array([value[0], keep * value[1] + (1 - keep) * theirs[1]])
 
 
-def reduced(value: F64, inbox: Sequence[tuple[F64, float]]) -> F64:
+def reduce_inbox(value: F64, inbox: Sequence[tuple[F64, float]]) -> F64:
     """Return the model after reducing an inbox of (model, weight): any rule that looks at all of it would do."""
     if not inbox:
         return value
@@ -43,13 +43,13 @@ def reduced(value: F64, inbox: Sequence[tuple[F64, float]]) -> F64:
     return np.array([value[0], 0.5 * value[1] + 0.5 * max(shared for _, shared in worth) + worth[0][0] / 8])
 
 
-def encoded(node: int, push: int, value: F64, base: F64 | None) -> F64:
+def encode_push(node: int, push: int, value: F64, base: F64 | None) -> F64:
     """Return what a rewriting node sends in place of its model."""
     added: F64 = np.array([node + 0.5, push / 7 + (0.0 if base is None else base[1] / 3)])
     return value + added
 
 
-class Naive:
+class NaiveInterpreter:
     """Carries out a tape event by event, each the moment it happens.
 
     Attributes
@@ -75,7 +75,7 @@ class Naive:
         positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
         self._weights = control.merge_weights(positives)
         self._pools, self._inline = pools, inline
-        self.values: list[F64] = list(first_values(control.n_nodes))
+        self.values: list[F64] = list(initial_models(control.n_nodes))
         self.received: list[list[tuple[float, ...]]] = [[] for _ in self.values]
         self.seen: list[tuple[float, ...]] = []
         self.updates = [0] * control.n_nodes
@@ -91,7 +91,7 @@ class Naive:
         self._sent: dict[int, tuple[int, F64, int]] = {}  # message: sender, model, push
         self._known: set[tuple[int, int]] = set()
 
-    def play(self, segment: Segment) -> None:
+    def play(self, segment: TapeSegment) -> None:
         """Carry out a stretch of tape."""
         first = segment.first_message
         factors = segment.factor if len(segment.factor) else np.ones(len(segment.kind))
@@ -100,18 +100,18 @@ class Naive:
         ):
             going = range(first, first + count)
             first += count
-            if kind == Event.WAKE:
+            if kind == TapeEvent.WAKE:
                 self._act(node, self._behaviours[node].on_wake, going)
                 if self._inline:
                     for m in going:
                         self._deliver(m, segment.receiver[m - segment.first_message], ())
-            elif kind == Event.RESET:
+            elif kind == TapeEvent.RESET:
                 self._read(node)
                 if node in self._bases:
                     self._bases[node] = None
-                self.values[node] = first_values(len(self.values))[node]
+                self.values[node] = initial_models(len(self.values))[node]
                 self._mass[node] = (0.0, 0.0)
-            elif kind == Event.DELIVER:
+            elif kind == TapeEvent.DELIVER:
                 self._deliver(message, node, going, factor)
 
     def _deliver(self, message: int, node: int, going: Sequence[int], factor: float = 1.0) -> None:
@@ -138,7 +138,7 @@ class Naive:
             if op == Op.TRAIN:
                 if node in self._bases:
                     self._bases[node] = self.values[node]
-                self.values[node] = trained(node, self.updates[node], self.values[node])
+                self.values[node] = train_once(node, self.updates[node], self.values[node])
                 self.updates[node] += 1
             elif op == Op.PUSH:
                 self._mass[node], self._held[node] = (0.0, 0.0), self.values[node]
@@ -150,17 +150,17 @@ class Naive:
                 weighted, full = self._mass[node]
                 if weighted > 0:
                     share = float(np.float32(self._behaviours[node].mixing * weighted / full))
-                    self.values[node] = merged(share, self.values[node], self._held[node])
+                    self.values[node] = merge_once(share, self.values[node], self._held[node])
                     self.received[node].append((self._pushed[node], *self._held[node]))
             elif node in self._inboxes:
                 self._collect(op, node, sender, model, factor)
             else:
-                self.values[node] = merged(self._keep(op, node, sender, factor), self.values[node], model)
+                self.values[node] = merge_once(self._keep(op, node, sender, factor), self.values[node], model)
 
     def _leaving(self, node: int) -> F64:
         value = self.values[node]
         if node in self._bases:
-            value = encoded(node, self._pushes[node], value, self._bases[node])
+            value = encode_push(node, self._pushes[node], value, self._bases[node])
             self._bases[node] = None
             self._pushes[node] += 1
         return value
@@ -171,7 +171,7 @@ class Naive:
 
     def _read(self, node: int) -> None:
         if node in self._inboxes:
-            self.values[node] = reduced(self.values[node], self._inboxes[node])
+            self.values[node] = reduce_inbox(self.values[node], self._inboxes[node])
             self._inboxes[node] = []
 
     def _keep(self, op: Op, node: int, sender: int, factor: float) -> float:

@@ -9,14 +9,14 @@ from torch.func import grad
 
 from gossiprec.arrays import F32
 from gossiprec.compute.executors.tensors import Tensors
-from gossiprec.models.base.analytic import PairGradient, has_own_pair_gradient
-from gossiprec.models.base.graph_model import GraphModel
-from gossiprec.testing.model_formula import SEED, Case
+from gossiprec.models.base.analytic_gradients import PairGradient, has_own_pair_gradient
+from gossiprec.models.base.graph import GraphModel
+from gossiprec.testing.model_formula import SEED, ModelCase
 
 N_ITEMS = 9
 
 
-def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: Case) -> None:
+def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: ModelCase) -> None:
     """Write out, if it does, the gradient of pairs that autograd finds: some again, some the other way round."""
     gradient, layout = case.model.pair_gradient(), case.layout
     if gradient is None or layout.n_users > 1 or not has_own_pair_gradient(case.model):
@@ -34,7 +34,7 @@ def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: Case) -> None:
 
 
 def _written_out(
-    case: Case, gradient: PairGradient, row: F32, used: np.typing.NDArray[np.int64],
+    case: ModelCase, gradient: PairGradient, row: F32, used: np.typing.NDArray[np.int64],
     liked: np.typing.NDArray[np.int32], others: np.typing.NDArray[np.int32],
 ) -> F32:  # fmt: skip
     """Return the gradient of some pairs of the items in use, as of a whole version."""
@@ -49,7 +49,7 @@ def _written_out(
     return found
 
 
-def _loss(case: Case, row: Tensor, batch: Tensors) -> Tensor:
+def _loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
     """Return the loss of pairs at a client."""
     batch = {**batch, "user": case.user, "weights": torch.ones(len(batch["items"]))}
     p = case.p(row)

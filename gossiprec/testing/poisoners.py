@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32
-from gossiprec.compute.messages import Payload, Push
+from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.data.split import Split
 from gossiprec.emulation import prepare
-from gossiprec.emulation.assembly.attackers import surroundings
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.poisoners import poisoner_context
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.poisoners import POISONERS, Poisoner
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.claims import hold
-from gossiprec.testing.worlds import FEDERATED, GOSSIP, known_as, models_of, scenario
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, current_models, registered_as, tiny_scenario
 
 SEED, TARGETS = 3, [4, 17]
 PUSHES = [(8, 0), (8, 1), (9, 0), (10, 2)]
@@ -30,7 +30,7 @@ RUNS = {"gossip": GOSSIP, "models": FEDERATED, "updates": {**FEDERATED, "client_
 
 
 @dataclass(frozen=True)
-class Case:
+class PoisonerCase:
     """A poisoner with its options, and a run without it."""
 
     name: str
@@ -56,13 +56,13 @@ class Case:
     def made(self) -> Poisoner:
         """Return the poisoner anew."""
         nobody = self.model.feed_of(self.split.training_data()).only(np.zeros(0, np.int64))
-        world = surroundings(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
+        world = poisoner_context(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
         return self.kind(self.kind.Options.model_validate(self.options), world)
 
-    def sent(self, draw: int) -> Payload:
+    def sent(self, draw: int) -> MessagePayload:
         """Return a random version."""
         row: F32 = np.random.default_rng(draw).normal(0.0, 0.1, self.layout.row_size).astype(np.float32)
-        return Payload.of(row, self.layout, hides_user=True)
+        return MessagePayload.of(row, self.layout, hides_user=True)
 
 
 def check_poisoner(
@@ -84,18 +84,20 @@ def check_poisoner(
     AssertionError
         Lists every claim that does not hold.
     """
-    with known_as(POISONERS, poisoner) as name:
-        run = scenario(model={"name": model})
-        hold(f"the poisoner {poisoner.__name__}", Case(name, poisoner, options or {}, run), CLAIMS)
+    with registered_as(POISONERS, poisoner) as name:
+        run = tiny_scenario(model={"name": model})
+        check_claims(
+            f"the poisoner {poisoner.__name__}", PoisonerCase(name, poisoner, options or {}, run), CLAIMS
+        )
 
 
-def _found(case: Case, poisoner: Poisoner, push: tuple[int, int]) -> Change:
+def _found(case: PoisonerCase, poisoner: Poisoner, push: tuple[int, int]) -> ModelDelta:
     """Return a gradient at a push of a node that has no items."""
     none = np.zeros(0, np.int32)
-    return poisoner.gradient(case.sent(1), Push(SEED, *push, none, round=push[1] + 1))
+    return poisoner.gradient(case.sent(1), PushContext(SEED, *push, none, round=push[1] + 1))
 
 
-def gradients_are_of_items_and_shared_weights(case: Case) -> None:
+def gradients_are_of_items_and_shared_weights(case: PoisonerCase) -> None:
     """Return finite numbers, a row for each of some items, which ascend, and the shared weights."""
     found = _found(case, case.made(), PUSHES[0])
     items, width = np.asarray(found.items), case.layout.item_width
@@ -109,14 +111,14 @@ def gradients_are_of_items_and_shared_weights(case: Case) -> None:
     assert finite, "Found numbers that are not finite."
 
 
-def targets_are_among_the_items(case: Case) -> None:
+def targets_are_among_the_items(case: PoisonerCase) -> None:
     """Promote the targets: they are among the items."""
     items = np.asarray(_found(case, case.made(), PUSHES[0]).items).tolist()
     lacking = sorted(set(TARGETS) - set(items))
     assert not lacking, f"It changes items {items}, and not the target {lacking[0]}."
 
 
-def messages_follow_from_version_and_push(case: Case) -> None:
+def messages_follow_from_version_and_push(case: PoisonerCase) -> None:
     """Return the same at a node's push each time, whatever it has returned before."""
     first, second = case.made(), case.made()
     found = {push: _bytes(_found(case, first, push)) for push in PUSHES}
@@ -125,11 +127,11 @@ def messages_follow_from_version_and_push(case: Case) -> None:
     assert not wrong, f"Push {wrong[0][1]} of node {wrong[0][0]} is another in another order."
 
 
-def _bytes(change: Change) -> list[bytes]:
+def _bytes(change: ModelDelta) -> list[bytes]:
     return [np.asarray(part).tobytes() for part in (change.items, change.rows, change.shared)]
 
 
-def it_runs_alike_with_any_threads(case: Case) -> None:
+def it_runs_alike_with_any_threads(case: PoisonerCase) -> None:
     """Be accepted by some run, and lead there to the same numbers however many threads work."""
     refused = []
     attackers = [{"name": case.name, "number": 2, "targets": TARGETS, **case.options}]
@@ -153,7 +155,7 @@ def _outcome(run: Mapping[str, Any], **executor: Any) -> Any:
     if prepared.protocol.sends_updates:
         store = prepared.executor.store
         return store.models(prepared.planner.current, np.arange(prepared.protocol.n_nodes))
-    return models_of(prepared)
+    return current_models(prepared)
 
 
 CLAIMS = (

@@ -12,12 +12,19 @@ from gossiprec.arrays import I64
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.errors import ScenarioError
-from gossiprec.policies import POLICIES, Policy, Privacy
+from gossiprec.policies import POLICIES, Policy, PrivacySpent
 from gossiprec.testing import policy_messages
-from gossiprec.testing.claims import hold
-from gossiprec.testing.policy_messages import N_NODES, NODES, Case
-from gossiprec.testing.reach import refuse_reach
-from gossiprec.testing.worlds import PROTOCOLS, UPDATES, carried_out, known_as, models_of, scenario
+from gossiprec.testing.blinding import refuse_reach
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.policy_messages import N_NODES, NODES, PolicyCase
+from gossiprec.testing.tiny_runs import (
+    PROTOCOLS,
+    UPDATES,
+    current_models,
+    registered_as,
+    run_to_end,
+    tiny_scenario,
+)
 
 
 def check_policy(
@@ -39,12 +46,12 @@ def check_policy(
     AssertionError
         Lists every claim that does not hold.
     """
-    with known_as(POLICIES, policy) as name:
-        run = scenario(model={"name": model})
-        hold(f"the policy {policy.__name__}", Case(name, policy, options or {}, run), CLAIMS)
+    with registered_as(POLICIES, policy) as name:
+        run = tiny_scenario(model={"name": model})
+        check_claims(f"the policy {policy.__name__}", PolicyCase(name, policy, options or {}, run), CLAIMS)
 
 
-def _configured(case: Case, *, updates: int | None = 12) -> tuple[Policy, NodeSettings]:
+def _configured(case: PolicyCase, *, updates: int | None = 12) -> tuple[Policy, NodeSettings]:
     """Return the policy, and what it has written into the settings of nodes that run so many local updates."""
     policy, settings = case.made(), NodeSettings.none(N_NODES)
     known: I64 | None = None if updates is None else np.full(N_NODES, updates)
@@ -52,7 +59,7 @@ def _configured(case: Case, *, updates: int | None = 12) -> tuple[Policy, NodeSe
     return policy, settings
 
 
-def other_nodes_train_as_before(case: Case) -> None:
+def other_nodes_train_as_before(case: PolicyCase) -> None:
     """Write into the settings of its own nodes alone, numbers from 0 on."""
     _, settings = _configured(case)
     others = np.setdiff1d(np.arange(N_NODES), NODES)
@@ -62,7 +69,7 @@ def other_nodes_train_as_before(case: Case) -> None:
         assert (found >= 0).all(), f"Found {name} {found}."
 
 
-def unknown_updates_are_taken_or_refused(case: Case) -> None:
+def unknown_updates_are_taken_or_refused(case: PolicyCase) -> None:
     """Do without the number of local updates, which can depend on values, or refuse by a ScenarioError."""
     try:
         _configured(case, updates=None)
@@ -70,7 +77,7 @@ def unknown_updates_are_taken_or_refused(case: Case) -> None:
         return
 
 
-def spent_privacy_grows(case: Case) -> None:
+def spent_privacy_grows(case: PolicyCase) -> None:
     """Account for the privacy of its own nodes, if for any, and never less after more updates and pushes."""
     policy, _ = _configured(case)
     counts = [np.full(N_NODES, count) for count in (0, 6, 12)]
@@ -78,7 +85,7 @@ def spent_privacy_grows(case: Case) -> None:
     _grows([policy.spent_by_coordinates(count) for count in counts])
 
 
-def _grows(spent: list[Privacy | None]) -> None:
+def _grows(spent: list[PrivacySpent | None]) -> None:
     """Check what is said of three counts, each above the one before."""
     known = [entry for entry in spent if entry is not None]
     assert len(known) in (0, len(spent)), "It accounts for privacy at some times alone."
@@ -92,7 +99,7 @@ def _grows(spent: list[Privacy | None]) -> None:
     assert not known or (known[0].epsilon >= 0).all(), f"Found {known[0].epsilon}."
 
 
-def inboxes_are_apart(case: Case) -> None:
+def inboxes_are_apart(case: PolicyCase) -> None:
     """Make a rule of its own for each receiver, if its nodes have inboxes."""
     rule = case.made().inbox()
     if rule is not None:
@@ -100,7 +107,7 @@ def inboxes_are_apart(case: Case) -> None:
         assert rule.buffer is None or rule.buffer >= 1, f"Found buffer {rule.buffer}."
 
 
-def it_runs_alike_with_any_threads(case: Case) -> None:
+def it_runs_alike_with_any_threads(case: PolicyCase) -> None:
     """Be accepted under some protocol, and run there to the same numbers however many threads work."""
     refused = []
     for protocol in PROTOCOLS.values():
@@ -110,7 +117,7 @@ def it_runs_alike_with_any_threads(case: Case) -> None:
             "policies": [{"name": case.name, "nodes": NODES, **case.options}],
         }
         try:
-            one, other = (models_of(carried_out(run, threads=n, wave_size=2 + n)[0]) for n in (1, 2))
+            one, other = (current_models(run_to_end(run, threads=n, wave_size=2 + n)[0]) for n in (1, 2))
         except ScenarioError as error:
             refused.append(f"{protocol['name']}: {error}")
         else:
@@ -119,7 +126,7 @@ def it_runs_alike_with_any_threads(case: Case) -> None:
     assert len(refused) < len(PROTOCOLS), "\n".join(["All refuse it:", *refused])
 
 
-def what_it_is_given_leads_nowhere_else(case: Case) -> None:
+def what_it_is_given_leads_nowhere_else(case: PolicyCase) -> None:
     """Reach no data of the run from what its transform is given, as from an array that is a view of another."""
     transform = case.made().transform()
     if transform is None or not transform.rewrites:

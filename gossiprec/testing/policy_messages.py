@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.compute.messages import BYTES, Outgoing, Payload, Push, Transform
+from gossiprec.compute.messages import BYTES, MessagePayload, OutgoingTransforms, PushContext, Transform
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.data import load_data
-from gossiprec.models import MODELS, Layout, Role
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.models import MODELS, BlockRole, Layout
 from gossiprec.policies import Policy
 from gossiprec.scenario import load_scenario
 
@@ -23,7 +23,7 @@ NODES = [0, 3, 4]
 
 
 @dataclass(frozen=True)
-class Case:
+class PolicyCase:
     """A policy with its options, and a run without it."""
 
     name: str
@@ -46,22 +46,22 @@ class Case:
         """Return the policy anew."""
         return self.kind(self.kind.Options.model_validate(self.options), np.array(NODES))
 
-    def payload(self, draw: int, *, hides_user: bool) -> Payload:
+    def payload(self, draw: int, *, hides_user: bool) -> MessagePayload:
         """Return what leaves of a random version."""
         row: F32 = np.random.default_rng(draw).normal(size=self.layout.row_size).astype(np.float32)
-        return Payload.of(row, self.layout, hides_user=hides_user)
+        return MessagePayload.of(row, self.layout, hides_user=hides_user)
 
-    def push(self, node: int, number: int) -> Push:
+    def push(self, node: int, number: int) -> PushContext:
         """Return a push of one of the policy's nodes."""
-        return Push(SEED, node, number, self.split.train[node])
+        return PushContext(SEED, node, number, self.split.train[node])
 
 
 def _hides_user(transform: Transform) -> tuple[bool, ...]:
     """Return whether messages may lack the user's row: this policy's own, or another's doing."""
-    return (True,) if Role.USER in transform.hides else (False, True)
+    return (True,) if BlockRole.USER in transform.hides else (False, True)
 
 
-def _encoded(case: Case, transform: Transform) -> Iterator[tuple[Payload, Payload]]:
+def _encoded(case: PolicyCase, transform: Transform) -> Iterator[tuple[MessagePayload, MessagePayload]]:
     """Yield messages before and after a transform, with and without a version that the node began with."""
     for hides_user in _hides_user(transform):
         for number, has_base in enumerate((True, False)):
@@ -72,14 +72,14 @@ def _encoded(case: Case, transform: Transform) -> Iterator[tuple[Payload, Payloa
             yield before, after
 
 
-def receivers_get_what_they_merge(case: Case) -> None:
+def receivers_get_what_they_merge(case: PolicyCase) -> None:
     """Hide nothing but the user's row."""
     transform = case.made().transform()
-    hidden = set() if transform is None else transform.hides - {Role.USER}
+    hidden = set() if transform is None else transform.hides - {BlockRole.USER}
     assert not hidden, f"It hides the {' and '.join(sorted(hidden))} blocks, but receivers merge them."
 
 
-def as_many_finite_numbers_leave(case: Case) -> None:
+def as_many_finite_numbers_leave(case: PolicyCase) -> None:
     """Rewrite a message into finite numbers in float32, in the same shapes."""
     transform = case.made().transform()
     for before, after in _encoded(case, transform or Transform()):
@@ -90,9 +90,9 @@ def as_many_finite_numbers_leave(case: Case) -> None:
         assert all(np.isfinite(part).all() for part in after.parts), "Found numbers that are not finite."
 
 
-def sizes_follow_from_what_leaves(case: Case) -> None:
+def sizes_follow_from_what_leaves(case: PolicyCase) -> None:
     """Have messages as large as the numbers that leave and the extra bytes, and leave those of others as they are."""
-    outgoing, transform = Outgoing(case.layout, N_NODES), case.made().transform() or Transform()
+    outgoing, transform = OutgoingTransforms(case.layout, N_NODES), case.made().transform() or Transform()
     assert transform.extra_bytes >= 0, f"Found extra_bytes {transform.extra_bytes}."
     whole = outgoing.message_bytes
     outgoing.add(case.name, transform, np.array(NODES))
@@ -107,7 +107,7 @@ def sizes_follow_from_what_leaves(case: Case) -> None:
     )
 
 
-def draws_follow_from_node_and_push(case: Case) -> None:
+def draws_follow_from_node_and_push(case: PolicyCase) -> None:
     """Rewrite a node's push alike each time, whatever else has been rewritten before."""
     first, second = (case.made().transform() for _ in range(2))
     if first is None or second is None or not first.rewrites:

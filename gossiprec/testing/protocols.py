@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment
+from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.protocols import Protocol
-from gossiprec.testing.claims import hold
-from gossiprec.testing.naive_interpreter import Naive
-from gossiprec.testing.plans import Plans
-from gossiprec.testing.tapes import planner, protocol, record
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.naive_interpreter import NaiveInterpreter
+from gossiprec.testing.shuffled_plans import ShuffledPlanRunner
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 N_USERS = 6
 NETWORKS: Mapping[str, Mapping[str, Any]] = {
@@ -25,21 +25,21 @@ MERGING = {Op.BLEND, Op.ADOPT, Op.POOL, Op.APPRAISE, Op.AVERAGE}
 
 
 @dataclass(frozen=True)
-class Case:
+class ProtocolCase:
     """A protocol with its options, and the tapes of a few runs."""
 
     kind: type[Protocol]
     options: Mapping[str, Any]
-    tapes: dict[str, tuple[list[Segment], bool]] = field(default_factory=dict)
+    tapes: dict[str, tuple[list[TapeSegment], bool]] = field(default_factory=dict)
 
     def made(self, seed: int = 1) -> Protocol:
         """Return the protocol anew."""
-        return protocol(self.kind, N_USERS, seed, **self.options)
+        return make_test_protocol(self.kind, N_USERS, seed, **self.options)
 
-    def recorded(self, network: str) -> tuple[list[Segment], bool]:
+    def recorded(self, network: str) -> tuple[list[TapeSegment], bool]:
         """Return a run's tape, cut at each unit of time, and whether deliveries are implied."""
         if network not in self.tapes:
-            self.tapes[network] = record(self.made(), **NETWORKS[network], every=1)
+            self.tapes[network] = record_tape(self.made(), **NETWORKS[network], every=1)
         return self.tapes[network]
 
 
@@ -58,16 +58,16 @@ def check_protocol(kind: type[Protocol], options: Mapping[str, Any] | None = Non
     AssertionError
         Lists every claim that does not hold.
     """
-    hold(f"the protocol {kind.__name__}", Case(kind, options or {}), CLAIMS)
+    check_claims(f"the protocol {kind.__name__}", ProtocolCase(kind, options or {}), CLAIMS)
 
 
-def options_can_be_left_out(case: Case) -> None:
+def options_can_be_left_out(case: ProtocolCase) -> None:
     """Have options that can all be left out, and be written and read again."""
     options = case.kind.Options()
     assert case.kind.Options.model_validate(options.model_dump()) == options, f"Found {options}."
 
 
-def roles_have_behaviours(case: Case) -> None:
+def roles_have_behaviours(case: ProtocolCase) -> None:
     """Give every node a role, and every role a behaviour."""
     made = case.made()
     assert made.roles.shape == (made.n_nodes,), (
@@ -78,7 +78,7 @@ def roles_have_behaviours(case: Case) -> None:
     assert all(isinstance(behaviour, Behaviour) for behaviour in made.behaviours), "Found what is none."
 
 
-def deliveries_merge_and_pushes_send(case: Case) -> None:
+def deliveries_merge_and_pushes_send(case: ProtocolCase) -> None:
     """Merge on a receive alone, once, and send by a push: on each wake that sends, and with an answer."""
     made, answering = case.made(), _answering(case)
     for node, role in enumerate(made.roles):
@@ -93,22 +93,22 @@ def deliveries_merge_and_pushes_send(case: Case) -> None:
         )
 
 
-def answering_is_announced(case: Case) -> None:
+def answering_is_announced(case: ProtocolCase) -> None:
     """Say by `replies` whether a delivery can make a node send."""
     says, answering = case.made().replies, _answering(case)
     assert says == bool(answering), f"It says {says}, and nodes {sorted(answering)} do."
 
 
-def _answering(case: Case) -> set[int]:
+def _answering(case: ProtocolCase) -> set[int]:
     """Return the nodes that a delivery makes send; one that steers knows no messages but those that it has sent."""
     made = case.made()
     if not made.steers:
         return {node for node in range(made.n_nodes) if made.on_receive(node, 0, 0.0)}
     segments, _ = case.recorded("a slow network")
-    return {int(n) for s in segments for n in s.node[(s.kind == Event.DELIVER) & (s.count > 0)]}
+    return {int(n) for s in segments for n in s.node[(s.kind == TapeEvent.DELIVER) & (s.count > 0)]}
 
 
-def weights_are_those_of_all_nodes(case: Case) -> None:
+def weights_are_those_of_all_nodes(case: ProtocolCase) -> None:
     """Give each node's models a weight in float64, those of users above 0."""
     weights, n_nodes = case.made().merge_weights(np.arange(1, N_USERS + 1)), case.made().n_nodes
     assert weights.shape == (n_nodes,), f"Found shape {weights.shape} for {n_nodes} nodes."
@@ -116,15 +116,15 @@ def weights_are_those_of_all_nodes(case: Case) -> None:
     assert (weights[:N_USERS] > 0).all(), f"Found {weights[:N_USERS]}."
 
 
-def it_runs_to_its_end(case: Case) -> None:
+def it_runs_to_its_end(case: ProtocolCase) -> None:
     """Wake as often as it says, send something, as much by each wake as it says, and lose or deliver each message."""
     for network in NETWORKS:
         made, (segments, inline) = case.made(), case.recorded(network)
-        wakes = np.concatenate([s.node[s.kind == Event.WAKE] for s in segments])
+        wakes = np.concatenate([s.node[s.kind == TapeEvent.WAKE] for s in segments])
         found = np.bincount(wakes, minlength=made.n_nodes)[list(made.clock.node_ids)].tolist()
         assert found == [made.wakes] * len(found), f"On {network} nodes woke {found} times, not {made.wakes}."
         sent = sum(len(s.receiver) for s in segments)
-        ended = sum(int((s.kind != Event.WAKE).sum()) for s in segments)
+        ended = sum(int((s.kind != TapeEvent.WAKE).sum()) for s in segments)
         announced = made.messages_per_wake
         assert sent > 0 or announced == 0, f"On {network} nothing was sent."
         assert announced in (None, sent / sum(found)), (
@@ -133,7 +133,7 @@ def it_runs_to_its_end(case: Case) -> None:
         assert ended == (0 if inline else sent), f"On {network} {ended} of {sent} messages came to an end."
 
 
-def receivers_are_others(case: Case) -> None:
+def receivers_are_others(case: ProtocolCase) -> None:
     """Send to other nodes that there are, to each of them once at a time."""
     n_nodes = case.made().n_nodes
     for network in NETWORKS:
@@ -147,41 +147,41 @@ def receivers_are_others(case: Case) -> None:
             assert different == len(event), "A node sends twice to the same one at once."
 
 
-def the_tape_follows_from_the_seed(case: Case) -> None:
+def the_tape_follows_from_the_seed(case: ProtocolCase) -> None:
     """Be played alike with the same seed, and otherwise with another if chance decides when nodes wake or are heard."""
     chance = case.made(1).clock.intervals(0, 1)[0] != case.made(2).clock.intervals(0, 1)[0]
     for network, about in NETWORKS.items():
-        one, again, other = (_columns(record(case.made(seed), **about)[0]) for seed in (1, 1, 2))
+        one, again, other = (_columns(record_tape(case.made(seed), **about)[0]) for seed in (1, 1, 2))
         assert one == again, f"On {network} two plays of the same seed differ."
         by_chance = chance.any() or ("law" in about and case.made().messages_per_wake != 0)
         differs = one != other or not by_chance
         assert differs, f"On {network} another seed changes nothing."
 
 
-def _columns(segments: list[Segment]) -> list[list[float]]:
+def _columns(segments: list[TapeSegment]) -> list[list[float]]:
     (all_of_it,) = segments
     names = ("kind", "node", "message", "count", "receiver", "time")
     return [getattr(all_of_it, name).tolist() for name in names]
 
 
-def plans_do_what_the_tape_says(case: Case) -> None:
+def plans_do_what_the_tape_says(case: ProtocolCase) -> None:
     """Be carried out in waves of tasks with the result of one event after the other."""
     for network in NETWORKS:
-        for segments, inline in (case.recorded(network), record(case.made(), **NETWORKS[network])):
+        for segments, inline in (case.recorded(network), record_tape(case.made(), **NETWORKS[network])):
             for found, expected in _played(case.made(), segments, inline):
                 np.testing.assert_array_equal(found, expected, err_msg=f"On {network} models differ")
 
 
-def _played(made: Protocol, segments: list[Segment], inline: bool) -> Iterator[tuple[Any, Any]]:
-    plans, naive = Plans(made.n_nodes), Naive(made, inline=inline)
-    planning = planner(made, inline=inline)
+def _played(made: Protocol, segments: list[TapeSegment], inline: bool) -> Iterator[tuple[Any, Any]]:
+    plans, naive = ShuffledPlanRunner(made.n_nodes), NaiveInterpreter(made, inline=inline)
+    planning = make_test_planner(made, inline=inline)
     for segment in segments:
         plans.run(planning.plan(segment), planning.capacity)
         naive.play(segment)
         yield plans.rows[planning.current], naive.values
 
 
-def the_fraction_met_is_a_share_that_grows(case: Case) -> None:
+def the_fraction_met_is_a_share_that_grows(case: ProtocolCase) -> None:
     """Foretell, if anything, a fraction met that begins at 0, grows, and stays below 1."""
     foretold = [case.made().predicted_fraction_met(rounds) for rounds in (0, 1, 10, 1000)]
     known = [share for share in foretold if share is not None]
@@ -191,7 +191,7 @@ def the_fraction_met_is_a_share_that_grows(case: Case) -> None:
         assert known[-1] <= 1, f"Found {known[-1]:g}."
 
 
-CLAIMS: tuple[Callable[[Case], None], ...] = (
+CLAIMS: tuple[Callable[[ProtocolCase], None], ...] = (
     options_can_be_left_out,
     roles_have_behaviours,
     deliveries_merge_and_pushes_send,

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.emulation import Prepared, prepare
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.models import MODELS
-from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
-from gossiprec.recommenders.client_side import AtHand
-from gossiprec.recommenders.written_out import not_written_out
+from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
+from gossiprec.recommenders.analytic_support import missing_analytic_gradient
+from gossiprec.recommenders.client_context import ClientContext
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import Answers, Round
-from gossiprec.testing.claims import hold
-from gossiprec.testing.worlds import known_as, scenario
+from gossiprec.servers.base import ClientAnswers, RoundContext
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import registered_as, tiny_scenario
 
 WEIGHS = 3e-5
 """Part of the way that a loss weight four times as large must move the end of a run: thirty times float32 rounding."""
@@ -47,27 +47,27 @@ class _Checked:
         """The reference, and those that are to agree with it."""
         work = self.prepared().executor.work
         assert work.recommender is not None
-        lacking = not_written_out(work.model, work.recommender)
+        lacking = missing_analytic_gradient(work.model, work.recommender)
         return ("reference", "batched", *(() if lacking else ("fused",)))
 
     @functools.cached_property
-    def trained(self) -> dict[str, Prepared]:
+    def trained(self) -> dict[str, PreparedRun]:
         """By executor: a run at its end, for claims that change nothing in it."""
         return {name: self.run(executor={"name": name, "threads": 1}) for name in self.executors}
 
-    def prepared(self, **sections: Any) -> Prepared:
+    def prepared(self, **sections: Any) -> PreparedRun:
         """Return a tiny run before its begin."""
         world = {"model": self.model, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
-        return prepare(load_scenario(scenario(**{**world, **sections})))
+        return prepare(load_scenario(tiny_scenario(**{**world, **sections})))
 
-    def run(self, **sections: Any) -> Prepared:
+    def run(self, **sections: Any) -> PreparedRun:
         """Return a tiny run at its end."""
         prepared = self.prepared(**sections)
         for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
             pass
         return prepared
 
-    def between(self) -> tuple[Between | None, F32, Known, int]:
+    def between(self) -> tuple[CoordinatorHook | None, F32, CoordinatorContext, int]:
         """Return the coordinator's part, a version for it, what it knows, and how much clients tell of their users."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
@@ -75,9 +75,11 @@ class _Checked:
             {key: value for key, value in self.asked.items() if key != "name"}
         )
         made = self.recommender(options, model, negatives=4, learning_rate=0.01)
-        split = load_data(load_scenario(scenario()))
+        split = load_data(load_scenario(tiny_scenario()))
         contribution = made.contributed(split.training_data(), 5)
-        known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution)
+        known = CoordinatorContext(
+            model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution
+        )
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
         return made.between(known), version.astype(np.float32), known, made.told_width(layout)
 
@@ -103,9 +105,9 @@ def check_recommender(
     AssertionError
         Lists every claim that does not hold.
     """
-    with known_as(RECOMMENDERS, recommender) as name:
+    with registered_as(RECOMMENDERS, recommender) as name:
         checked = _Checked(recommender, {"name": name, **(options or {})}, dict(model or MODEL))
-        hold(f"the recommender {recommender.__name__}", checked, CLAIMS)
+        check_claims(f"the recommender {recommender.__name__}", checked, CLAIMS)
 
 
 def executors_agree(checked: _Checked) -> None:
@@ -204,7 +206,7 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     before = {name: column.copy() for name, column in drawn.items()}
     latest, width = int(run.planner.current[-1]), recommender.told_width(work.layout)
     clients = [
-        AtHand(
+        ClientContext(
             5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
             store.own[node, : work.layout.user_width], store.version(latest), store.extras(latest),
         )
@@ -212,7 +214,7 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     ]  # fmt: skip
     held = [client.own.tobytes() + client.version.tobytes() for client in clients]
 
-    def played(some: list[AtHand]) -> list[bytes]:
+    def played(some: list[ClientContext]) -> list[bytes]:
         told = np.asarray(recommender.told_rows(some), np.float32) if width else None
         assert told is None or told.shape == (len(some), width)
         client = replace(some[-1], told=None if told is None else told[-1])
@@ -236,7 +238,7 @@ CLAIMS = (
 )
 
 
-def _version(run: Prepared, *, first: bool = False) -> F32:
+def _version(run: PreparedRun, *, first: bool = False) -> F32:
     """Return the coordinator's present version, or the one that the run began with."""
     store, model = run.executor.store, run.executor.work.model
     if first:
@@ -244,26 +246,26 @@ def _version(run: Prepared, *, first: bool = False) -> F32:
     return store.load(run.planner.current[-1:])[0, store.layout.merged]
 
 
-def _ended(run: Prepared) -> F32:
+def _ended(run: PreparedRun) -> F32:
     """Return the coordinator's last version and the rows of users that clients keep, as one array."""
     store = run.executor.store
     assert isinstance(store, UpdateStore)
     return np.concatenate([_version(run), store.own.ravel()])
 
 
-def _answers(version: F32, number: int, known: Known, told_width: int) -> Answers:
+def _answers(version: F32, number: int, known: CoordinatorContext, told_width: int) -> ClientAnswers:
     """Return what a round has brought: nothing, or what some clients tell of their users, who have changed nothing."""
     draw, layout = np.random.default_rng(number), known.layout
     n = known.n_clients // 2 if told_width and number else 0
-    nothing = Change(
+    nothing = ModelDelta(
         np.zeros(0, np.int32),
         np.zeros((0, layout.item_width), np.float32),
         np.zeros(layout.n_shared, np.float32),
     )
     inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), changes=[nothing] * n)
     told = draw.normal(0, 1, (n, told_width)).astype(np.float32) if n else None
-    return Answers(draw.permutation(known.n_clients)[:n], inbox, told)
+    return ClientAnswers(draw.permutation(known.n_clients)[:n], inbox, told)
 
 
-def _round(number: int, known: Known) -> Round:
-    return Round(known.seed, number, 8, known.layout)
+def _round(number: int, known: CoordinatorContext) -> RoundContext:
+    return RoundContext(known.seed, number, 8, known.layout)

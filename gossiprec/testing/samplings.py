@@ -9,25 +9,24 @@ from typing import Any, get_args
 
 import numpy as np
 
-from gossiprec.data.loading import first_users
+from gossiprec.data.loading import keep_first_users
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.data import load_data
-from gossiprec.overlay.base import Setting
-from gossiprec.overlay.exchange import Exchange, ExchangeOptions
-from gossiprec.overlay.profiles import Profiles
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.overlay.base import OverlayContext, UserProfiles
+from gossiprec.overlay.view_exchange import ExchangedViews, ExchangeOptions
 from gossiprec.scenario import load_scenario
 from gossiprec.sim.availability import Availability
-from gossiprec.testing.claims import hold
-from gossiprec.testing.worlds import CITY, scenario
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import CITY, tiny_scenario
 
 FANOUT = 3
 
 
 @dataclass(frozen=True)
-class Case:
+class SamplingCase:
     """A sampling with its options, and users whose likes and homes are known."""
 
-    sampling: type[Exchange]
+    sampling: type[ExchangedViews]
     options: ExchangeOptions
     split: Split
 
@@ -36,15 +35,15 @@ class Case:
         """Nodes that a view has room for, and its owner."""
         return self.options.size + 1
 
-    def views(self, n_nodes: int, seed: int = 1, gone: Sequence[int] = ()) -> Exchange:
+    def views(self, n_nodes: int, seed: int = 1, gone: Sequence[int] = ()) -> ExchangedViews:
         """Return views of nodes of which some are away for good."""
         online = [node not in gone for node in range(n_nodes)]
         availability = Availability(online, [np.zeros(0)] * n_nodes)
-        profiles = Profiles.of(first_users(self.split, n_nodes))
-        return self.sampling(self.options, Setting(n_nodes, FANOUT, seed, availability, profiles))
+        profiles = UserProfiles.of(keep_first_users(self.split, n_nodes))
+        return self.sampling(self.options, OverlayContext(n_nodes, FANOUT, seed, availability, profiles))
 
 
-def check_sampling(sampling: type[Exchange], options: Mapping[str, Any] | None = None) -> None:
+def check_sampling(sampling: type[ExchangedViews], options: Mapping[str, Any] | None = None) -> None:
     """Play a way to exchange views.
 
     Parameters
@@ -62,11 +61,11 @@ def check_sampling(sampling: type[Exchange], options: Mapping[str, Any] | None =
     (name,) = get_args(sampling.Options.model_fields["sampling"].annotation)
     chosen = sampling.Options.model_validate({"sampling": name, "size": 4, **(options or {})})
     city = {**CITY, "users": chosen.size + 16, "checkins": 20 * (chosen.size + 16)}
-    data = load_data(load_scenario(scenario(dataset=city)))
-    hold(f"the sampling {sampling.__name__}", Case(sampling, chosen, data), CLAIMS)
+    data = load_data(load_scenario(tiny_scenario(dataset=city)))
+    check_claims(f"the sampling {sampling.__name__}", SamplingCase(sampling, chosen, data), CLAIMS)
 
 
-def _wakes(case: Case) -> Iterator[tuple[Exchange, int, list[int]]]:
+def _wakes(case: SamplingCase) -> Iterator[tuple[ExchangedViews, int, list[int]]]:
     """Yield the views of small networks after each wake, the node that woke, and whom it sends to."""
     for more, seed, gone in itertools.product((0, 3, 7), range(4), ((), (0,), (1, 4), (0, 2, 3))):
         n_nodes = case.fewest + more
@@ -76,7 +75,7 @@ def _wakes(case: Case) -> Iterator[tuple[Exchange, int, list[int]]]:
                 yield views, node, list(views.next_receivers(node, float(number)))
 
 
-def views_hold_distinct_others(case: Case) -> None:
+def views_hold_distinct_others(case: SamplingCase) -> None:
     """Hold in each view at most `size` nodes that there are, never the node itself."""
     for views, _, _ in _wakes(case):
         for owner, own in enumerate(views.views):
@@ -85,7 +84,7 @@ def views_hold_distinct_others(case: Case) -> None:
             assert set(own) <= set(range(views.n_nodes)), f"The view of node {owner} holds {sorted(own)}."
 
 
-def wakes_send_to_peers_of_the_view(case: Case) -> None:
+def wakes_send_to_peers_of_the_view(case: SamplingCase) -> None:
     """Send to as many distinct peers of the view as the fanout says, or to all of it."""
     for views, node, receivers in _wakes(case):
         due = min(FANOUT, len(views.views[node]))
@@ -93,7 +92,7 @@ def wakes_send_to_peers_of_the_view(case: Case) -> None:
         assert set(receivers) <= set(views.views[node]), f"Found {receivers} of {sorted(views.views[node])}."
 
 
-def views_follow_from_the_seed(case: Case) -> None:
+def views_follow_from_the_seed(case: SamplingCase) -> None:
     """Be played alike with the same seed, and otherwise with another."""
 
     def played(seed: int) -> Any:
@@ -106,7 +105,7 @@ def views_follow_from_the_seed(case: Case) -> None:
     assert played(1) != played(2), "Another seed changes nothing."
 
 
-def a_missed_wake_takes_its_draws_with_it(case: Case) -> None:
+def a_missed_wake_takes_its_draws_with_it(case: SamplingCase) -> None:
     """Draw for a node's wake the same words, whether the wake before it happened or not."""
     awake, away = case.views(case.fewest), case.views(case.fewest)
     awake.next_receivers(2, 0.0)
@@ -114,7 +113,7 @@ def a_missed_wake_takes_its_draws_with_it(case: Case) -> None:
     assert awake._words.take(2) == away._words.take(2), "The words of wake 1 differ."
 
 
-def a_node_alone_sends_to_nobody(case: Case) -> None:
+def a_node_alone_sends_to_nobody(case: SamplingCase) -> None:
     """Send to nobody, and know nobody, after some wakes alone."""
     views = case.views(case.fewest, gone=range(1, case.fewest))
     for number in range(2 * case.options.size):
@@ -123,7 +122,7 @@ def a_node_alone_sends_to_nobody(case: Case) -> None:
     assert not views.views[0], f"The view holds {sorted(views.views[0])} after {number + 1} wakes."
 
 
-def a_node_that_knows_nobody_is_introduced(case: Case) -> None:
+def a_node_that_knows_nobody_is_introduced(case: SamplingCase) -> None:
     """Send to a node that is online, if to any, where nobody is known."""
     other = case.fewest - 1
     for seed in range(4):

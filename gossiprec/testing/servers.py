@@ -10,19 +10,19 @@ import numpy as np
 from gossiprec.aggregators import Inbox
 from gossiprec.arrays import F32
 from gossiprec.errors import ScenarioError
-from gossiprec.models import Block, Layout, Role
-from gossiprec.servers import SERVERS, Answers, Downlink, Round, Server
-from gossiprec.testing.claims import hold
-from gossiprec.testing.reach import refuse_reach
-from gossiprec.testing.worlds import FEDERATED, UPDATES, known_as, scenario
+from gossiprec.models import BlockRole, Layout, ParameterBlock
+from gossiprec.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.testing.blinding import refuse_reach
+from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, registered_as, tiny_scenario
 
 Make = Callable[[], Server]
 
 N_CLIENTS, SEED = 4, 1
 BLOCKS = (
-    Block("users", Role.USER, (2,)),
-    Block("items", Role.ITEM, (2,)),
-    Block("weights", Role.SHARED, (1,)),
+    ParameterBlock("users", BlockRole.USER, (2,)),
+    ParameterBlock("items", BlockRole.ITEM, (2,)),
+    ParameterBlock("weights", BlockRole.SHARED, (1,)),
 )
 LAYOUT = Layout(BLOCKS, n_items=3, n_users=1)
 WIDTH = LAYOUT.merged.stop - LAYOUT.merged.start
@@ -45,18 +45,20 @@ def check_server(server: type[Server], options: Mapping[str, Any] | None = None)
         Lists every claim that does not hold.
     """
     chosen = server.Options.model_validate(options or {})
-    hold(f"the server {server.__name__}", lambda: server(chosen), CLAIMS)
-    with known_as(SERVERS, server) as name:
-        hold(f"the server {server.__name__}", (server, {"name": name, **(options or {})}), REACH)
+    check_claims(f"the server {server.__name__}", lambda: server(chosen), CLAIMS)
+    with registered_as(SERVERS, server) as name:
+        check_claims(f"the server {server.__name__}", (server, {"name": name, **(options or {})}), REACH)
 
 
 def _asked(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
     """Return what the server makes of a round: of the answers of two clients, or of none."""
     clients = np.array([] if aggregated is None else [0, 2], np.int64)
     rows = np.tile(published if aggregated is None else aggregated, (len(clients), 1))
-    answers = Answers(clients, Inbox(rows, np.arange(len(clients)), np.ones(len(clients))))
+    answers = ClientAnswers(clients, Inbox(rows, np.arange(len(clients)), np.ones(len(clients))))
     made_of_them = published.copy() if aggregated is None else aggregated
-    return server.round(published.copy(), made_of_them, answers, Round(SEED, number, N_CLIENTS, LAYOUT))
+    return server.round(
+        published.copy(), made_of_them, answers, RoundContext(SEED, number, N_CLIENTS, LAYOUT)
+    )
 
 
 def _played(
@@ -119,7 +121,7 @@ def what_it_is_given_leads_nowhere_else(case: tuple[type[Server], dict[str, Any]
     refused = []
     for protocol in (FEDERATED, UPDATES):
         try:
-            refuse_reach(scenario(protocol={**protocol, "server": chosen}), kind, "round")
+            refuse_reach(tiny_scenario(protocol={**protocol, "server": chosen}), kind, "round")
         except ScenarioError as error:
             refused.append(str(error))
     assert len(refused) < 2, "\n".join(["All runs refuse it:", *refused])

@@ -11,7 +11,7 @@ from gossiprec.arrays import F32
 from gossiprec.data.split import Split
 from gossiprec.ragged import Ragged
 from gossiprec.similarities import Similarity
-from gossiprec.testing.claims import hold
+from gossiprec.testing.contract_checks import check_claims
 
 Make = Callable[[], Similarity]
 
@@ -36,7 +36,7 @@ def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | 
         Lists every claim that does not hold.
     """
     chosen = similarity.Options.model_validate(options or {})
-    hold(
+    check_claims(
         f"the similarity {similarity.__name__}",
         lambda: similarity(chosen).fit(tiny_split().training_data(), seed=SEED),
         CLAIMS,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.loading import checked
-from gossiprec.data.partition import first_meetings, partition
+from gossiprec.data.loading import check_trainable
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split_helpers import first_interactions, split_by_position
 from gossiprec.errors import DataError
 from gossiprec.options import Options
-from gossiprec.testing.claims import hold
+from gossiprec.testing.contract_checks import check_claims
 
 Divide = Callable[[Interactions], Split]
 
@@ -33,9 +33,9 @@ class _Toy(Dataset):
         return _drawn(seed, least=12, dated=True)
 
     def published_split(self, interactions: Interactions) -> Split:
-        pairs = first_meetings(interactions)
+        pairs = first_interactions(interactions)
         one = np.ones(pairs.n_users, np.int64)
-        return partition(pairs, pairs.items, n_test=one, n_validation=one)
+        return split_by_position(pairs, pairs.items, n_test=one, n_validation=one)
 
 
 def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None) -> None:
@@ -55,10 +55,10 @@ def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None)
     """
     chosen = rule.Options.model_validate(options or {})
     data = _Toy(_Toy.Options())
-    hold(f"the split {rule.__name__}", lambda some: rule(chosen)(some, data, SEED), CLAIMS)
+    check_claims(f"the split {rule.__name__}", lambda some: rule(chosen)(some, data, SEED), CLAIMS)
 
 
-def check_parts(split: Split, data: Interactions) -> None:
+def check_split_parts(split: Split, data: Interactions) -> None:
     """Check that the parts are sets of items, that no item of a user is in two of them, and what training needs."""
     found, due = (split.n_users, split.n_items), (data.n_users, data.n_items)
     assert found == due, f"Found {found} users and items, the data have {due}."
@@ -68,7 +68,7 @@ def check_parts(split: Split, data: Interactions) -> None:
         together, known = [*chain(*own)], set(data.items[data.users == user].tolist())
         assert len(together) == len(set(together)), f"An item of user {user} is in two parts: {own}."
         assert set(together) <= known, f"User {user} has got items {set(together) - known}."
-    checked(split)
+    check_trainable(split)
 
 
 def _drawn(seed: int, *, least: int, dated: bool) -> Interactions:
@@ -92,10 +92,10 @@ def each_item_lands_in_one_part(divide: Divide) -> None:
     """Put each item of a user into exactly one part, some into training, and some of somebody's into test."""
     for data in _worlds():
         split = divide(data)
-        check_parts(split, data)
+        check_split_parts(split, data)
         n_placed, n_known = (
             sum(len(getattr(split, p).values) for p in PARTS),
-            len(first_meetings(data).users),
+            len(first_interactions(data).users),
         )
         assert n_placed == n_known, f"{n_known - n_placed} of {n_known} items are in no part."
         assert len(split.test.values), "Nobody has a test item."
@@ -125,7 +125,7 @@ def too_few_items_are_refused(divide: Divide) -> None:
             split = divide(data)
         except DataError:
             continue
-        check_parts(split, data)
+        check_split_parts(split, data)
 
 
 def _bytes(split: Split) -> list[bytes]:

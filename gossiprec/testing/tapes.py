@@ -8,23 +8,23 @@ from typing import Any, Literal
 import numpy as np
 
 from gossiprec.compute.plan.planner import Planner
-from gossiprec.compute.plan.tape import Segment, Tape
+from gossiprec.compute.plan.tape import Tape, TapeSegment
 from gossiprec.compute.train.node_settings import NO_LIMIT
 from gossiprec.protocols import PROTOCOLS, Protocol
+from gossiprec.sim.distributions import Constant, Exponential
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.latency import Latency
-from gossiprec.sim.laws import Constant, Exponential
 from gossiprec.sim.network import Network
 from gossiprec.sim.transport import Transport
 
 
-def protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, **options: Any) -> Protocol:
+def make_test_protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, **options: Any) -> Protocol:
     """Return a protocol: one that is registered, or of any class."""
     made = PROTOCOLS[kind] if isinstance(kind, str) else kind
     return made(made.Options.model_validate(options), n_users=n_users, seed=seed)
 
 
-def record(
+def record_tape(
     control: Protocol,
     *,
     law: str = "constant",
@@ -33,14 +33,14 @@ def record(
     every: float = 1e9,
     inline: bool | None = None,
     mode: Literal["inline", "stretch", "step"] | None = None,
-) -> tuple[list[Segment], bool]:
+) -> tuple[list[TapeSegment], bool]:
     """Run a protocol to its end; return its tape, cut every so often, and whether deliveries are implied."""
     times = Constant(latency) if law == "constant" else Exponential(latency)
     n, seed = control.n_nodes, control.seed
     network = Network(n, latency=Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
     if inline is None:
         inline = network.instant and not control.replies
-    tape, segments = Tape(), list[Segment]()
+    tape, segments = Tape(), list[TapeSegment]()
     engine = Engine(
         control=control,
         clock=control.clock,
@@ -57,7 +57,7 @@ def record(
     return segments, inline
 
 
-def planner(
+def make_test_planner(
     control: Protocol,
     *,
     inline: bool,

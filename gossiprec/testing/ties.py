@@ -13,7 +13,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import Run
-from gossiprec.testing.worlds import FEDERATED, PROTOCOLS, scenario
+from gossiprec.testing.tiny_runs import FEDERATED, PROTOCOLS, tiny_scenario
 
 N_USERS, N_OWN = 12, 8
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
@@ -78,7 +78,7 @@ def _check(sections: Mapping[str, Any], overlap: bool, where: str) -> int:
         )
         split = {"name": "leave_last_k", "test": 1, "validation": 2}
         dataset = {"name": "file", "path": str(path), "split": split}
-        run = simulate(scenario(**sections, dataset=dataset), out=Path(folder, "run"))
+        run = simulate(tiny_scenario(**sections, dataset=dataset), out=Path(folder, "run"))
         return _judged(run, where, ranked_alike=overlap)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.graphs import Family
-from gossiprec.testing.claims import hold
+from gossiprec.graphs import GraphFamily
+from gossiprec.testing.contract_checks import check_claims
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -18,10 +18,10 @@ SEEDS = range(20)
 
 
 @dataclass(frozen=True)
-class Case:
+class TopologyCase:
     """A family with its options, and a number of nodes."""
 
-    family: Family
+    family: GraphFamily
     options: Mapping[str, Any]
     n_nodes: int
 
@@ -37,7 +37,9 @@ class Case:
         return self.family.graph(given, self.options)
 
 
-def check_topology(family: Family, options: Mapping[str, Any] | None = None, *, n_nodes: int = 12) -> None:
+def check_topology(
+    family: GraphFamily, options: Mapping[str, Any] | None = None, *, n_nodes: int = 12
+) -> None:
     """Draw graphs of a family.
 
     Parameters
@@ -54,14 +56,14 @@ def check_topology(family: Family, options: Mapping[str, Any] | None = None, *, 
     AssertionError
         Lists every claim that does not hold.
     """
-    hold(f"the family {family.name}", Case(family, options or {}, n_nodes), CLAIMS)
+    check_claims(f"the family {family.name}", TopologyCase(family, options or {}, n_nodes), CLAIMS)
 
 
 def _edges(graph: nx.Graph) -> list[tuple[int, ...]]:
     return sorted(tuple(sorted(edge)) for edge in graph.edges)
 
 
-def it_says_what_it_is(case: Case) -> None:
+def it_says_what_it_is(case: TopologyCase) -> None:
     """Say in its docstring what it returns, and of each option what it means."""
     summary, options = case.family.summary, case.family.options
     assert summary.startswith("Return "), f"It begins with {summary!r}, must begin with 'Return '."
@@ -69,7 +71,7 @@ def it_says_what_it_is(case: Case) -> None:
     assert not mute, f"Nothing is said of {', '.join(mute)}."
 
 
-def graphs_are_over_the_first_numbers(case: Case) -> None:
+def graphs_are_over_the_first_numbers(case: TopologyCase) -> None:
     """Have the nodes 0 to n - 1, with no link from a node to itself."""
     for seed in SEEDS:
         graph = case.graph(seed)
@@ -78,7 +80,7 @@ def graphs_are_over_the_first_numbers(case: Case) -> None:
         assert not loops, f"Nodes {loops} are linked to themselves."
 
 
-def graphs_are_connected(case: Case) -> None:
+def graphs_are_connected(case: TopologyCase) -> None:
     """Be undirected and connected, whatever the seed."""
     import networkx as nx
 
@@ -90,19 +92,19 @@ def graphs_are_connected(case: Case) -> None:
         )
 
 
-def graphs_follow_from_the_arguments(case: Case) -> None:
+def graphs_follow_from_the_arguments(case: TopologyCase) -> None:
     """Be the same for the same arguments."""
     assert _edges(case.graph(3)) == _edges(case.graph(3)), "Two calls gave different graphs."
 
 
-def another_seed_gives_another_graph(case: Case) -> None:
+def another_seed_gives_another_graph(case: TopologyCase) -> None:
     """Be another with another seed, if it asks for one."""
     if "seed" in case.family.asks:
         different = len({str(_edges(case.graph(seed))) for seed in range(10)})
         assert different > 5, f"Ten seeds gave {different} different graphs."
 
 
-def the_impossible_is_refused(case: Case) -> None:
+def the_impossible_is_refused(case: TopologyCase) -> None:
     """Refuse what there is no graph for by a ValueError: scenarios make their message of it."""
     try:
         found = case.graph(n_nodes=1)

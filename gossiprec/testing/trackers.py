@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.testing.claims import hold
+from gossiprec.testing.contract_checks import check_claims
 from gossiprec.trackers import Tracker
 
 Begin: TypeAlias = Callable[..., Tracker]
@@ -42,7 +42,7 @@ def check_tracker(tracker: type[Tracker]) -> None:
             (run / name).write_bytes(content)
         return tracker(run, copy.deepcopy(SCENARIO), name=called or run.name, resumed=resumed)
 
-    hold(f"the tracker {tracker.__name__}", begin, CLAIMS)
+    check_claims(f"the tracker {tracker.__name__}", begin, CLAIMS)
 
 
 def _report(tracker: Tracker, *rounds: int) -> None:

@@ -50,7 +50,7 @@ class MLflow(Tracker):
 
         now = int(1000 * clock.time())
         points = [
-            Metric(allowed(name), value, now, round)
+            Metric(mlflow_name(name), value, now, round)
             for name, value in {**figures, "virtual time": time}.items()
         ]
         for some in _parts(points, MOST_METRICS):
@@ -61,19 +61,19 @@ class MLflow(Tracker):
         self._client.set_terminated(self._run_id, ENDS[status])
 
 
-def allowed(name: str) -> str:
+def mlflow_name(name: str) -> str:
     """Return a name with what MLflow takes: ``hr@20`` is ``hr_at_20``, ``5%`` is ``5pct``."""
     return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_").replace("%", "pct"), flags=re.ASCII)
 
 
-def flat(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
+def flatten_scenario(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
     """Yield each value of a scenario under its key path, such as ``observers.0.momentum``."""
     if isinstance(value, Mapping | list) and value:
         inner = value.items() if isinstance(value, Mapping) else enumerate(value)
         for key, one in inner:
-            yield from flat(one, f"{above}.{key}" if above else str(key))
+            yield from flatten_scenario(one, f"{above}.{key}" if above else str(key))
     else:
-        yield allowed(above), str(value)[:LONGEST_PARAM]
+        yield mlflow_name(above), str(value)[:LONGEST_PARAM]
 
 
 def _client() -> MlflowClient:
@@ -96,7 +96,7 @@ def _new(client: MlflowClient, run: Path, name: str, scenario: Mapping[str, Any]
 
     tags = {"gossiprec.run": str(run.resolve()), FOLDER: _folder(run)}
     run_id = str(client.create_run(_experiment(client), run_name=name, tags=tags).info.run_id)
-    for some in _parts([Param(key, value) for key, value in flat(scenario)], MOST_PARAMS):
+    for some in _parts([Param(key, value) for key, value in flatten_scenario(scenario)], MOST_PARAMS):
         client.log_batch(run_id, params=some)
     return run_id
 

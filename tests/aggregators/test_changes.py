@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import Change, Summing
-from gossiprec.aggregators.rule import make_rule
+from gossiprec.aggregators.aggregator_option import make_aggregator
+from gossiprec.aggregators.base import ModelDelta, SummableRows
 from gossiprec.compute.store.update import ReceivedModels, Update
 
 BASE = np.float32([1, 2, 3, 4, 5])
@@ -19,14 +19,14 @@ OWN = np.float32([10, 20, 30, 40, 50])
 def aggregated(rule, updates, weights):
     changes = [update.change for update in updates]
     models = np.stack([update.whole for update in updates])
-    return make_rule(rule).aggregate(
+    return make_aggregator(rule).aggregate(
         OWN, Inbox(models, np.arange(len(updates)), np.array(weights), 0.0, changes)
     )
 
 
 def test_an_update_is_its_version_with_the_touched_rows_replaced():
     assert SECOND.whole.tolist() == [1, 2, 3, 0, 5]
-    change: Change = FIRST.change
+    change: ModelDelta = FIRST.change
     assert (change.rows.tolist(), change.shared.tolist()) == ([[1, 0], [0, 2]], [3])
     assert BASE.tolist() == [1, 2, 3, 4, 5]
     assert SECOND.size_bytes == 4 * (1 + 2 + 1)
@@ -73,13 +73,13 @@ def test_a_mean_of_updates_is_that_of_the_models_that_they_make():
         for of, items in touched
     ]
     rows, weights = ReceivedModels(updates, 23), np.array([1.0, 5.0, 2.0, 0.5])
-    assert isinstance(rows, Summing)
-    found = make_rule("mean").aggregate(bases[0], Inbox(rows, np.arange(4), weights))
+    assert isinstance(rows, SummableRows)
+    found = make_aggregator("mean").aggregate(bases[0], Inbox(rows, np.arange(4), weights))
     models = np.stack([update.whole for update in updates])
-    expected = make_rule("mean").aggregate(bases[0], Inbox(models, np.arange(4), weights))
+    expected = make_aggregator("mean").aggregate(bases[0], Inbox(models, np.arange(4), weights))
 
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
-    alone = make_rule("mean").aggregate(bases[0], Inbox(rows, np.array([2]), np.array([3.0])))
+    alone = make_aggregator("mean").aggregate(bases[0], Inbox(rows, np.array([2]), np.array([3.0])))
     np.testing.assert_allclose(alone, updates[2].whole, rtol=1e-6, atol=1e-7)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.aggregators import AGGREGATORS, Inbox
-from gossiprec.aggregators.rule import make_rule
+from gossiprec.aggregators.aggregator_option import make_aggregator
 from gossiprec.testing import check_aggregator
 
 RULES = list(AGGREGATORS)
@@ -28,7 +28,7 @@ def inbox(models, weights=None, own_weight=0.0):
 
 
 def aggregated(name, own, models, **more):
-    rule = make_rule(name)
+    rule = make_aggregator(name)
     return rule.aggregate(np.array(own, np.float32), inbox(models, **more))
 
 
@@ -58,8 +58,10 @@ def test_means_weigh_models_and_count_the_own_one_if_it_has_a_weight():
 
 def test_samples_weighs_by_positives_and_all_others_alike():
     n_positives = np.array([3, 7])
-    assert make_rule("samples").weights(n_positives).tolist() == [3, 7]
-    assert {tuple(make_rule(name).weights(n_positives)) for name in RULES if name != "samples"} == {(1, 1)}
+    assert make_aggregator("samples").weights(n_positives).tolist() == [3, 7]
+    assert {tuple(make_aggregator(name).weights(n_positives)) for name in RULES if name != "samples"} == {
+        (1, 1)
+    }
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_if_no_model_has_a_norm_the_own_one_stays():
 )
 def test_bad_options_are_named(rule, message):
     with pytest.raises(ValueError, match=message):
-        make_rule(rule)
+        make_aggregator(rule)
 
 
 def test_the_rule_of_the_page_works_as_shown():

@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from analysis.all_papers.experiments import ATTACKED, WATCHED, experiments, rows, subjects
-from analysis.all_papers.plan import table_study
-from analysis.all_papers.settings import in_one_line
-from analysis.papers.command import chosen
+from analysis.all_papers.experiments import ATTACKED, WATCHED, experiments, paper_rows, selectable_names
+from analysis.all_papers.plan import make_study
+from analysis.all_papers.settings_text import format_settings
+from analysis.papers.command import select_experiments
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
@@ -22,7 +22,7 @@ GUESSES = [{"name": "entropy-mia", "who": "coordinator", "community_size": 5}]
 @cache
 def scenarios(folder=None, scale="tiny"):
     """Return the resolved scenario of every experiment that can be run."""
-    plan = make_plan(table_study(experiments(), data=folder, scale=scale), check_data=False)
+    plan = make_plan(make_study(experiments(), data=folder, scale=scale), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
@@ -35,7 +35,7 @@ def full(tmp_path_factory):
 
 
 def test_every_experiment_is_some_rows_and_every_row_has_its_experiments():
-    named = [name for row in rows().values() for name in row.experiments]
+    named = [name for row in paper_rows().values() for name in row.experiments]
     assert set(named) == set(experiments())
 
 
@@ -68,48 +68,54 @@ def test_watched_and_attacked_runs_are_the_plain_ones_but_for_who_looks_or_poiso
         assert apart == {"observers" if name.endswith(WATCHED) else "attackers", "evaluate"}, name
 
 
-@pytest.mark.parametrize("name", [name for name, row in rows().items() if row.unattacked])
+@pytest.mark.parametrize("name", [name for name, row in paper_rows().items() if row.unattacked])
 def test_a_row_without_poisoners_is_one_that_refuses_them(tmp_path, name):
     with pytest.raises(ScenarioError, match="attackers"):
         simulate({**scenarios()[name], "attackers": A_HUM}, out=tmp_path / "run")
 
 
-@pytest.mark.parametrize("name", [name for name, row in rows().items() if row.no_guesses])
+@pytest.mark.parametrize("name", [name for name, row in paper_rows().items() if row.no_guesses])
 def test_a_row_without_guesses_is_one_that_refuses_them(tmp_path, name):
     with pytest.raises(ScenarioError, match="probabilities"):
         simulate({**scenarios()[name], "observers": GUESSES}, out=tmp_path / "run")
 
 
 def test_settings_in_one_line_are_the_scenarios(full):
-    assert in_one_line(full["pdc-frs"]) == (
+    assert format_settings(full["pdc-frs"]) == (
         "ncf (d = 32, layers 32-16-8); pdc-frs (epsilon 5, augmented 30); adam 0.001, full batches, 4 negatives; "
         "20 rounds of 5 local epochs, slices of 256, touched-mean"
     )
-    assert in_one_line(full["fedgnn"]).endswith(
+    assert format_settings(full["fedgnn"]).endswith(
         "370 rounds of 1 local epoch, 27 % of the clients each, mean, momentum 5.12 at the coordinator"
     )
-    assert "fedgnn, ldp laplace 0.1" in in_one_line(full["fedgnn"])
-    assert in_one_line(full["rand-gossip"]).endswith("batches of 64, 4 negatives; 100 wakes of 1 local epoch")
-    assert "; sgd 1, full batches, 10 local and 20 semi-hard negatives; " in in_one_line(
+    assert "fedgnn, ldp laplace 0.1" in format_settings(full["fedgnn"])
+    assert format_settings(full["rand-gossip"]).endswith(
+        "batches of 64, 4 negatives; 100 wakes of 1 local epoch"
+    )
+    assert "; sgd 1, full batches, 10 local and 20 semi-hard negatives; " in format_settings(
         full["fedcl-two-tower"]
     )
-    assert "batches of 128, all items as negatives; " in in_one_line(full["central-gru4rec"])
-    assert in_one_line(full["central-mf"]).endswith("batches of 2048, 1 negative; 100 epochs")
+    assert "batches of 128, all items as negatives; " in format_settings(full["central-gru4rec"])
+    assert format_settings(full["central-mf"]).endswith("batches of 2048, 1 negative; 100 epochs")
 
 
 def test_rows_and_kinds_of_runs_can_be_asked_for():
-    there = subjects()
-    assert chosen(["row-fedncf"], there, experiments()) == ["fedncf", "fedncf-watched", "fedncf-attacked"]
+    there = selectable_names()
+    assert select_experiments(["row-fedncf"], there, experiments()) == [
+        "fedncf",
+        "fedncf-watched",
+        "fedncf-attacked",
+    ]
     assert there["row-fedmf"] == ("fcf", "fcf-attacked")
     assert all(name.endswith(WATCHED) for name in there["watched"])
     assert len(there["plain"]) + len(there["watched"]) + len(there["attacked"]) == len(experiments())
     with pytest.raises(ScenarioError, match="did you mean 'row-fedncf'"):
-        chosen(["row-fedcnf"], there, experiments())
+        select_experiments(["row-fedcnf"], there, experiments())
 
 
 def test_movielens_1m_is_a_study_of_its_own(tmp_path):
     (tmp_path / "ml-1m").mkdir()
-    study = table_study(["fedncf"], data=tmp_path, dataset="movielens-1m")
+    study = make_study(["fedncf"], data=tmp_path, dataset="movielens-1m")
     assert study.name == "all-papers-movielens-1m"
     (one,) = make_plan(study, check_data=False).variants
     told = load_scenario(one.scenario.resolved()).resolved()["dataset"]

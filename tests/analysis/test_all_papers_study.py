@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.all_papers.numbers import guesses, judged
+from analysis.all_papers.run_numbers import best_membership_rates, membership_advantage
 from gossiprec import open_run
 from tests.analysis.commands import ran
 
@@ -92,14 +92,16 @@ def test_the_advantage_is_that_of_guesses_with_such_rates(counts):
         "precision": right / (right + wrong),
         "recall": right / had,
     }
-    assert judged({"threshold": 0.2, **rates}).advantage == pytest.approx(right / had - wrong / others)
+    assert membership_advantage({"threshold": 0.2, **rates}).advantage == pytest.approx(
+        right / had - wrong / others
+    )
 
 
 def test_where_no_guess_is_right_there_is_no_advantage(whole, runs):
     nobody = {"threshold": 0.2, "accuracy": 0.8, "precision": None, "recall": 0.0}
-    assert judged(nobody).advantage == 0
-    best = guesses(runs["rand-gossip-watched"])
-    told = [judged(one) for one in runs["rand-gossip-watched"].summary["membership"]]
+    assert membership_advantage(nobody).advantage == 0
+    best = best_membership_rates(runs["rand-gossip-watched"])
+    told = [membership_advantage(one) for one in runs["rand-gossip-watched"].summary["membership"]]
     assert best.advantage == max(one.advantage for one in told)
     assert in_cells(whole, "rand-gossip", "advantage") == best.advantage
 

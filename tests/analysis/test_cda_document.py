@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.papers.document import Column, Entry, Fold, Grid, Heading, Picture, Text
+from analysis.papers.document import (
+    Collapsible,
+    Grid,
+    GridCell,
+    GridColumn,
+    Heading,
+    ImageBlock,
+    ParagraphBlock,
+)
 from analysis.papers.page import html_page, markdown_page
 
 NASTY = 'a | <b> & "c"'
@@ -17,13 +25,13 @@ ESCAPED = "a | &lt;b&gt; &amp; &quot;c&quot;"
         Heading(2, NASTY, NASTY),
         Grid(
             NASTY,
-            [Column(NASTY), Column(NASTY, (NASTY,))],
-            [[Entry(NASTY, (NASTY,), NASTY, NASTY, NASTY)] * 2],
+            [GridColumn(NASTY), GridColumn(NASTY, (NASTY,))],
+            [[GridCell(NASTY, (NASTY,), NASTY, NASTY, NASTY)] * 2],
             heads=0,
         ),
-        Fold(NASTY, (Heading(2, NASTY),)),
-        Picture(NASTY, NASTY, NASTY),
-        Text(NASTY),
+        Collapsible(NASTY, (Heading(2, NASTY),)),
+        ImageBlock(NASTY, NASTY, NASTY),
+        ParagraphBlock(NASTY),
     ],
 )
 def test_whatever_is_shown_is_escaped(block):
@@ -33,8 +41,8 @@ def test_whatever_is_shown_is_escaped(block):
 
 def test_a_grid_is_one_line_of_titles_in_markdown_and_two_in_html():
     grid = Grid(
-        "t", [Column("row"), Column("AAC", ("print", "ours"))],
-        [[Entry("a"), Entry("5"), Entry("6", ("n = 1",), "✓", "within")]],
+        "t", [GridColumn("row"), GridColumn("AAC", ("print", "ours"))],
+        [[GridCell("a"), GridCell("5"), GridCell("6", ("n = 1",), "✓", "within")]],
     )  # fmt: skip
     assert grid.markdown().splitlines() == [
         "| row | AAC: print | AAC: ours |",
@@ -49,23 +57,27 @@ def test_a_grid_is_one_line_of_titles_in_markdown_and_two_in_html():
 
 
 def test_a_column_of_one_part_needs_no_second_title():
-    grid = Grid("t", [Column("row"), Column("what")], [])
+    grid = Grid("t", [GridColumn("row"), GridColumn("what")], [])
     assert grid.html().count("<tr>") == 1
 
 
 def test_a_bar_or_a_tag_in_a_field_does_not_end_it():
-    grid = Grid("t", [Column("a")], [[Entry("x | <y>")]])
+    grid = Grid("t", [GridColumn("a")], [[GridCell("x | <y>")]])
     assert grid.markdown().splitlines()[-1] == "| x \\| &lt;y> |"
 
 
 def test_a_fold_opens_without_a_script():
-    fold = Fold("more", (Text("*here*"),))
+    fold = Collapsible("more", (ParagraphBlock("*here*"),))
     assert fold.html() == "<details><summary>more</summary>\n<p><em>here</em></p>\n\n</details>"
     assert fold.markdown() == "<details><summary>more</summary>\n\n*here*\n\n</details>"
 
 
 def test_a_page_links_to_its_named_headings_and_to_pages_of_its_own_kind():
-    blocks = [Heading(2, "Table 1: it", "table1"), Heading(2, "Unnamed"), Text("see [findings](findings.md)")]
+    blocks = [
+        Heading(2, "Table 1: it", "table1"),
+        Heading(2, "Unnamed"),
+        ParagraphBlock("see [findings](findings.md)"),
+    ]
     page = html_page("A & B", blocks)
     assert "<title>A &amp; B</title>" in page
     assert '<nav aria-label="On this page"><a href="#table1">Table 1</a></nav>' in page

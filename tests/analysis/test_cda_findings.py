@@ -8,21 +8,21 @@ from scipy import stats
 from study_runs import every_rule, line, one_run, some_runs
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import dp
-from analysis.cda_paper.findings import findings
-from analysis.cda_paper.plan import subjects
-from analysis.cda_paper.targets import NOT_REACHED, REACHED, reached
-from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, decided, in_words
-from analysis.papers.seeds import interval
+from analysis.cda_paper.acceptance_targets import NOT_REACHED, REACHED, judge_targets
+from analysis.cda_paper.claims import judge_claims
+from analysis.cda_paper.experiments import dp_experiment
+from analysis.cda_paper.plan import selectable_names
+from analysis.papers.seed_statistics import confidence_half_width
+from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, decide, describe_margin
 
 
 def verdict(runs, begin):
-    (found,) = [finding for finding in findings(runs) if finding.claim.startswith(begin)]
+    (found,) = [finding for finding in judge_claims(runs) if finding.claim.startswith(begin)]
     return found
 
 
 def target(runs, label):
-    (found,) = [aim for aim in reached(runs) if aim.label == label]
+    (found,) = [aim for aim in judge_targets(runs) if aim.label == label]
     return found
 
 
@@ -43,8 +43,8 @@ def gossip_less(folder, aac, **more):
 
 
 def test_without_runs_nothing_is_held_or_reached():
-    assert {finding.verdict for finding in findings({})} == {NOT_MEASURED}
-    assert {aim.verdict for aim in reached({})} == {NOT_MEASURED}
+    assert {finding.verdict for finding in judge_claims({})} == {NOT_MEASURED}
+    assert {aim.verdict for aim in judge_targets({})} == {NOT_MEASURED}
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def test_without_runs_nothing_is_held_or_reached():
     ],
 )
 def test_paired_differences_decide_where_their_interval_is_on_one_side(differences, expected):
-    assert decided(dict(enumerate(differences, start=1))) == expected
+    assert decide(dict(enumerate(differences, start=1))) == expected
 
 
 def test_the_interval_is_students_over_seeds():
-    low, high = interval({1: 1.0, 2: 2.0, 3: 3.0})
+    low, high = confidence_half_width({1: 1.0, 2: 2.0, 3: 3.0})
     assert (low, high) == pytest.approx(stats.t.interval(0.95, 2, loc=2.0, scale=1 / np.sqrt(3)))
-    assert np.isnan(interval({1: 1.0})).all()
+    assert np.isnan(confidence_half_width({1: 1.0})).all()
 
 
 def test_evidence_tells_the_margin_its_interval_and_the_seeds():
-    assert in_words({1: 2.0, 2: 2.5, 3: 3.0}) == "margin +2.5, [+1.3, +3.7] over 3 seeds: held"
-    assert in_words({1: 2.0}) == "margin +2.0, one seed: undecided"
+    assert describe_margin({1: 2.0, 2: 2.5, 3: 3.0}) == "margin +2.5, [+1.3, +3.7] over 3 seeds: held"
+    assert describe_margin({1: 2.0}) == "margin +2.0, one seed: undecided"
 
 
 @pytest.mark.parametrize(("in_gossip", "expected"), [(0.15, HELD), (0.60, NOT_HELD)])
@@ -144,7 +144,9 @@ def private(folder, points):
     """Return DP-SGD runs: epsilon to (Max AAC, HR@20)."""
     runs = {}
     for epsilon, (aac, utility) in points.items():
-        runs |= some_runs(folder, dp("fedavg", epsilon), every_rule("coordinator", aac), utility=utility)
+        runs |= some_runs(
+            folder, dp_experiment("fedavg", epsilon), every_rule("coordinator", aac), utility=utility
+        )
     return runs
 
 
@@ -225,7 +227,7 @@ TIME_OF_THE_TABLES = "MovieLens-100k, Tables 4-10 and switches, one seed, 20 of 
 
 
 def test_the_time_of_the_movielens_tables_counts_every_seed_of_its_own(tmp_path):
-    names = subjects()["movielens-tables"]
+    names = selectable_names()["movielens-tables"]
     authors = [name for name in names if "authors100" in name]
     n_runs = 20 * len(authors) + len(names) - len(authors)
     for minutes, expected in ((0.2, REACHED), (0.6, NOT_REACHED)):
@@ -253,7 +255,7 @@ def test_speeds_are_those_of_the_data_plane(tmp_path):
 
 def test_the_cost_of_the_attack_is_set_against_everything_else(tmp_path):
     runs = one_run(
-        tmp_path, dp("rand-gossip", None), [line("single", 0.1)],
+        tmp_path, dp_experiment("rand-gossip", None), [line("single", 0.1)],
         wall_seconds=70.0, seconds={"compile": 10.0, "compute": 40.0}, attack_seconds={"cda-single": 40.0}, threads=2,
     )  # fmt: skip
     found = target(runs, "All 943 adversaries over the simulation without them, thread time")

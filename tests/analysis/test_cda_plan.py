@@ -9,13 +9,28 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.cda_paper.cells import all_cells
-from analysis.cda_paper.experiments import FICTIVE, PROTOCOLS, STUDY, data_of, experiments, looking, switches
-from analysis.cda_paper.figures import drawings
-from analysis.cda_paper.measures import MAIN_RULE, RULES, Attack
-from analysis.cda_paper.plan import chosen, count_runs, missing_data, paper_study, seeds_of, subjects
-from analysis.cda_paper.published import printed
-from gossiprec.attacks.naming import observer_names
+from analysis.cda_paper.cells import report_cells
+from analysis.cda_paper.experiments import (
+    FICTIVE,
+    PROTOCOLS,
+    STUDY,
+    dataset_name,
+    experiments,
+    observer_name,
+    variant_experiments,
+)
+from analysis.cda_paper.figures import paper_figures
+from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber
+from analysis.cda_paper.plan import (
+    count_runs,
+    count_seeds,
+    missing_data,
+    paper_study,
+    select_experiments,
+    selectable_names,
+)
+from analysis.cda_paper.published import printed_numbers
+from gossiprec.attacks.observer_names import observer_names
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
@@ -30,22 +45,24 @@ def tiny(names, seeds=1):
 
 def cells_of(table, row, column):
     return [
-        c for c in all_cells() if (c.printed.table, c.printed.row, c.printed.column) == (table, row, column)
+        c
+        for c in report_cells()
+        if (c.printed.table, c.printed.row, c.printed.column) == (table, row, column)
     ]
 
 
 def test_every_printed_number_is_compared_or_says_why_not():
-    covered = {cell.printed for cell in all_cells() if cell.measure is not None or cell.why_not}
-    assert set(printed()) <= covered
+    covered = {cell.printed for cell in report_cells() if cell.measure is not None or cell.why_not}
+    assert set(printed_numbers()) <= covered
 
 
 def test_the_print_is_all_there():
-    tables = [number for number in printed() if number.table != "text"]
-    assert (len(tables), len(printed()) - len(tables)) == (91, 22)
+    tables = [number for number in printed_numbers() if number.table != "text"]
+    assert (len(tables), len(printed_numbers()) - len(tables)) == (91, 22)
 
 
 def test_only_numbers_that_need_no_run_or_contradict_themselves_are_not_compared():
-    assert {cell.printed.row for cell in all_cells() if cell.measure is None} == {
+    assert {cell.printed.row for cell in report_cells() if cell.measure is None} == {
         "6.1-prme-drop",
         "6.4-global-view",
         "B-global-view",
@@ -54,18 +71,18 @@ def test_only_numbers_that_need_no_run_or_contradict_themselves_are_not_compared
 
 def test_a_printed_number_meets_the_attack_that_the_table_describes():
     first, *_ = cells_of("table8", "10% colluders", "without_momentum")
-    assert first.attack == Attack("table5-ml100k-authors100", "coalition-10%", 0.0, k=5)
+    assert first.attack == AttackNumber("table5-ml100k-authors100", "coalition-10%", 0.0, k=5)
     first, *others = cells_of("table9", "K=20", "share_less")
-    assert first.attack == Attack("table9-ml100k-fedavg-share-less", "coordinator", 0.0, k=20)
+    assert first.attack == AttackNumber("table9-ml100k-fedavg-share-less", "coordinator", 0.0, k=20)
     assert {cell.printed.value for cell in (first, *others)} == {32}
     (cell,) = cells_of("table10", "entropy mia 1", "max_aac")
-    assert cell.attack == Attack("table4-ml100k-fedavg", "coordinator", 0.0, relevance="mia-1")
+    assert cell.attack == AttackNumber("table4-ml100k-fedavg", "coordinator", 0.0, relevance="mia-1")
 
 
 @pytest.mark.parametrize("table", ["table5", "table6", "table7", "table8"])
 def test_gossip_is_compared_with_the_setting_of_the_published_code_first(table):
     first = {}
-    for cell in all_cells():
+    for cell in report_cells():
         if cell.printed.table == table and cell.printed.dataset == "movielens-100k":
             first.setdefault(cell.printed, cell)
     assert first
@@ -84,10 +101,10 @@ def test_the_papers_rule_and_the_codes_are_compared_too_and_say_what_they_are():
 
 
 def test_cells_of_a_printed_number_are_neighbours_and_no_two_are_the_same_reading():
-    for cells in (list(own) for _, own in itertools.groupby(all_cells(), lambda cell: cell.printed)):
+    for cells in (list(own) for _, own in itertools.groupby(report_cells(), lambda cell: cell.printed)):
         told = [(cell.variant, cell.rule) for cell in cells]
         assert len(told) == len(set(told)), (cells[0].printed, told)
-    numbers = [cell.printed for cell in all_cells()]
+    numbers = [cell.printed for cell in report_cells()]
     assert len(list(itertools.groupby(numbers))) == len(set(numbers))
 
 
@@ -100,14 +117,16 @@ def test_the_three_looks_at_hidden_rows_are_those_of_the_scenario_files():
             for observer in observer_names(one.options)
             if one.options.community_size == k
         }
-        wanted = {looking(kind, share) for kind in FICTIVE for share in (None, "5%", "10%", "20%")}
+        wanted = {observer_name(kind, share) for kind in FICTIVE for share in (None, "5%", "10%", "20%")}
         assert told == wanted
         kinds = {
             observer: one.options.fictive_user
             for one in variant.scenario.observers
             for observer in observer_names(one.options)
         }
-        assert all(kinds[looking(kind, "10%")] == kinds[looking(kind)] == kind for kind in FICTIVE)
+        assert all(
+            kinds[observer_name(kind, "10%")] == kinds[observer_name(kind)] == kind for kind in FICTIVE
+        )
 
 
 @pytest.mark.parametrize("n_users", [100, 943])
@@ -117,7 +136,7 @@ def test_one_more_digit_of_a_share_leaves_the_colluders_as_they_are(n_users, sha
 
 
 def test_switches_are_what_their_names_say():
-    plan = tiny(switches().values())
+    plan = tiny(variant_experiments().values())
     assert len(plan.variants) == 8
     told = {}
     for variant in plan.variants:
@@ -126,15 +145,15 @@ def test_switches_are_what_their_names_say():
             (training.batch_size, training.local_epochs), protocol.train_on, protocol.wake.law
         )  # fmt: skip
     words = {"64": (64, 1), "full": ("full", 2), "clocks": "exponential", "lock-step": "constant"}
-    for way, experiment in switches().items():
+    for way, experiment in variant_experiments().items():
         assert told[experiment] == tuple(words.get(one, one) for one in way)
 
 
 def test_what_the_text_does_not_allow_to_repeat_says_so():
-    told = {cell.printed.row: cell.note for cell in all_cells() if cell.printed.column != "seconds"}
+    told = {cell.printed.row: cell.note for cell in report_cells() if cell.printed.column != "seconds"}
     for row in ("aia", "7.6-dp-utility", "7.6-dp-aac"):
         assert "not reproducible from the text" in told[row]
-    notes = {cell.printed: cell.note for cell in all_cells() if cell.printed.table == "table9"}
+    notes = {cell.printed: cell.note for cell in report_cells() if cell.printed.table == "table9"}
     assert all("the print mixes settings" in note for note in notes.values())
     is_cut = {number: number.row == "K=100" and number.column != "random" for number in notes}
     assert {number: "a list cut at 50" in note for number, note in notes.items()} == is_cut
@@ -150,9 +169,9 @@ def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_da
 
 
 def test_every_experiment_is_of_use_and_every_measure_has_its_experiment():
-    measured = {name for cell in all_cells() if cell.measure for name in cell.measure.experiments}
-    drawn = {name for drawing in drawings().values() for name in drawing.experiments}
-    assert measured | drawn | set(switches().values()) == set(experiments())
+    measured = {name for cell in report_cells() if cell.measure for name in cell.measure.experiments}
+    drawn = {name for drawing in paper_figures().values() for name in drawing.experiments}
+    assert measured | drawn | set(variant_experiments().values()) == set(experiments())
 
 
 def test_every_scenario_of_the_study_ships_and_every_shipped_one_is_used():
@@ -162,7 +181,7 @@ def test_every_scenario_of_the_study_ships_and_every_shipped_one_is_used():
 
 def test_the_header_of_a_scenario_names_the_tables_that_it_serves():
     served = {file: set() for file in FILES.values()}
-    for name, group in subjects().items():
+    for name, group in selectable_names().items():
         if name.startswith("table") and name[5:].isdigit() and name != "table2":
             for experiment in group:
                 served[FILES[experiment]].add(name[5:])
@@ -179,7 +198,7 @@ def test_the_study_as_it_is_written_resolves_and_its_experiments_are_what_their_
     assert len(plan.variants) == count_runs(None) == 322
     for variant in plan.variants:
         name, scenario = variant.labels["experiment"], variant.scenario
-        assert data_of(name) in (scenario.dataset.name.replace("movielens-100k", "ml-100k"))
+        assert dataset_name(name) in (scenario.dataset.name.replace("movielens-100k", "ml-100k"))
         named = [protocol for protocol in PROTOCOLS if protocol in name]
         assert scenario.protocol.name == (named[0] if named else "rand-gossip")
         assert ("prme" in name) == (scenario.model.name == "prme-g")
@@ -200,7 +219,7 @@ def test_no_two_experiments_differ_in_their_observers_alone():
 
 
 def test_small_communities_are_repeated_most_and_the_large_check_in_runs_not_at_all():
-    seeds = {name: seeds_of(name, None) for name in experiments()}
+    seeds = {name: count_seeds(name, None) for name in experiments()}
     assert seeds["table5-ml100k-rand-gossip"] == 5
     assert {number for name, number in seeds.items() if "gowalla" in name or "146" in name} == {5}
     assert {number for name, number in seeds.items() if "-foursquare-" in name} == {1}
@@ -209,8 +228,8 @@ def test_small_communities_are_repeated_most_and_the_large_check_in_runs_not_at_
 
 def test_seeds_asked_for_are_those_of_experiments_that_name_no_number():
     names = ["table5-ml100k-authors100", "table5-ml100k-rand-gossip", "table4-foursquare-fedavg-gmf"]
-    assert [seeds_of(name, 2) for name in names] == [20, 2, 1]
-    assert [seeds_of(name, 2, "tiny") for name in names] == [2, 2, 2]
+    assert [count_seeds(name, 2) for name in names] == [20, 2, 1]
+    assert [count_seeds(name, 2, "tiny") for name in names] == [2, 2, 2]
 
 
 def test_share_less_of_the_study_says_the_same_as_the_shipped_files():
@@ -222,23 +241,23 @@ def test_share_less_of_the_study_says_the_same_as_the_shipped_files():
 
 def test_names_choose_tables_figures_data_and_experiments():
     both = ["table7-ml100k-authors100-share-less", "table7-ml100k-rand-gossip-share-less"]
-    assert chosen(["table7"]) == both
-    assert set(both) | set(switches().values()) < set(chosen(["movielens-tables"]))
-    assert {data_of(name) for name in chosen(["movielens-tables"])} == {"ml-100k"}
-    assert {data_of(name) for name in chosen(["gowalla"])} == {"gowalla"}
-    assert len(chosen(["fig6"])) == 12
-    assert chosen(["table11-ml100k-fedavg-aia"]) == ["table11-ml100k-fedavg-aia"]
-    assert chosen([]) == list(experiments())
+    assert select_experiments(["table7"]) == both
+    assert set(both) | set(variant_experiments().values()) < set(select_experiments(["movielens-tables"]))
+    assert {dataset_name(name) for name in select_experiments(["movielens-tables"])} == {"ml-100k"}
+    assert {dataset_name(name) for name in select_experiments(["gowalla"])} == {"gowalla"}
+    assert len(select_experiments(["fig6"])) == 12
+    assert select_experiments(["table11-ml100k-fedavg-aia"]) == ["table11-ml100k-fedavg-aia"]
+    assert select_experiments([]) == list(experiments())
 
 
 def test_what_is_chosen_is_run_once_and_in_the_order_of_the_study():
-    both = chosen(["table6", "table5", "table6"])
+    both = select_experiments(["table6", "table5", "table6"])
     assert both == [name for name in experiments() if name in both]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(ScenarioError, match=r"--only: found 'tabel5', .*did you mean 'table5'"):
-        chosen(["tabel5"])
+        select_experiments(["tabel5"])
 
 
 def test_each_experiment_has_a_simulation_of_its_own_and_the_seeds_asked_for():

@@ -10,21 +10,21 @@ import pytest
 from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.cells import Cell
+from analysis.cda_paper.cells import ReportCell
 from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
-from analysis.cda_paper.experiments import data_of, dp, experiments
+from analysis.cda_paper.experiments import dataset_name, dp_experiment, experiments
 from analysis.cda_paper.figures import draw_figures
-from analysis.cda_paper.measures import MAIN_RULE, Measure, alone
-from analysis.cda_paper.overview import overview
-from analysis.cda_paper.published import Printed, printed
+from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
+from analysis.cda_paper.overview import overview_blocks
+from analysis.cda_paper.published import PrintedCell, printed_numbers
 from analysis.cda_paper.report import write_report
 from analysis.cda_paper.tables import paper_tables
-from analysis.cda_paper.verdicts import Group, groups, result
-from analysis.papers.document import Fold, Heading
+from analysis.cda_paper.verdicts import NumberResults, cell_result, number_results
+from analysis.papers.document import Collapsible, Heading
 
 
 @dataclass(frozen=True)
-class Told(Measure):
+class Told(RunNumber):
     """A measure that says what it is told, by seed."""
 
     values: tuple[float, ...] = ()
@@ -42,11 +42,11 @@ def group(table, row, column, *told, dataset="movielens-100k", value=None, **of_
     """Return a printed number with results by setting: name to values, the first of which is compared first."""
     if value is None:
         about = (table, dataset, row, column)
-        (number,) = [p for p in printed() if (p.table, p.dataset, p.row, p.column) == about]
+        (number,) = [p for p in printed_numbers() if (p.table, p.dataset, p.row, p.column) == about]
     else:
-        number = Printed(table, dataset, row, column, value)
-    cells = [Cell(number, name, Told(tuple(values)), **of_cell) for name, values in told]
-    return Group(number, tuple(result(cell, {}) for cell in cells))
+        number = PrintedCell(table, dataset, row, column, value)
+    cells = [ReportCell(number, name, Told(tuple(values)), **of_cell) for name, values in told]
+    return NumberResults(number, tuple(cell_result(cell, {}) for cell in cells))
 
 
 def section(groups, runs=None):
@@ -63,7 +63,7 @@ def rows(grid):
 
 
 def folds(blocks):
-    return {one.title: one.blocks[0] for one in blocks if isinstance(one, Fold)}
+    return {one.title: one.blocks[0] for one in blocks if isinstance(one, Collapsible)}
 
 
 def by_rule(found, runs):
@@ -123,7 +123,7 @@ def test_seeds_are_a_mean_with_its_interval():
 
 def test_the_best_tenth_is_judged_as_a_minimum_and_shown_as_a_mean(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.4))
-    own = [one for one in groups(runs) if one.printed.table == "table4"]
+    own = [one for one in number_results(runs) if one.printed.table == "table4"]
     (told,) = [one for one in rows(section(own, runs)[0]) if one["data"] == "MovieLens-100k"]
     assert "✗ 60.0; n = 1" in told["Best 10 % AAC, least %: ours"]
     assert told["Best 10 % AAC, mean %: ours"] == "64.0; n = 1"
@@ -136,7 +136,7 @@ def test_fractions_are_told_as_printed():
 
 def test_statistics_count_users_and_are_whole_numbers(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, [line("coordinator", 0.5)], coordinator=943)
-    own = [one for one in groups(runs) if one.printed.table == "table2"]
+    own = [one for one in number_results(runs) if one.printed.table == "table2"]
     told, _ = rows(section(own, runs)[0])
     assert told == {
         "data": "MovieLens-100k",
@@ -219,8 +219,11 @@ def test_why_a_number_differs_is_said_once_with_its_rows_or_none_if_they_are_all
 
 def test_what_is_said_of_a_further_setting_alone_is_in_its_fold():
     number = group("table5", "rand-gossip gmf", "max_aac").printed
-    cells = [Cell(number, "a", Told((1.0,)), note="both"), Cell(number, "b", Told((2.0,)), note="late\nboth")]
-    _, remark, fold = section([Group(number, tuple(result(cell, {}) for cell in cells))])
+    cells = [
+        ReportCell(number, "a", Told((1.0,)), note="both"),
+        ReportCell(number, "b", Told((2.0,)), note="late\nboth"),
+    ]
+    _, remark, fold = section([NumberResults(number, tuple(cell_result(cell, {}) for cell in cells))])
     assert remark.markdown() == "- both"
     assert fold.blocks[1].markdown() == "- late"
 
@@ -237,7 +240,9 @@ def test_a_data_set_without_a_printed_table_has_no_verdict():
 def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
     number = group("table4", "fedavg gmf", "max_aac").printed
-    found = [Group(number, (result(Cell(number, "a", alone(ex.ML_FEDAVG)), runs),))]
+    found = [
+        NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG)), runs),))
+    ]
     assert by_rule(found, runs) == [
         {
             "what": "Max AAC %",
@@ -257,14 +262,16 @@ def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
 def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.47, k=10))
     number = group("table9", "K=10", "full").printed
-    found = [Group(number, (result(Cell(number, "a", alone(ex.ML_FEDAVG, 10)), runs),))]
+    found = [
+        NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG, 10)), runs),))
+    ]
     (told,) = by_rule(found, runs)
     assert told["print / random"] == "49.0"
 
 
 def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.5))
-    own = [one for one in groups(runs) if one.printed.table == "text"]
+    own = [one for one in number_results(runs) if one.printed.table == "text"]
     told = {one["what"]: one["ours"] for one in rows(section(own, runs)[0]) if one["what"]}
     assert told["Adversaries above random guess, FedAvg GMF (%)"] == "○ 100.0; n = 1"
     assert told["FedAvg adversaries with 0 % accuracy (%)"] == "○ 0.00; n = 1"
@@ -272,7 +279,7 @@ def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
 
 
 def text_of(found, runs=None):
-    return "\n".join(block.markdown() for block in overview(found, runs or {}))
+    return "\n".join(block.markdown() for block in overview_blocks(found, runs or {}))
 
 
 def test_a_verdict_under_another_setting_says_what_the_first_gave(two):
@@ -289,7 +296,10 @@ def test_a_band_that_guessing_reaches_is_said(tmp_path):
     def told(row, dataset, aac):
         runs = one_run(tmp_path / dataset, ex.ML_RAND, every_rule("single", aac))
         number = group("table5", row, "max_aac", dataset=dataset).printed
-        return text_of([Group(number, (result(Cell(number, "a", alone(ex.ML_RAND)), runs),))], runs)
+        return text_of(
+            [NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_RAND)), runs),))],
+            runs,
+        )
 
     said = told("rand-gossip prme-g", "foursquare-nyc", 0.055)
     assert "✓ 5.5; n = 1 | a; standardized | guessing alone gives 5.3 |" in said
@@ -323,7 +333,7 @@ def test_every_printed_number_is_in_the_list_once(study):
     report = (folder / "report.md").read_text()
     listed = report[report.index("Each number, by its verdict") : report.index("**Findings**")]
     lines = [one for one in listed.splitlines() if one.startswith(("| Table", "| Text"))]
-    assert len(lines) == len(set(lines)) == len(printed()) == 113
+    assert len(lines) == len(set(lines)) == len(printed_numbers()) == 113
     assert "| all, nearest setting | 113 |" in report
 
 
@@ -391,14 +401,14 @@ def test_what_a_run_says_is_escaped(study):
 
 
 def csv_of(runs, *cells):
-    found = [Group(cells[0].printed, tuple(result(cell, runs) for cell in cells))]
+    found = [NumberResults(cells[0].printed, tuple(cell_result(cell, runs) for cell in cells))]
     return [dict(zip(CSV_HEADER, one, strict=True)) for one in csv_rows(found, runs)]
 
 
 def test_the_long_form_has_each_rule_of_an_attack_once_and_says_which_is_compared(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
-    number, attack = group("table4", "fedavg gmf", "max_aac").printed, alone(ex.ML_FEDAVG)
-    told = csv_of(runs, Cell(number, "a", attack), Cell(number, "a", attack, rule="ndcg"))
+    number, attack = group("table4", "fedavg gmf", "max_aac").printed, single_attack(ex.ML_FEDAVG)
+    told = csv_of(runs, ReportCell(number, "a", attack), ReportCell(number, "a", attack, rule="ndcg"))
     assert [(one["place"], one["rule"], one["relevance"], one["verdict"]) for one in told] == [
         (1, "standardized", "standardized", "within"),
         (1, "standardized", "mean_score", "within"),
@@ -411,7 +421,7 @@ def test_the_long_form_has_each_rule_of_an_attack_once_and_says_which_is_compare
 def test_a_number_that_knows_no_rule_is_in_the_long_form_once(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
     number = group("table4-bounds", "random bound", "bound").printed
-    (told,) = csv_of(runs, Cell(number, "a", alone(ex.ML_FEDAVG, quantity="random_bound")))
+    (told,) = csv_of(runs, ReportCell(number, "a", single_attack(ex.ML_FEDAVG, quantity="random_bound")))
     assert (told["rule"], told["relevance"], told["measured"]) == ("", "", pytest.approx(5.3))
 
 
@@ -425,7 +435,7 @@ def every_run(folder):
     """Return a run of every experiment but those on Gowalla."""
     runs = {}
     for experiment in experiments():
-        if data_of(experiment) == "gowalla":
+        if dataset_name(experiment) == "gowalla":
             continue
         observer, aac = ("coordinator", 0.5) if "fedavg" in experiment else ("single", 0.15)
         lines = [
@@ -444,8 +454,8 @@ def test_every_figure_is_drawn_from_a_whole_study(tmp_path):
 
 
 def test_figures_hold_the_numbers_of_the_runs(tmp_path):
-    runs = one_run(tmp_path, dp("fedavg", 100), every_rule("coordinator", 0.3), utility=0.25)
-    runs |= one_run(tmp_path, dp("fedavg", None), every_rule("coordinator", 0.6), utility=0.7)
+    runs = one_run(tmp_path, dp_experiment("fedavg", 100), every_rule("coordinator", 0.3), utility=0.25)
+    runs |= one_run(tmp_path, dp_experiment("fedavg", None), every_rule("coordinator", 0.6), utility=0.7)
     draw_figures(runs, tmp_path / "figures")
     lines = (tmp_path / "figures" / "fig6.csv").read_text().splitlines()
     assert lines[1:] == [

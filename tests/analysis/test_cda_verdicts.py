@@ -6,15 +6,22 @@ import math
 
 import pytest
 
-from analysis.cda_paper.cells import Cell
-from analysis.cda_paper.published import Printed, printed
-from analysis.cda_paper.verdicts import Group, Result, counts, groups, judge, judged
-from analysis.papers.seeds import interval
-from analysis.papers.verdict import Verdict, band
+from analysis.cda_paper.cells import ReportCell
+from analysis.cda_paper.published import PrintedCell, printed_numbers
+from analysis.cda_paper.verdicts import (
+    CellResult,
+    NumberResults,
+    count_verdicts,
+    judge_number,
+    number_results,
+    printed_results,
+)
+from analysis.papers.seed_statistics import confidence_half_width
+from analysis.papers.verdict import Verdict, tolerance_band
 
 
 def number(low, high):
-    return Printed("table4", "movielens-100k", "fedavg gmf", "max_aac", 50.0, band=(low, high))
+    return PrintedCell("table4", "movielens-100k", "fedavg gmf", "max_aac", 50.0, band=(low, high))
 
 
 def by_seed(*values):
@@ -35,7 +42,7 @@ def by_seed(*values):
     ],
 )
 def test_a_band_is_as_wide_as_its_rule_says(value, rule, expected):
-    assert band(value, **rule) == pytest.approx(expected)
+    assert tolerance_band(value, **rule) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -54,41 +61,43 @@ def test_a_band_is_as_wide_as_its_rule_says(value, rule, expected):
     ],
 )
 def test_the_mean_decides_and_the_interval_can_only_make_it_near(values, expected):
-    assert judge(number(40.0, 60.0), values) is expected
+    assert judge_number(number(40.0, 60.0), values) is expected
 
 
 def test_an_exact_number_is_met_by_itself_alone():
-    assert judge(number(1682, 1682), by_seed(1682.0, 1682.0)) is Verdict.WITHIN
-    assert judge(number(1682, 1682), by_seed(1683.0)) is Verdict.OUTSIDE
-    assert judge(number(0.0, 0.0), by_seed(0.0)) is Verdict.WITHIN
+    assert judge_number(number(1682, 1682), by_seed(1682.0, 1682.0)) is Verdict.WITHIN
+    assert judge_number(number(1682, 1682), by_seed(1683.0)) is Verdict.OUTSIDE
+    assert judge_number(number(0.0, 0.0), by_seed(0.0)) is Verdict.WITHIN
 
 
 def test_rounding_in_the_last_digit_of_a_float_is_no_miss():
-    assert judge(number(0.0, 0.1 + 0.2), by_seed(0.3)) is Verdict.WITHIN
-    assert judge(number(0.0, 0.3), by_seed(0.1 + 0.2)) is Verdict.WITHIN
+    assert judge_number(number(0.0, 0.1 + 0.2), by_seed(0.3)) is Verdict.WITHIN
+    assert judge_number(number(0.0, 0.3), by_seed(0.1 + 0.2)) is Verdict.WITHIN
 
 
 def test_a_number_without_a_band_is_not_judged_whatever_was_measured():
-    told = Printed("text", "6.1", "x", "y", ">=90", unjudged="the text gives a range")
-    assert judge(told, by_seed(95.0)) is judge(told, {}) is Verdict.UNJUDGED
+    told = PrintedCell("text", "6.1", "x", "y", ">=90", unjudged="the text gives a range")
+    assert judge_number(told, by_seed(95.0)) is judge_number(told, {}) is Verdict.UNJUDGED
 
 
 def test_the_interval_is_students():
     """Three seeds, standard deviation 1: t(0.975, 2) = 4.3027, over the root of 3."""
-    assert interval(by_seed(9.0, 10.0, 11.0)) == pytest.approx((10 - 2.4841, 10 + 2.4841), abs=1e-4)
-    assert all(math.isnan(end) for end in (*interval(by_seed(5.0)), *interval({})))
+    assert confidence_half_width(by_seed(9.0, 10.0, 11.0)) == pytest.approx(
+        (10 - 2.4841, 10 + 2.4841), abs=1e-4
+    )
+    assert all(math.isnan(end) for end in (*confidence_half_width(by_seed(5.0)), *confidence_half_width({})))
 
 
 def test_every_printed_number_has_a_band_or_a_reason_for_none():
-    for told in printed():
+    for told in printed_numbers():
         assert (told.band is None) == bool(told.unjudged), told
         assert told.band is None or told.band[0] <= told.value <= told.band[1], told
-    unjudged = {told.row for told in printed() if told.band is None and told.table != "text"}
+    unjudged = {told.row for told in printed_numbers() if told.band is None and told.table != "text"}
     assert unjudged == {"aia", "cda"}  # their times
 
 
 def test_kinds_of_bands_are_those_of_the_quantities():
-    of = {(told.table, told.row, told.column): told.band for told in printed()}
+    of = {(told.table, told.row, told.column): told.band for told in printed_numbers()}
     assert of["table10", "entropy mia 0.2", "precision"] == pytest.approx((0.39, 0.49))
     assert of["table10", "cda", "max_aac"] == pytest.approx((48.45, 65.55))
     assert of["table9", "K=10", "random"] == pytest.approx((0.5, 1.5))
@@ -97,9 +106,9 @@ def test_kinds_of_bands_are_those_of_the_quantities():
 
 
 def test_each_printed_number_is_judged_once_and_second_readings_are_not_counted():
-    found = judged(groups({}))
-    assert [group.printed for group in found] == list(printed())
-    told = dict(zip(Verdict, counts(group.first for group in found), strict=True))
+    found = printed_results(number_results({}))
+    assert [group.printed for group in found] == list(printed_numbers())
+    told = dict(zip(Verdict, count_verdicts(group.first for group in found), strict=True))
     assert sum(told.values()) == 113
     assert told[Verdict.WITHIN] == told[Verdict.NEAR] == told[Verdict.OUTSIDE] == 0
 
@@ -107,13 +116,13 @@ def test_each_printed_number_is_judged_once_and_second_readings_are_not_counted(
 def test_the_nearest_setting_is_the_verdict_and_the_first_stays_beside_it():
     told = number(40.0, 60.0)
     results = tuple(
-        Result(Cell(told, name), values, judge(told, values))
+        CellResult(ReportCell(told, name), values, judge_number(told, values))
         for name, values in (("a", by_seed(30.0)), ("b", by_seed(50.0)), ("c", by_seed(50.1)), ("d", {}))
     )
-    group = Group(told, results)
+    group = NumberResults(told, results)
     assert (group.first.cell.variant, group.best.cell.variant, group.shown.cell.variant) == ("a", "b", "a")
-    assert Group(told, results[::-1]).shown.cell.variant == "c"
+    assert NumberResults(told, results[::-1]).shown.cell.variant == "c"
 
 
 def test_of_equal_verdicts_the_setting_compared_first_stays():
-    assert all(group.best is group.first for group in groups({}))
+    assert all(group.best is group.first for group in number_results({}))

@@ -15,14 +15,14 @@ from analysis.cl4fedrec.experiments import (
     SETTINGS,
     STUDY,
     TABLE_ROWS,
-    Experiment,
+    ExperimentName,
     experiments,
-    subjects,
+    selectable_names,
 )
-from analysis.cl4fedrec.figures import drawings
-from analysis.cl4fedrec.plan import paper_study, place_of_data
-from analysis.papers.command import chosen, names_in
-from analysis.papers.comparison import name_of
+from analysis.cl4fedrec.figures import paper_figures
+from analysis.cl4fedrec.plan import find_data, paper_study
+from analysis.papers.command import parse_names, select_experiments
+from analysis.papers.comparison import experiment_name
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -44,7 +44,7 @@ def test_every_experiment_resolves_and_no_two_are_the_same(scale):
 
 
 def test_the_base_is_what_the_paper_says():
-    base = scenarios()[name_of("file-adam5", "rcl4fedrec")]
+    base = scenarios()[experiment_name("file-adam5", "rcl4fedrec")]
     assert (base["model"]["name"], base["model"]["dim"], base["model"]["hidden"]) == ("ncf", 32, [64, 32, 16])
     assert base["protocol"]["rounds"] == 20
     assert base["protocol"]["close_epochs"]
@@ -57,7 +57,7 @@ def test_the_base_is_what_the_paper_says():
 
 @pytest.mark.parametrize("name", list(experiments()))
 def test_a_name_says_split_loop_and_method(name):
-    own, told = Experiment.read(name), scenarios()[name]
+    own, told = ExperimentName.read(name), scenarios()[name]
     split, training, merge = told["dataset"]["split"], told["training"], told["protocol"]["merge"]
     assert own.setting in SETTINGS
     assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
@@ -88,7 +88,7 @@ def test_every_row_has_an_experiment_in_every_setting_and_every_printed_row_is_o
     for table, rows in TABLE_ROWS.items():
         assert {one.row for one in PAPER.published.printed if one.table == table} <= rows.keys()
         for setting in SETTINGS:
-            assert {name_of(setting, method) for method in rows.values()} <= experiments().keys()
+            assert {experiment_name(setting, method) for method in rows.values()} <= experiments().keys()
     assert {one.table for one in PAPER.published.printed} == {"table1", *TABLE_ROWS}
 
 
@@ -104,7 +104,7 @@ def test_a_method_is_printed_alike_in_every_table():
 
 
 def test_every_figure_shows_experiments_that_there_are():
-    found = drawings()
+    found = paper_figures()
     assert all(set(one.experiments) <= experiments().keys() for one in found.values())
     assert {
         f"exposure-{attack}-file-{loop}" for attack in ATTACKS for loop in ("adam5", "sum1")
@@ -116,13 +116,15 @@ def test_every_figure_shows_experiments_that_there_are():
 
 def test_tables_and_settings_can_be_asked_for():
     own = ["original", "simgcl", "union", "cl4fedrec", "rcl4fedrec"]
-    there = subjects()
-    assert chosen(["table2-file-adam5"], there, experiments()) == [f"file-adam5-{one}" for one in own]
-    assert len(chosen(names_in(" table2 ,table2-random-sum1"), there, experiments())) == 20
-    assert {Experiment.read(name).setting for name in there["sum1"]} == {"file-sum1", "random-sum1"}
-    assert chosen([], there, experiments()) == list(experiments())
+    there = selectable_names()
+    assert select_experiments(["table2-file-adam5"], there, experiments()) == [
+        f"file-adam5-{one}" for one in own
+    ]
+    assert len(select_experiments(parse_names(" table2 ,table2-random-sum1"), there, experiments())) == 20
+    assert {ExperimentName.read(name).setting for name in there["sum1"]} == {"file-sum1", "random-sum1"}
+    assert select_experiments([], there, experiments()) == list(experiments())
     with pytest.raises(ScenarioError, match="did you mean 'table2-file-adam5'"):
-        chosen(["table2-file-adam"], there, experiments())
+        select_experiments(["table2-file-adam"], there, experiments())
 
 
 def test_a_shorter_study_has_so_many_epochs_and_seeds():
@@ -135,9 +137,9 @@ def test_a_shorter_study_has_so_many_epochs_and_seeds():
 
 def test_the_data_are_looked_for_under_their_names(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
-    assert place_of_data(tmp_path, "full") == tmp_path / "ml-1m.zip"
-    assert place_of_data(None, "tiny") is None
+    assert find_data(tmp_path, "full") == tmp_path / "ml-1m.zip"
+    assert find_data(None, "tiny") is None
     with pytest.raises(DataError, match="--data is missing"):
-        place_of_data(None, "full")
+        find_data(None, "full")
     with pytest.raises(DataError, match=r"no MovieLens-1M in nowhere; expected ml-1m or ml-1m\.zip"):
-        place_of_data(Path("nowhere"), "full")
+        find_data(Path("nowhere"), "full")

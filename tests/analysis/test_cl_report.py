@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from analysis.cl4fedrec import uniformity
+from analysis.cl4fedrec.claims import judge_claims
 from analysis.cl4fedrec.experiments import PAPER, experiments
-from analysis.cl4fedrec.findings import claims
 from analysis.cl4fedrec.report import REPORT
-from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
-from analysis.papers.comparison import BEST, LAST, name_of
-from analysis.papers.curves import chosen_epochs, over_seeds, score
-from analysis.papers.curves import level as level_of
-from analysis.papers.orders import orders, tally
+from analysis.papers.comparison import BEST, LAST, experiment_name
+from analysis.papers.curves import baseline_score as level_of
+from analysis.papers.curves import metric_by_epoch_and_seed, reported_epochs, reported_score
+from analysis.papers.printed_orders import count_order_verdicts, printed_orders
+from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from tests.analysis.cl_runs import RECALL, level, runs_of
 
 SETTING = "file-sum1"
-ORIGINAL, PLAIN = name_of(SETTING, "original"), name_of(SETTING, "cl4fedrec")
+ORIGINAL, PLAIN = experiment_name(SETTING, "original"), experiment_name(SETTING, "cl4fedrec")
 
 
 def report(folder, runs, **more):
@@ -32,7 +32,7 @@ def report(folder, runs, **more):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 
@@ -50,27 +50,27 @@ def test_looks_choose_epochs_seed_by_seed(tmp_path):
         ],
     }
     runs = runs_of(tmp_path, told)
-    assert chosen_epochs(PAPER, runs, PLAIN, LAST) == {1: 3, 2: 3, 3: 1}
-    assert chosen_epochs(PAPER, runs, PLAIN, PAPER.at_print) == {1: 2, 2: 3}
-    assert chosen_epochs(PAPER, runs, PLAIN, BEST) == {1: 2}
-    assert score(PAPER, runs, PLAIN, "Recall@20", LAST) == {1: 0.2, 2: 0.6, 3: 0.7}
-    assert score(PAPER, runs, PLAIN, "Recall@20", PAPER.at_print) == {1: 0.3, 2: 0.6}
-    assert over_seeds(runs, PLAIN, RECALL) == {1: {1: 0.1, 2: 0.4, 3: 0.7}}
+    assert reported_epochs(PAPER, runs, PLAIN, LAST) == {1: 3, 2: 3, 3: 1}
+    assert reported_epochs(PAPER, runs, PLAIN, PAPER.at_print) == {1: 2, 2: 3}
+    assert reported_epochs(PAPER, runs, PLAIN, BEST) == {1: 2}
+    assert reported_score(PAPER, runs, PLAIN, "Recall@20", LAST) == {1: 0.2, 2: 0.6, 3: 0.7}
+    assert reported_score(PAPER, runs, PLAIN, "Recall@20", PAPER.at_print) == {1: 0.3, 2: 0.6}
+    assert metric_by_epoch_and_seed(runs, PLAIN, RECALL) == {1: {1: 0.1, 2: 0.4, 3: 0.7}}
 
 
 def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
     told = {
         ORIGINAL: level(0.046),
-        name_of(SETTING, "simgcl"): level(0.047),
-        name_of(SETTING, "union"): level(0.048),  # printed below Original
+        experiment_name(SETTING, "simgcl"): level(0.047),
+        experiment_name(SETTING, "union"): level(0.048),  # printed below Original
         PLAIN: level(0.049, seeds=1),
     }
     runs = runs_of(tmp_path, told)
     # Recall: SimGCL over Original held, Original over UNION not held, CL4FedRec over SimGCL one seed;
     # NDCG: Original over SimGCL and SimGCL over UNION not held, CL4FedRec over Original one seed
-    found = tally(PAPER, runs, SETTING, LAST)
+    found = count_order_verdicts(PAPER, runs, SETTING, LAST)
     assert (found[HELD], found[NOT_HELD], found[UNDECIDED]) == (1, 3, 2)
-    assert found[NOT_MEASURED] == len(orders(PAPER, SETTING)) - 6
+    assert found[NOT_MEASURED] == len(printed_orders(PAPER, SETTING)) - 6
     page = report(tmp_path / "out", runs)[1]
     assert "- held: Table 2, Recall@20: SimGCL over Original\n" in page
     assert "- not held: Table 2, Recall@20: Original over UNION;" in page
@@ -80,12 +80,12 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
 
 
 def test_each_printed_order_is_there_once_and_in_the_printed_direction():
-    words = [one.words for one in orders(PAPER, SETTING)]
+    words = [one.words for one in printed_orders(PAPER, SETTING)]
     assert "Table 2, NDCG@20: Original over SimGCL" in words
     assert "Table 4, Recall@20: rCL4FedRec over -user contrastive learning" in words
     assert "Table 3, Recall@20: CL4FedRec+Regularizer over CL4FedRec" not in words  # of Table 2 already
     assert len(set(words)) == len(words)
-    assert all(one.by > 0 for one in orders(PAPER, SETTING))
+    assert all(one.by > 0 for one in printed_orders(PAPER, SETTING))
 
 
 def test_tables_stand_beside_the_print_with_marks(tmp_path):
@@ -127,10 +127,10 @@ def test_curves_are_drawn_in_percent_with_the_print_and_popularity(tmp_path):
 
 def test_attacks_are_judged_by_the_largest_exposure_of_any_epoch(tmp_path):
     told = {
-        name_of(SETTING, "a-hum-none"): level(0.04, **{"er@5": [0.6, 0.1]}),
-        name_of(SETTING, "a-hum-original"): level(0.04, **{"er@5": [0.2, 0.4]}),
-        name_of(SETTING, "a-hum-hics"): level(0.04, **{"er@5": [0.01, 0.0]}),
-        name_of(SETTING, "a-hum-regulariser"): level(0.04, **{"er@5": [0.3, 0.0]}),
+        experiment_name(SETTING, "a-hum-none"): level(0.04, **{"er@5": [0.6, 0.1]}),
+        experiment_name(SETTING, "a-hum-original"): level(0.04, **{"er@5": [0.2, 0.4]}),
+        experiment_name(SETTING, "a-hum-hics"): level(0.04, **{"er@5": [0.01, 0.0]}),
+        experiment_name(SETTING, "a-hum-regulariser"): level(0.04, **{"er@5": [0.3, 0.0]}),
     }
     for seeds in told.values():
         for seed, curves in enumerate(seeds):
@@ -145,7 +145,7 @@ def test_attacks_are_judged_by_the_largest_exposure_of_any_epoch(tmp_path):
 
 
 def test_what_rules_cost_is_judged_against_recall_without(tmp_path):
-    told = {PLAIN: level(0.1), **{name_of(SETTING, f"cl4fedrec-{rule}"): level(value) for rule, value in (
+    told = {PLAIN: level(0.1), **{experiment_name(SETTING, f"cl4fedrec-{rule}"): level(value) for rule, value in (
         ("krum", 0.05), ("median", 0.09), ("trimmed-mean", 0.095))}}  # fmt: skip
     runs = runs_of(tmp_path, told)
     costly, cheap = claim(runs, "Krum and Median"), claim(runs, "Trimmed Mean and HiCS")
@@ -171,11 +171,11 @@ def test_the_tiny_scale_says_that_no_number_means_anything(tmp_path):
 
 def test_uniformity_tells_a_cone_from_a_sphere():
     alike = np.ones((5, 3))
-    assert uniformity.uniformity(uniformity.cosines(alike)) == pytest.approx(0)
+    assert uniformity.uniformity(uniformity.pairwise_cosines(alike)) == pytest.approx(0)
     opposite = np.array([[1.0, 0], [-2.0, 0]])
-    assert uniformity.cosines(opposite).tolist() == [-1]
-    assert uniformity.uniformity(uniformity.cosines(opposite)) == pytest.approx(-8)  # |x - y|^2 is 4
-    assert uniformity.cosines(opposite, np.array([[0, 3.0]])).tolist() == [0, 0]
+    assert uniformity.pairwise_cosines(opposite).tolist() == [-1]
+    assert uniformity.uniformity(uniformity.pairwise_cosines(opposite)) == pytest.approx(-8)  # |x - y|^2 is 4
+    assert uniformity.pairwise_cosines(opposite, np.array([[0, 3.0]])).tolist() == [0, 0]
 
 
 def test_the_correlation_norm_is_that_of_the_paper():
@@ -185,9 +185,9 @@ def test_the_correlation_norm_is_that_of_the_paper():
 
 
 def test_popular_items_come_first_and_halves_where_there_are_few():
-    found = uniformity.groups(np.array([3, 9, 3, 1]))
+    found = uniformity.split_by_popularity(np.array([3, 9, 3, 1]))
     assert [own.tolist() for own in found.values()] == [[1, 0], [2, 3]]
-    many = uniformity.groups(np.arange(1000))
+    many = uniformity.split_by_popularity(np.arange(1000))
     assert len(many[uniformity.POPULAR]) == 100
     assert many[uniformity.POPULAR][0] == 999
 
@@ -205,8 +205,8 @@ def test_item_vectors_of_kept_versions_are_told_and_drawn(tmp_path):
 def test_settings_that_disagree_agree_on_nothing(tmp_path):
     other = "random-sum1"
     told = {
-        ORIGINAL: level(0.04), name_of(SETTING, "simgcl"): level(0.05),
-        name_of(other, "original"): level(0.05), name_of(other, "simgcl"): level(0.04),
+        ORIGINAL: level(0.04), experiment_name(SETTING, "simgcl"): level(0.05),
+        experiment_name(other, "original"): level(0.05), experiment_name(other, "simgcl"): level(0.04),
     }  # fmt: skip
     page = report(tmp_path / "out", runs_of(tmp_path, told))[1]
     assert "alike in all of `file-sum1`, `random-sum1`:\n\n- held: none\n- not held: none" in page

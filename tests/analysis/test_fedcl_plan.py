@@ -23,13 +23,13 @@ from analysis.fedcl.experiments import (
     SWEPT,
     TABLE_ROWS,
     experiments,
-    subjects,
+    selectable_names,
 )
-from analysis.fedcl.figures import drawings
-from analysis.fedcl.plan import DATA, data_of, paper_study
-from analysis.papers.command import chosen
-from analysis.papers.data_places import missing_data
-from analysis.papers.orders import orders
+from analysis.fedcl.figures import paper_figures
+from analysis.fedcl.plan import DATA, dataset_name, paper_study
+from analysis.papers.command import select_experiments
+from analysis.papers.data_locations import missing_data
+from analysis.papers.printed_orders import printed_orders
 from analysis.pdc_frs.experiments import STUDY as PDC_FRS
 from analysis.perfedrec_pp.experiments import STUDY as PERFEDREC_PP
 from gossiprec.errors import DataError, ScenarioError
@@ -192,37 +192,37 @@ def test_every_row_and_drawing_has_its_experiments():
             assert {f"{setting}-{method}" for method in TABLE_ROWS[table].values()} <= there
     drawn = {f"{name}-{s}" for s in SETTINGS for name in MODELS.values()}
     sweeps = {f"{option}-beauty" for option in (*SWEEPS, "epsilon", "spread", "ablations", "leaks")}
-    assert set(drawings()) == drawn | sweeps
+    assert set(paper_figures()) == drawn | sweeps
 
 
 def test_orders_are_those_of_the_table_of_a_setting():
     for setting, table in (("beauty", "Table 2"), ("ml-1m", "Table 3")):
-        words = [one.words for one in orders(PAPER, setting)]
+        words = [one.words for one in printed_orders(PAPER, setting)]
         assert f"{table}, HR@10: NCF+BIL over NCF+Fed" in words
         assert len(words) == 4 * 11
         assert all(one.startswith(table) for one in words)
 
 
 def test_only_names_tables_models_and_sweeps():
-    names = subjects()
-    assert chosen(["ncf-beauty"], names, experiments()) == [
+    names = selectable_names()
+    assert select_experiments(["ncf-beauty"], names, experiments()) == [
         "beauty-ncf-fedcl", "beauty-ncf-fed", "beauty-ncf-bil", "beauty-ncf",
     ]  # fmt: skip
-    assert len(chosen(["table3"], names, experiments())) == 12
-    assert chosen(["epsilon"], names, experiments())[0] == "beauty-gru4rec-fedcl"
+    assert len(select_experiments(["table3"], names, experiments())) == 12
+    assert select_experiments(["epsilon"], names, experiments())[0] == "beauty-gru4rec-fedcl"
     assert "ablations-ml-1m" not in names
     with pytest.raises(ScenarioError, match="did you mean 'epsilon'"):
-        chosen(["epsilo"], names, experiments())
+        select_experiments(["epsilo"], names, experiments())
 
 
 def test_missing_data_keep_their_own_experiments_alone_from_being_run(folder, tmp_path):
     (tmp_path / "ml-1m").mkdir()
-    lacking = missing_data(experiments(), DATA, data_of, data=tmp_path, scale="full")
-    assert set(lacking) == {name for name in experiments() if data_of(name) == "beauty"}
+    lacking = missing_data(experiments(), DATA, dataset_name, data=tmp_path, scale="full")
+    assert set(lacking) == {name for name in experiments() if dataset_name(name) == "beauty"}
     assert "no amazon/Beauty.txt.gz or amazon/Beauty.txt in" in lacking["beauty-ncf"]
-    assert missing_data(experiments(), DATA, data_of, data=folder, scale="full") == {}
+    assert missing_data(experiments(), DATA, dataset_name, data=folder, scale="full") == {}
     with pytest.raises(DataError, match="found none of the data sets"):
-        missing_data(experiments(), DATA, data_of, data=tmp_path / "nowhere", scale="full")
+        missing_data(experiments(), DATA, dataset_name, data=tmp_path / "nowhere", scale="full")
 
 
 @pytest.mark.skipif(not PRINTED[0].exists(), reason="the list of printed numbers is not here")

@@ -6,13 +6,13 @@ import csv
 
 import pytest
 
-from analysis.fedcl.beside_central import has_converged, kept, printed_kept
+from analysis.fedcl.central_comparison import has_converged, printed_utility_kept, utility_kept
+from analysis.fedcl.claims import judge_claims
 from analysis.fedcl.experiments import PAPER, experiments
-from analysis.fedcl.findings import claims
-from analysis.fedcl.report import REPORT, kind_of
-from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED
+from analysis.fedcl.report import REPORT, timing_group
 from analysis.papers.comparison import BEST, LAST
-from analysis.papers.curves import chosen_epochs, score
+from analysis.papers.curves import reported_epochs, reported_score
+from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.fedcl_runs import risen, told
 
@@ -37,20 +37,20 @@ def known(tmp_path_factory):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 
 def test_looks_go_by_hits_and_each_setting_has_a_print_of_its_own(known):
     runs = known[1]
-    assert chosen_epochs(PAPER, runs, NOISY, PAPER.at_print) == {1: 2, 2: 2, 3: 2}  # 0.032 passes 0.0316
-    assert chosen_epochs(PAPER, runs, "ml-1m-gru4rec-fed", PAPER.at_print) == {
+    assert reported_epochs(PAPER, runs, NOISY, PAPER.at_print) == {1: 2, 2: 2, 3: 2}  # 0.032 passes 0.0316
+    assert reported_epochs(PAPER, runs, "ml-1m-gru4rec-fed", PAPER.at_print) == {
         1: 3,
         2: 3,
         3: 3,
     }  # 0.12 passes 0.1025
-    assert chosen_epochs(PAPER, runs, "beauty-gru4rec", BEST) == {1: 2, 2: 2, 3: 2}
-    assert score(PAPER, runs, NOISY, "HR@10", LAST)[1] == pytest.approx(0.045)
+    assert reported_epochs(PAPER, runs, "beauty-gru4rec", BEST) == {1: 2, 2: 2, 3: 2}
+    assert reported_score(PAPER, runs, NOISY, "HR@10", LAST)[1] == pytest.approx(0.045)
     page = (known[0] / "report.md").read_text()
     assert "(printed 0.03160 in beauty, 0.10250 in ml-1m)" in page
     assert "the 44 printed orders" in page
@@ -89,10 +89,10 @@ def test_fedcl_is_judged_beside_centralised_training_at_the_best_reports(known):
 
 def test_what_a_federated_row_keeps_is_told_beside_the_print(known):
     folder, runs = known
-    assert kept(runs, "beauty", "GRU4Rec", "fedcl", "HR@10")[1] == pytest.approx(100 * 0.045 / 0.04)
-    assert kept(runs, "ml-1m", "GRU4Rec", "fed", "HR@10") == {}, "centralised it was not run"
-    assert printed_kept("beauty", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.0539 / 0.0358)
-    assert printed_kept("ml-1m", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.2013 / 0.1662)
+    assert utility_kept(runs, "beauty", "GRU4Rec", "fedcl", "HR@10")[1] == pytest.approx(100 * 0.045 / 0.04)
+    assert utility_kept(runs, "ml-1m", "GRU4Rec", "fed", "HR@10") == {}, "centralised it was not run"
+    assert printed_utility_kept("beauty", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.0539 / 0.0358)
+    assert printed_utility_kept("ml-1m", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.2013 / 0.1662)
     assert not has_converged(runs, NOISY)
     assert has_converged(runs, "beauty-gru4rec-bil")
     rows = (folder / "report.md").read_text().split("## Beside centralised training")[1]
@@ -143,9 +143,9 @@ def test_curves_have_the_centralised_row_as_a_level(known):
 
 
 def test_runs_are_told_apart_by_model_in_the_table_of_times():
-    assert kind_of("beauty-clusters-5") == "beauty, gru4rec federated"
-    assert kind_of("ml-1m-bert4rec-bil") == "ml-1m, bert4rec federated"
-    assert kind_of("ml-1m-ncf") == "ml-1m, ncf centralised"
+    assert timing_group("beauty-clusters-5") == "beauty, gru4rec federated"
+    assert timing_group("ml-1m-bert4rec-bil") == "ml-1m, bert4rec federated"
+    assert timing_group("ml-1m-ncf") == "ml-1m, ncf centralised"
 
 
 def test_a_report_can_be_had_of_nothing(tmp_path):

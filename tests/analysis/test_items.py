@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.papers.items import standard_errors_apart
+from analysis.papers.seed_statistics import standard_errors_apart
 from gossiprec.recommenders import RECOMMENDERS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.papers.command import chosen
-from analysis.papers.data_places import missing_data
-from analysis.papers.orders import orders
+from analysis.papers.command import select_experiments
+from analysis.papers.data_locations import missing_data
+from analysis.papers.printed_orders import printed_orders
 from analysis.pdc_frs.experiments import (
     PAPER,
     SETTINGS,
     TABLE_ROWS,
     WEIGHTS,
     experiments,
-    over_epsilon,
-    subjects,
+    methods_by_epsilon,
+    selectable_names,
 )
-from analysis.pdc_frs.figures import drawings
-from analysis.pdc_frs.plan import DATA, data_of, paper_study
+from analysis.pdc_frs.figures import paper_figures
+from analysis.pdc_frs.plan import DATA, dataset_name, paper_study
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -76,7 +76,7 @@ def test_a_name_says_where_it_is_measured(folder, name):
         "office": ("files", "random"),
     }
     assert (data["name"], split["name"]) == wanted[PAPER.setting_of(name)]
-    where = data["train"] if data_of(name) == "office" else data["path"]
+    where = data["train"] if dataset_name(name) == "office" else data["path"]
     assert Path(where).is_relative_to(folder)
     assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
 
@@ -105,7 +105,7 @@ def test_points_of_a_sweep_differ_from_pdc_frs_in_what_is_swept(folder):
             own = scenarios(folder)[f"file-{method}"]["recommender"]
             assert own == {**base, keys[letter]: value}
     for setting in SETTINGS:
-        for similarity, methods in over_epsilon(setting).items():
+        for similarity, methods in methods_by_epsilon(setting).items():
             for value, method in methods.items():
                 own = scenarios(folder)[f"{setting}-{method}"]["recommender"]
                 named = own["similarity"] if isinstance(own["similarity"], str) else own["similarity"]["name"]
@@ -132,14 +132,16 @@ def test_numbers_are_those_of_the_shared_list_of_printed_results():
 
 
 def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_shown():
-    found = drawings()
+    found = paper_figures()
     assert {"table1-office", "epsilon-random", "leaks-file", "lambda-file"} <= found.keys()
     assert {name for one in found.values() for name in one.experiments} == experiments().keys()
 
 
 def test_a_method_in_two_printed_rows_has_no_order():
-    assert "Office, Recall@20: PDC-FRS over FedNCF+Aug" in [one.words for one in orders(PAPER, "office")]
-    words = [one.words for one in orders(PAPER, "file")]
+    assert "Office, Recall@20: PDC-FRS over FedNCF+Aug" in [
+        one.words for one in printed_orders(PAPER, "office")
+    ]
+    words = [one.words for one in printed_orders(PAPER, "file")]
     assert "Table 1, Recall@20: PDC-FRS over FedNCF+Aug" in words
     assert "Table 1, Recall@20: FedNCF over FedMF" in words
     assert not any("FedMF over FCF" in one for one in words)
@@ -147,18 +149,18 @@ def test_a_method_in_two_printed_rows_has_no_order():
 
 
 def test_tables_sweeps_and_settings_can_be_asked_for():
-    there = subjects()
-    assert chosen(["lambda-file"], there, experiments()) == list(there["lambda"])
-    assert len(chosen(["table1"], there, experiments())) == 21
-    assert set(chosen(["epsilon-office"], there, experiments())) < set(there["office"])
+    there = selectable_names()
+    assert select_experiments(["lambda-file"], there, experiments()) == list(there["lambda"])
+    assert len(select_experiments(["table1"], there, experiments())) == 21
+    assert set(select_experiments(["epsilon-office"], there, experiments())) < set(there["office"])
     with pytest.raises(ScenarioError, match="did you mean 'table1-file'"):
-        chosen(["table1-fil"], there, experiments())
+        select_experiments(["table1-fil"], there, experiments())
 
 
 def test_a_data_set_that_is_missing_is_told_and_the_other_is_run(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
     names = ["file-pdc-frs", "office-pdc-frs"]
-    lacking = missing_data(names, DATA, data_of, data=tmp_path, scale="full")
+    lacking = missing_data(names, DATA, dataset_name, data=tmp_path, scale="full")
     assert lacking == {"office-pdc-frs": f"data missing: no amazon/Office_Products.txt in {tmp_path}"}
     with pytest.raises(DataError, match="found none of the data sets in nowhere"):
-        missing_data(names, DATA, data_of, data=Path("nowhere"), scale="full")
+        missing_data(names, DATA, dataset_name, data=Path("nowhere"), scale="full")

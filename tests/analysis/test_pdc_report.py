@@ -6,10 +6,10 @@ import csv
 
 import pytest
 
-from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED
-from analysis.papers.curves import chosen_epochs
+from analysis.papers.curves import reported_epochs
+from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
+from analysis.pdc_frs.claims import judge_claims
 from analysis.pdc_frs.experiments import PAPER, experiments
-from analysis.pdc_frs.findings import claims
 from analysis.pdc_frs.report import REPORT
 from tests.analysis.cl_runs import level, runs_of
 from tests.analysis.pdc_runs import contributed, contribution
@@ -32,7 +32,7 @@ def known(tmp_path_factory):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 
@@ -94,8 +94,8 @@ def test_what_is_kept_and_told_is_judged_by_similarity(known):
 
 def test_each_data_set_is_compared_with_its_own_print(known):
     folder, runs = known
-    assert chosen_epochs(PAPER, runs, "office-pdc-frs", PAPER.at_print) == {1: 1, 2: 1, 3: 1}
-    assert chosen_epochs(PAPER, runs, "file-pdc-frs", PAPER.at_print) == {1: 2, 2: 2, 3: 2}
+    assert reported_epochs(PAPER, runs, "office-pdc-frs", PAPER.at_print) == {1: 1, 2: 1, 3: 1}
+    assert reported_epochs(PAPER, runs, "file-pdc-frs", PAPER.at_print) == {1: 2, 2: 2, 3: 2}
     with (folder / "cells.csv").open() as file:
         told = {(row["setting"], row["published"]) for row in csv.DictReader(file) if row["row"] == "FedNCF"}
     assert told == {("file", "0.01529"), ("file", "0.02355"), ("office", "0.00875"), ("office", "0.00385")}

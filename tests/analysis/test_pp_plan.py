@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.papers.command import chosen
-from analysis.papers.data_places import missing_data
-from analysis.papers.orders import orders
+from analysis.papers.command import select_experiments
+from analysis.papers.data_locations import missing_data
+from analysis.papers.printed_orders import printed_orders
 from analysis.perfedrec_pp.experiments import (
     ABLATIONS,
     CENTRAL,
@@ -18,10 +18,10 @@ from analysis.perfedrec_pp.experiments import (
     SETTINGS,
     SWEEPS,
     experiments,
-    subjects,
+    selectable_names,
 )
-from analysis.perfedrec_pp.figures import drawings
-from analysis.perfedrec_pp.plan import DATA, data_of, paper_study
+from analysis.perfedrec_pp.figures import paper_figures
+from analysis.perfedrec_pp.plan import DATA, dataset_name, paper_study
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -216,7 +216,7 @@ def test_a_shorter_study_is_shorter_in_rounds_and_in_passes_of_central_rows(fold
 
 
 def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_shown():
-    found = drawings()
+    found = paper_figures()
     assert {
         "table4-authors_code",
         "central-paper",
@@ -229,7 +229,7 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
 
 
 def test_printed_orders_are_between_neighbours_of_table_4():
-    words = [one.words for one in orders(PAPER, "paper")]
+    words = [one.words for one in printed_orders(PAPER, "paper")]
     assert "Table 4, Recall@20: PerFedRec++ over FedGNN" in words
     assert "Table 4, Recall@20: FedGNN over PerFedRec" in words
     assert "Table 4, NDCG@20: PerFedRec++ over MF" in words
@@ -237,9 +237,9 @@ def test_printed_orders_are_between_neighbours_of_table_4():
 
 
 def test_tables_sweeps_and_settings_can_be_asked_for():
-    there = subjects()
-    assert chosen(["noise-scaled"], there, experiments()) == list(there["noise"])
-    assert chosen(["federated-authors_code"], there, experiments()) == [
+    there = selectable_names()
+    assert select_experiments(["noise-scaled"], there, experiments()) == list(there["noise"])
+    assert select_experiments(["federated-authors_code"], there, experiments()) == [
         f"authors_code-{method}" for method in ("perfedrec-pp", "perfedrec", "fedgnn", "fedmf")
     ]
     assert set(there["deciles-paper"]) == {WHOLE, "paper-global"}
@@ -247,7 +247,7 @@ def test_tables_sweeps_and_settings_can_be_asked_for():
     assert len(there["table4-paper"]) == 9
     assert len(there["table5"]) == 12
     with pytest.raises(ScenarioError, match="did you mean 'noise-scaled'"):
-        chosen(["noise-scald"], there, experiments())
+        select_experiments(["noise-scald"], there, experiments())
 
 
 def test_the_most_wanted_come_first():
@@ -257,5 +257,5 @@ def test_the_most_wanted_come_first():
 
 def test_missing_data_are_told(tmp_path):
     with pytest.raises(DataError, match="expected at least one of yelp"):
-        missing_data(list(experiments()), DATA, data_of, data=tmp_path, scale="full")
-    assert missing_data(list(experiments()), DATA, data_of, data=None, scale="tiny") == {}
+        missing_data(list(experiments()), DATA, dataset_name, data=tmp_path, scale="full")
+    assert missing_data(list(experiments()), DATA, dataset_name, data=None, scale="tiny") == {}

@@ -7,15 +7,15 @@ import csv
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.papers.comparison import BEST, LAST
-from analysis.papers.curves import chosen_epochs
-from analysis.papers.orders import orders
-from analysis.perfedrec_pp.deciles import gained, n_groups, range_of
+from analysis.papers.curves import reported_epochs
+from analysis.papers.printed_orders import printed_orders
+from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
+from analysis.perfedrec_pp.activity_groups import count_groups, group_gain, interaction_range
+from analysis.perfedrec_pp.claims import judge_claims
 from analysis.perfedrec_pp.experiments import PAPER, experiments
-from analysis.perfedrec_pp.figures import drawings
-from analysis.perfedrec_pp.findings import claims
-from analysis.perfedrec_pp.price import has_converged, kept, printed_kept
+from analysis.perfedrec_pp.federation_cost import has_converged, printed_utility_kept, utility_kept
+from analysis.perfedrec_pp.figures import paper_figures
 from analysis.perfedrec_pp.report import REPORT
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.pp_runs import by_activity, risen, told_by_seed
@@ -58,7 +58,7 @@ def known(tmp_path_factory):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 
@@ -111,12 +111,12 @@ def test_what_noise_and_views_do_is_judged_neighbour_by_neighbour(known):
 
 def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
     folder, runs = known
-    assert kept(runs, "paper", "FedGNN", "Recall@20") == pytest.approx(
+    assert utility_kept(runs, "paper", "FedGNN", "Recall@20") == pytest.approx(
         {1: 100 * 0.06 / 0.1, 2: 100 * 0.0601 / 0.1001, 3: 100 * 0.0602 / 0.1002}
     )
-    assert kept(runs, "authors_code", "PerFedRec++", "Recall@20")[1] == pytest.approx(30)
-    assert kept(runs, "paper", "FedMF", "Recall@20") == {}, "centralised MF was not run"
-    assert printed_kept("PerFedRec++", "Recall@20") == pytest.approx(100 * 0.0534 / 0.069)
+    assert utility_kept(runs, "authors_code", "PerFedRec++", "Recall@20")[1] == pytest.approx(30)
+    assert utility_kept(runs, "paper", "FedMF", "Recall@20") == {}, "centralised MF was not run"
+    assert printed_utility_kept("PerFedRec++", "Recall@20") == pytest.approx(100 * 0.0534 / 0.069)
     below = claim(runs, "Federated rows stay below")
     assert below.verdict == HELD
     assert below.evidence[0].startswith("paper: Recall@20 of FedGNN 0.0601, of centralised LightGCN 0.1001;")
@@ -129,23 +129,27 @@ def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
 
 def test_centralised_rows_are_compared_at_their_best_epoch_alone(known):
     runs = known[1]
-    found = {order.words: order for order in orders(PAPER, "paper")}
+    found = {order.words: order for order in printed_orders(PAPER, "paper")}
     other = {**runs, "paper-mf": runs["paper-lightgcn"]}
     order = found["Table 4, Recall@20: MF over PerFedRec++"]
     assert order.margins(PAPER, other, "paper", LAST) == {}
     assert order.margins(PAPER, other, "paper", BEST) == pytest.approx({1: 0.05, 2: 0.05, 3: 0.05})
     federated = found["Table 4, Recall@20: PerFedRec++ over FedGNN"]
     assert federated.margins(PAPER, runs, "paper", LAST) == pytest.approx(dict.fromkeys((1, 2, 3), -0.005))
-    assert chosen_epochs(PAPER, runs, "paper-fedmf", PAPER.at_print) == {1: 2, 2: 2, 3: 2}
-    assert chosen_epochs(PAPER, runs, "paper-lightgcn", PAPER.at_print) == {}
+    assert reported_epochs(PAPER, runs, "paper-fedmf", PAPER.at_print) == {1: 2, 2: 2, 3: 2}
+    assert reported_epochs(PAPER, runs, "paper-lightgcn", PAPER.at_print) == {}
 
 
 def test_gains_are_told_and_judged_by_activity(known):
     folder, runs = known
-    assert n_groups(runs, "paper") == 3
-    assert [range_of(runs, "paper", group) for group in range(3)] == ["2 to 6", "4 to 12", "10 to 43"]
-    assert gained(runs, "paper", 0, BEST) == pytest.approx({1: 0.0199, 2: 0.0198, 3: 0.0197})
-    assert gained(runs, "paper", 2, LAST) == pytest.approx({1: 0.0049, 2: 0.0048, 3: 0.0047})
+    assert count_groups(runs, "paper") == 3
+    assert [interaction_range(runs, "paper", group) for group in range(3)] == [
+        "2 to 6",
+        "4 to 12",
+        "10 to 43",
+    ]
+    assert group_gain(runs, "paper", 0, BEST) == pytest.approx({1: 0.0199, 2: 0.0198, 3: 0.0197})
+    assert group_gain(runs, "paper", 2, LAST) == pytest.approx({1: 0.0049, 2: 0.0048, 3: 0.0047})
     every = claim(runs, "Not in the paper: personal models help every group")
     assert every.verdict == NOT_HELD
     assert [line.rpartition(": ")[2] for line in every.evidence] == [HELD, HELD, NOT_HELD]
@@ -173,7 +177,7 @@ def test_losses_are_in_sight():
     axes.plot([1, 2], [3.0, 1.0])
     axes.fill_between([1, 2], [2.5, -2.0], [3.5, 4.0])
     axes.set_ylim(0, 4)
-    drawings()["deciles-paper"].look["dress"](axes)
+    paper_figures()["deciles-paper"].look["dress"](axes)
     assert axes.get_ylim()[0] < -2 < 4 <= axes.get_ylim()[1]
 
 
@@ -190,8 +194,8 @@ def test_the_curves_of_federated_rows_have_the_centralised_one_beside_them(known
 def test_runs_that_tell_of_no_groups_are_compared_otherwise(known, tmp_path):
     runs = known[1]
     old = {**runs, "paper-global": runs["paper-fedgnn"]}
-    assert n_groups(old, "paper") == 0
-    assert n_groups({"paper-perfedrec-pp": runs["paper-perfedrec-pp"]}, "paper") == 0, (
+    assert count_groups(old, "paper") == 0
+    assert count_groups({"paper-perfedrec-pp": runs["paper-perfedrec-pp"]}, "paper") == 0, (
         "with nothing beside it"
     )
     assert claim(old, "Not in the paper: personal models help every group").verdict == NOT_MEASURED

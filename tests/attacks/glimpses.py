@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from gossiprec.attacks.base import World as AttackWorld
-from gossiprec.attacks.observations import Deliveries, Meetings
-from gossiprec.compute.executors import Executor, Workload
-from gossiprec.compute.plan.plan import Sightings
-from gossiprec.compute.plan.program import Program
+from gossiprec.attacks.base import AttackContext as AttackWorld
+from gossiprec.attacks.observations import KnownDeliveries, MessageIndex
+from gossiprec.compute.executors import Executor, ExecutorContext
+from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.emulation.run.metering import Metered
+from gossiprec.emulation.run.attack_hook import AttackHook
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout
 from gossiprec.ragged import Ragged
@@ -107,7 +106,7 @@ def world_of(
     node_settings, hides_user = NodeSettings.none(n_users + 1), np.zeros(n_users + 1, np.bool_)
     hides_user[list(hidden)] = True
     training = TrainingSettings() if moves is None else SGD_MOVES
-    work = Workload(model, layout, training, model.feed_of(split), arena, seed, node_settings)
+    work = ExecutorContext(model, layout, training, model.feed_of(split), arena, seed, node_settings)
     executor = make_executor(FORMS[form], work)
     return Observed(
         scorer=Scorer(executor),
@@ -116,7 +115,7 @@ def world_of(
         seed=seed,
         threads=ThreadPool(2 if executor.parallel else 1),
         hides_user=hides_user,
-        meetings=meetings or Meetings(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
+        meetings=meetings or KnownDeliveries(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
         data_of=work.feed.only,
         own_models=lambda nodes: arena.rows[nodes],
         executor=executor,
@@ -141,10 +140,10 @@ class Receptions:
         return cls(sender, receiver, rows)
 
     @property
-    def meetings(self) -> Meetings:
+    def meetings(self) -> KnownDeliveries:
         """What the control plane knows ahead."""
         n = len(self.sender)
-        return Meetings(
+        return KnownDeliveries(
             np.arange(n, dtype=np.int32), self.sender, self.receiver, np.arange(n, dtype=float), n
         )
 
@@ -164,7 +163,7 @@ class Receptions:
             merge_message=places,
         )
 
-    def sightings(self, pools) -> Sightings:
+    def sightings(self, pools) -> PoolDeliveries:
         """Return what each pool (a list of members) sees, in order of arrival."""
         seen = [
             (pool, self.sender[m], m, m)
@@ -172,7 +171,7 @@ class Receptions:
             for pool, members in enumerate(pools)
             if self.receiver[m] in members
         ]
-        return Sightings(*np.array(seen, np.int32).reshape(-1, 4).T.copy())
+        return PoolDeliveries(*np.array(seen, np.int32).reshape(-1, 4).T.copy())
 
     def versions(self, victim, receivers, n_arrived):
         """Return the versions of `victim` that `receivers` got among the first messages, in float64."""
@@ -180,23 +179,23 @@ class Receptions:
         return self.rows[:n_arrived][mine[:n_arrived]].astype(np.float64)
 
 
-def started(attack, world: Observed, received: Receptions, first_pool=0) -> Metered:
+def started(attack, world: Observed, received: Receptions, first_pool=0) -> AttackHook:
     """Return an attack as a run shows it what its own nodes receive, told of their meetings and no others."""
-    deliveries = Deliveries(received.meetings.n_messages)
+    deliveries = MessageIndex(received.meetings.n_messages)
     deliveries.learn(received.meetings)
-    meter = Metered(attack, world.layout, world.hides_user, deliveries, first_pool)
+    meter = AttackHook(attack, world.layout, world.hides_user, deliveries, first_pool)
     attack.warm_up()
     attack.foresee(meter.known(received.meetings))
     return meter
 
 
-def show(meter: Metered, world: Observed, received: Receptions, upto=None, first=0, pools=None):
+def show(meter: AttackHook, world: Observed, received: Receptions, upto=None, first=0, pools=None):
     """Let an attack see some messages, and return its rankings."""
     see(meter, world, received, upto, first, pools)
     return meter.attack.rankings()
 
 
-def see(meter: Metered, world: Observed, received: Receptions, upto=None, first=0, pools=None):
+def see(meter: AttackHook, world: Observed, received: Receptions, upto=None, first=0, pools=None):
     """Let an attack see messages number first .. upto - 1 that its own nodes receive.
 
     Receivers hold the models of the world's arena before each merge. As in a run, what is seen at once are merges of

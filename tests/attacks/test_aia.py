@@ -5,10 +5,15 @@ import pytest
 from pydantic import ValidationError
 
 from gossiprec.attacks.aia import AIA, AIAOptions
-from gossiprec.attacks.observations import Deliveries, Meetings
-from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
+from gossiprec.attacks.observations import KnownDeliveries, MessageIndex
+from gossiprec.attacks.shadow_models import (
+    classifier_logits,
+    normalise_rows,
+    shadow_features,
+    train_update_classifier,
+)
 from gossiprec.compute.plan.program import Program
-from gossiprec.emulation.run.metering import Metered
+from gossiprec.emulation.run.attack_hook import AttackHook
 from gossiprec.errors import ScenarioError
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import N_ITEMS, N_USERS, all_forms, both_layouts, make_world, world_of
@@ -48,10 +53,10 @@ def shown(world, rows, programs, **options):
     message = np.arange(SECOND, dtype=np.int32)
     sender = np.where(message > 0, (message - 1) % N_USERS, N_USERS).astype(np.int32)
     receiver = np.full(len(message), N_USERS, np.int32)
-    meetings = Meetings(message, sender, receiver, message.astype(float), len(message))
-    deliveries = Deliveries(len(message))
+    meetings = KnownDeliveries(message, sender, receiver, message.astype(float), len(message))
+    deliveries = MessageIndex(len(message))
     deliveries.learn(meetings)
-    meter = Metered(attack, world.layout, world.hides_user, deliveries, 0)
+    meter = AttackHook(attack, world.layout, world.hides_user, deliveries, 0)
     attack.foresee(meter.known(meetings))
     for program in programs:
         meter.observe(rows, program, np.array([0]))
@@ -119,16 +124,18 @@ def test_the_classifier_tells_samples_of_one_set_from_those_of_another():
     assert features.shape == (200, N_ITEMS * 8)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1.0, rtol=1e-5)
     fresh, truth = shadow_features(world.scorer, *sets, models=50, draw=draw)
-    network = classifier(features, labels, epochs=50, draw=draw)
-    right = (confidence(network, fresh) > 0) == truth
+    network = train_update_classifier(features, labels, epochs=50, draw=draw)
+    right = (classifier_logits(network, fresh) > 0) == truth
     assert right.mean() > 0.7  # guessing: 0.5, with a standard error of 0.05
 
 
 def test_rows_of_norm_zero_stay_and_a_diverged_client_comes_last():
-    assert unit_rows(np.zeros((1, 3), np.float32)).tolist() == [[0, 0, 0]]
+    assert normalise_rows(np.zeros((1, 3), np.float32)).tolist() == [[0, 0, 0]]
     draw = np.random.default_rng(0)
-    network = classifier(np.eye(4, dtype=np.float32), np.float32([1, 0, 1, 0]), epochs=1, draw=draw)
-    assert confidence(network, np.full((1, 4), np.nan, np.float32)).tolist() == [-np.inf]
+    network = train_update_classifier(
+        np.eye(4, dtype=np.float32), np.float32([1, 0, 1, 0]), epochs=1, draw=draw
+    )
+    assert classifier_logits(network, np.full((1, 4), np.nan, np.float32)).tolist() == [-np.inf]
 
 
 def test_users_with_too_few_items_to_train_on_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, write_checkpoint
+from gossiprec.eventlog.checkpoints import CheckpointStamp, read_checkpoint, write_checkpoint
 from tests.attacks.glimpses import Receptions, all_forms, make_world, see, show, started
 from tests.compute.worlds import make_model
 
@@ -25,7 +25,7 @@ def test_an_attack_goes_on_from_its_state_where_no_ranking_was_asked_for(who, hi
     whole, before, after = (started(CDA(options, world), world, received) for _ in range(3))
     see(before, world, received, upto=9)
     with (tmp_path / "state").open("wb", buffering=0) as file:
-        write_checkpoint(file, Stamp("", "", 0, 0.0, 0, ""), before.attack.state(8.0))
+        write_checkpoint(file, CheckpointStamp("", "", 0, 0.0, 0, ""), before.attack.state(8.0))
     after.attack.restore(read_checkpoint(tmp_path / "state", limit_bytes=2**30)[1])
     see(whole, world, received, upto=9)
 

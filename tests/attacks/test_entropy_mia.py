@@ -10,8 +10,8 @@ from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
-from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
-from gossiprec.numerics.relevance import MEMBERS, entropy, members, rule_code, rule_named
+from gossiprec.emulation.scoring.membership import MembershipRecord, membership_metric_rows
+from gossiprec.numerics.relevance import MEMBERS, count_members, entropy, get_rule, rule_code
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import (
     N_USERS,
@@ -50,7 +50,9 @@ def test_members_are_counted_and_ties_go_to_the_less_surprised():
         [[logit(p) for p in row] for row in [(0.5, 0.8, 0.2), (0.5, 0.9, 0.2), (0.5, 0.5, 0.5)]]
     )
     none = np.zeros((3, 0), np.float32)
-    at_02, at_04, at_2 = (members(scores.astype(np.float32), none, threshold=rho) for rho in (0.2, 0.4, 2.0))
+    at_02, at_04, at_2 = (
+        count_members(scores.astype(np.float32), none, threshold=rho) for rho in (0.2, 0.4, 2.0)
+    )
     assert np.floor(at_02).tolist() == [1, 1, 0]
     assert np.floor(at_04).tolist() == [2, 2, 3]
     assert np.floor(at_2).tolist() == [3, 3, 3]
@@ -60,13 +62,13 @@ def test_members_are_counted_and_ties_go_to_the_less_surprised():
 
 def test_a_model_of_no_numbers_comes_last():
     scores = np.array([[np.nan, 1.0], [-50.0, -50.0]], np.float32)
-    assert members(scores, scores[:, :0], threshold=0.5).tolist()[0] == -np.inf
+    assert count_members(scores, scores[:, :0], threshold=0.5).tolist()[0] == -np.inf
 
 
 def test_rules_are_named_after_their_threshold():
     assert rule_code("mia-0.4") == (MEMBERS, 0.4)
     scores = np.array([[0.0, 3.0]], np.float32)
-    assert rule_named("mia-0.4")(scores, scores) == members(scores, scores, threshold=0.4)
+    assert get_rule("mia-0.4")(scores, scores) == count_members(scores, scores, threshold=0.4)
 
 
 @all_forms
@@ -79,7 +81,7 @@ def test_single_nodes_and_pools_count_members_of_momentum_models(form):
         rankings = show(attack, world, received)
         assert [r.relevance for r in rankings] == ["mia-0.2", "mia-0.6", "mia-1"] * 2
         for ranking in rankings:
-            rule = rule_named(ranking.relevance)
+            rule = get_rule(ranking.relevance)
             for a, adversary in enumerate(ranking.adversaries.tolist()):
                 for victim in set(range(N_USERS)) - {adversary}:
                     versions = received.versions(victim, (0, 1) if share else (adversary,), len(PAIRS))
@@ -127,10 +129,10 @@ def test_rates_of_a_hand_worked_example():
     Guessed below 0.5: of victim 1 items 0 and 1, of victim 2 items 0 and 2. Four guesses, two right; three true
     pairs, (1, 1), (1, 2) and (2, 0), of which two are guessed; of six pairs, (1, 1), (2, 0) and (2, 1) are right.
     """
-    from gossiprec.attacks.base import Guesses
+    from gossiprec.attacks.base import MembershipGuesses
 
     train = Ragged.sets(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
-    guesses = Guesses(
+    guesses = MembershipGuesses(
         observer="coordinator",
         momentum=0.99,
         thresholds=(0.5, 0.01),
@@ -148,7 +150,7 @@ def test_rates_of_a_hand_worked_example():
     split = Split("drawn", 3, 4, train, train, train)
     findings = FindingRecord(split, AttackRecord(split)).note([("entropy-mia", guesses)], time=1.0, round=1)
     assert [row["labels"]["relevance"] for row in findings] == 3 * ["mia-0.5"] + 3 * ["mia-0.01"]
-    assert dict(metric_rows(findings)) == {
+    assert dict(membership_metric_rows(findings)) == {
         "mia_accuracy[coordinator,b0.99,0.5]": 3 / 6,
         "mia_precision[coordinator,b0.99,0.5]": 2 / 4,
         "mia_recall[coordinator,b0.99,0.5]": 2 / 3,

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.attacks import fictive
+from gossiprec.attacks import fictive_users
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.fictive_users import FictiveUsers
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.feeds import PointwiseFeed
-from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
-from gossiprec.numerics.relevance import RELEVANCE, rule_named
+from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.numerics.relevance import RELEVANCE, get_rule
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 from tests.attacks.glimpses import (
@@ -50,7 +50,7 @@ all_kinds = pytest.mark.parametrize("kind", [FITTED, OWN, PAPER])
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch):
     """How long ``paper`` trains does not matter to who looks with what."""
-    monkeypatch.setattr(fictive, "PAPER_EPOCHS", 3)
+    monkeypatch.setattr(fictive_users, "PAPER_EPOCHS", 3)
 
 
 def attacks(world, kind, received, *, references=8, **of_single):
@@ -150,7 +150,7 @@ def score_with(world, model, user, shared, own, references, rule):
     """Return a rule's value of a flat model's items, looked at with any user row and shared weights."""
     table = model[world.layout.items].reshape(N_ITEMS, -1)
     logits = (table @ (user * shared[:-1]) + shared[-1]).astype(np.float32)[None]
-    return rule_named(rule)(logits[:, own], logits[:, references])[0]
+    return get_rule(rule)(logits[:, own], logits[:, references])[0]
 
 
 @all_forms
@@ -302,7 +302,7 @@ def trained_alone(world, items, executor, seed):
     work.model.fill_rows(arena.rows, world.layout, seed)
     feed = PointwiseFeed(Ragged(np.array([0, len(items)]), items), N_ITEMS)
     alone = replace(work, feed=feed, arena=arena, seed=seed, node_settings=NodeSettings.none(1))
-    for update in range(fictive.PAPER_EPOCHS):
+    for update in range(fictive_users.PAPER_EPOCHS):
         make_executor(executor, alone).run(
             Program.updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
         )

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.findings import Finding
-from gossiprec.measures.names import OF_ATTACKS, read_measure
+from gossiprec.measures.selectors import OF_ATTACKS, read_measure
 from gossiprec.study.measures import OF_RUNS
 
 

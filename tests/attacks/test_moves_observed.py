@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.attacks import fictive
+from gossiprec.attacks import fictive_users
 from gossiprec.attacks.aia import AIA, AIAOptions
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
-from gossiprec.numerics.relevance import RELEVANCE, mean_closeness
+from gossiprec.numerics.relevance import RELEVANCE, mean_raw_score
 from gossiprec.ragged import Ragged
 from tests.attacks import glimpses
 from tests.attacks.glimpses import (
@@ -59,7 +59,7 @@ OBSERVERS = ({"who": "single"}, {"who": "coalition", "members": MEMBERS}, {"who"
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch):
     """How long ``paper`` trains does not matter to who looks with what."""
-    monkeypatch.setattr(fictive, "PAPER_EPOCHS", 3)
+    monkeypatch.setattr(fictive_users, "PAPER_EPOCHS", 3)
 
 
 def started(world, received, *, kind="fitted", betas=BETAS, references=8):
@@ -122,7 +122,7 @@ def naive_scores(world, seen, adversaries, beta, rule):
                 model = closed_form(versions, beta)
                 both = zip(targets.items[asked], targets.contexts["previous"][asked], strict=True)
                 scores = np.array([[naive_score(world, model, victim, *move) for move in both]], np.float32)
-                score = mean_closeness if rule == "mean_score" else RELEVANCE[rule]
+                score = mean_raw_score if rule == "mean_score" else RELEVANCE[rule]
                 expected[a, victim] = score(scores[:, :n], scores[:, n:])[0]
     return expected
 

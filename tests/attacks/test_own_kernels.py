@@ -8,13 +8,13 @@ from numpy import float32
 
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.feeds import PointwiseFeed
-from gossiprec.models import MODELS, Block, Model, Role
-from gossiprec.models.base.blocks import normal
-from gossiprec.models.base.kernels import Kernels
-from gossiprec.numerics.jit import inline, outline
+from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
+from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.base.parameter_blocks import normal
+from gossiprec.numerics.jit import inline, noinline
 from gossiprec.numerics.relevance import RELEVANCE
 from gossiprec.options import Options
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.attacks.glimpses import Receptions, make_world, show, started
 from tests.compute.worlds import make_executor, make_model
 
@@ -30,9 +30,9 @@ class Toy(Model):
 
     def blocks(self):
         return (
-            Block("users", Role.USER, (3,), normal(1.0)),
-            Block("items", Role.ITEM, (3,), normal(1.0)),
-            Block("factor", Role.SHARED, (1,), normal(1.0)),
+            ParameterBlock("users", BlockRole.USER, (3,), normal(1.0)),
+            ParameterBlock("items", BlockRole.ITEM, (3,), normal(1.0)),
+            ParameterBlock("factor", BlockRole.SHARED, (1,), normal(1.0)),
         )
 
     def score(self, p, query):
@@ -82,12 +82,12 @@ def score_by_gap(vector, user, user_at, shared, shared_at, asked, contexts, weig
         scores[j] = -shared[shared_at] * total
 
 
-@outline
+@noinline
 def keep_start(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
     """Fit nothing: nobody hides a user row from a fitted one here."""
 
 
-class ToyKernels(Kernels):
+class ToyKernels(ModelKernels):
     """Slow kernels: all but what observers do message by message is the reference's."""
 
     fit_user = keep_start
@@ -127,7 +127,7 @@ class GapKernels(ToyKernels):
 def test_each_model_is_attacked_by_its_own_formula(who, hidden):
     """GMF's loops, or those of the other toy, would rank otherwise: rows are the same numbers for both."""
     found = {}
-    with registered(MODELS, {"dot": Dot, "gap": Gap}):
+    with temporarily_registered(MODELS, {"dot": Dot, "gap": Gap}):
         for name in ("dot", "gap"):
             for form in ("plain", "compiled", "stacked"):
                 world = make_world(form=form, hidden=hidden, model=make_model(name))

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.observations import Meetings
+from gossiprec.attacks.observations import KnownDeliveries
 from gossiprec.errors import ScenarioError
 from gossiprec.graphs.placement import PLACEMENTS
 from gossiprec.rng import generator
@@ -23,7 +23,7 @@ def meetings(deliveries=DELIVERIES, *, complete=True):
     time, sender, receiver = zip(*deliveries, strict=True) if deliveries else ((), (), ())
     n = len(time)
     ends = (np.array(sender, np.int32), np.array(receiver, np.int32))
-    return Meetings(np.arange(n, dtype=np.int32), *ends, np.array(time, float), n, complete=complete)
+    return KnownDeliveries(np.arange(n, dtype=np.int32), *ends, np.array(time, float), n, complete=complete)
 
 
 def coalitions(*, attack=CDA, met=None, coordinator=None, seed=0, **options):

@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.fictive import FictiveUsers
-from gossiprec.models.gmf.compiled import GMFKernels
-from gossiprec.models.gmf.observed import CLASSES, fill_table
+from gossiprec.attacks.fictive_users import FictiveUsers
+from gossiprec.models.gmf.kernel_bindings import GMFKernels
+from gossiprec.models.gmf.observer_kernels import CLASSES, build_column_table
 from gossiprec.numerics.jit import kernel
 from tests.attacks.glimpses import make_world
 
-filled = kernel(fill_table.py_func)
+filled = kernel(build_column_table.py_func)
 DIM = 8
 
 

@@ -12,9 +12,9 @@ from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.numerics.relevance import (
     CUTOFF,
     RELEVANCE,
-    mean_closeness,
+    count_members,
+    mean_raw_score,
     mean_score,
-    members,
     ndcg,
     standardized,
 )
@@ -134,7 +134,7 @@ def test_a_model_that_diverged_is_met_but_comes_last(rule):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    "rule", [*RELEVANCE.values(), mean_closeness, functools.partial(members, threshold=0.4)]
+    "rule", [*RELEVANCE.values(), mean_raw_score, functools.partial(count_members, threshold=0.4)]
 )
 def test_scores_that_are_not_finite_give_no_warning_and_no_nan(rule):
     wild = np.array(

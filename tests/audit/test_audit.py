@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.scenario import load_scenario
 from tests.audit import brute_force
 from tests.audit.mutations import MUTATIONS

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.assembly.data import load_data
-from gossiprec.emulation.scoring.sampled_items import SAMPLED, drawn_candidates
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.scoring.metric_inputs import SAMPLED, draw_candidates
 from gossiprec.scenario import load_scenario
 
 
 def candidates_by_user(path):
     """Return the candidates of each user's test item, by the user's name, as names of items."""
     split = load_data(load_scenario("s.yaml", [f"dataset.path={path}"]))
-    rows = drawn_candidates(split, np.arange(split.n_users), seed=1)
+    rows = draw_candidates(split, np.arange(split.n_users), seed=1)
     names = np.array(split.item_names)
     return {user: sorted(names[row[row >= 0]]) for user, row in zip(split.user_names, rows, strict=True)}
 

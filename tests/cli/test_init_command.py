@@ -12,10 +12,10 @@ from calls import ROOT, invoke
 
 from gossiprec.cli.main import COMMANDS, LazyGroup
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.shipped import KINDS, shipped
+from gossiprec.scenario.bundled import KINDS, bundled_files
 from gossiprec.study.load import load_study
 
-NAMES = [(kind, name) for kind in KINDS for name in shipped(kind)]
+NAMES = [(kind, name) for kind in KINDS for name in bundled_files(kind)]
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def test_what_is_written_says_the_same_and_can_be_loaded_where_it_lies(kind, nam
     code, out, err = invoke(capsys, "init", name)
     assert (code, err) == (0, "")
     file = out.splitlines()[0].removesuffix(": written")
-    where = shipped(kind)[name].path
+    where = bundled_files(kind)[name].path
     assert where.is_relative_to(ROOT / "scenarios")
     if kind == "studies":
         assert load_study(file).told() == load_study(where).told()
@@ -87,9 +87,9 @@ def test_an_unknown_name_is_answered_with_the_next_step(arguments, message, caps
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_is_listed_with_a_sentence(kind, capsys):
     lines = invoke(capsys, "list", kind)[1].splitlines()
-    assert [line.split()[0] for line in lines] == list(shipped(kind))
+    assert [line.split()[0] for line in lines] == list(bundled_files(kind))
     assert all(len(line.split(maxsplit=1)[1]) > 15 for line in lines)
-    assert json.loads(invoke(capsys, "list", kind, "--json")[1]).keys() == shipped(kind).keys()
+    assert json.loads(invoke(capsys, "list", kind, "--json")[1]).keys() == bundled_files(kind).keys()
 
 
 def test_the_text_of_one_is_shown(capsys):
@@ -114,9 +114,9 @@ def test_help_texts_name_only_files_that_init_writes():
         assert "scenarios/" not in text, name
         for file in re.findall(r"(\S+)\.yaml", text):
             kind = "studies" if file.startswith("studies/") else "scenarios"
-            assert file in ("my", "study", "mine", "scenario") or file.removeprefix("studies/") in shipped(
-                kind
-            ), (name, file)
+            assert file in ("my", "study", "mine", "scenario") or file.removeprefix(
+                "studies/"
+            ) in bundled_files(kind), (name, file)
 
 
 def test_from_a_file_of_ones_own_to_the_picture_by_the_commands_of_the_quick_start(capsys, tmp_path):

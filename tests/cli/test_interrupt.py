@@ -12,10 +12,10 @@ from calls import ROOT, SMOKE, environment, invoke
 
 from gossiprec import open_run
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.progress import Lines
+from gossiprec.cli.progress import ProgressLines
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import read_stamp
-from gossiprec.eventlog.verify import verify
+from gossiprec.eventlog.verify import verify_log
 
 OFTEN = ("--set", "evaluate.every=1", "--executor", "reference")
 LONG = (*OFTEN, "--set", "plots=true", "--set", "protocol.wakes=200")
@@ -65,7 +65,7 @@ def asked_to_end(tmp_path, capsys, monkeypatch):
         before = signal.signal(by, unheard)
         try:
             with monkeypatch.context() as patched:
-                patched.setattr(Lines, "tick", tick)
+                patched.setattr(ProgressLines, "tick", tick)
                 told = invoke(capsys, "simulate", SMOKE, *SHORT, *options, "--out", tmp_path / "run")
         finally:
             signal.signal(by, before)
@@ -84,7 +84,7 @@ def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     assert "smoke, seed 1: interrupted" in output
     run = open_run(out)
     assert run.manifest["status"] == run.summary["status"] == "interrupted"
-    assert verify(out / "events.mplog").complete
+    assert verify_log(out / "events.mplog").complete
     last = run.metrics["time"][-1]
     assert (
         run.summary["virtual_time"] == last == run.attacks["time"][-1] == run.events("evaluate")["time"][-1]

@@ -11,8 +11,8 @@ from pydantic import Field
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.models.gmf.model import GMFOptions
 from gossiprec.options import Options
-from gossiprec.scenario import listing, shipped
-from gossiprec.scenario.registries import KINDS, registry_of
+from gossiprec.scenario import bundled, registry_listing
+from gossiprec.scenario.registries import KINDS, get_registry
 
 
 def listed(capsys, *arguments):
@@ -24,9 +24,9 @@ def listed(capsys, *arguments):
 def test_every_kind_is_listed_with_its_count_and_names(capsys):
     lines = {line.split()[0]: line for line in listed(capsys).splitlines()}
 
-    assert set(lines) == {*KINDS, *shipped.KINDS}
+    assert set(lines) == {*KINDS, *bundled.KINDS}
     for kind, line in lines.items():
-        names = list(shipped.shipped(kind) if kind in shipped.KINDS else registry_of(kind))
+        names = list(bundled.bundled_files(kind) if kind in bundled.KINDS else get_registry(kind))
         assert line.split(maxsplit=2)[1:] == [str(len(names)), ", ".join(names)]
     assert json.loads(listed(capsys, "--json"))["splits"] == [
         "files",
@@ -39,12 +39,12 @@ def test_every_kind_is_listed_with_its_count_and_names(capsys):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_called_like_its_group_and_all_in_it_has_a_line_and_options(kind, capsys):
-    assert registry_of(kind).group == kind
-    for line, name in zip(listed(capsys, kind).splitlines(), registry_of(kind), strict=True):
+    assert get_registry(kind).group == kind
+    for line, name in zip(listed(capsys, kind).splitlines(), get_registry(kind), strict=True):
         found, origin, summary = line.split(maxsplit=2)
         assert (found, origin) == (name, "gossiprec")
         assert len(summary) > 15
-        assert all(option.type for option in listing.options_of(kind, name))
+        assert all(option.type for option in registry_listing.describe_options(kind, name))
 
 
 def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys):
@@ -63,13 +63,16 @@ def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys
 
 
 def test_sections_are_told_key_by_key_and_required_options_are_said_to_be(capsys):
-    gossip = {option.key: option for option in listing.options_of("protocols", "rand-gossip")}
+    gossip = {option.key: option for option in registry_listing.describe_options("protocols", "rand-gossip")}
     assert (gossip["wake.law"].type, gossip["wake.law"].default) == ("exponential|constant", "exponential")
     assert gossip["merge"].type == f"{'|'.join(AGGREGATORS)} or {{name}}"
     assert gossip["view"].type.startswith("{size, refresh, heal} or {graph} or ")
 
     assert "  path                 text  [required]" in listed(capsys, "datasets", "movielens-100k")
-    assert [option.key for option in listing.options_of("topologies", "watts-strogatz")] == ["k", "p"]
+    assert [option.key for option in registry_listing.describe_options("topologies", "watts-strogatz")] == [
+        "k",
+        "p",
+    ]
 
 
 class Inner(Options):
@@ -85,9 +88,11 @@ class Odd(Options):
 
 
 def test_defaults_of_a_section_go_before_those_of_its_keys(monkeypatch):
-    kind = listing.registry_of("models")
+    kind = registry_listing.get_registry("models")
     monkeypatch.setitem(kind._members, "odd", type("Odd", (), {"Options": Odd}))
-    found = [(o.key, o.type, o.required, o.default) for o in listing.options_of("models", "odd")]
+    found = [
+        (o.key, o.type, o.required, o.default) for o in registry_listing.describe_options("models", "odd")
+    ]
 
     assert found == [
         ("pair", "[whole number, text]", False, [1, "a"]),

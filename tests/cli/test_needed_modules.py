@@ -10,7 +10,7 @@ import pytest
 from calls import ROOT, SMOKE, invoke
 
 import gossiprec
-from gossiprec.emulation.run.running import Running
+from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.errors import ScenarioError
 from gossiprec.trackers import TRACKERS
 
@@ -89,7 +89,7 @@ def test_a_run_that_failed_before_its_first_report_is_not_in_the_way(tmp_path, m
         raise ScenarioError("stopped by the test")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Running, "execute", fail)
+        patched.setattr(ActiveRun, "execute", fail)
         with pytest.raises(ScenarioError, match="stopped by the test"):
             gossiprec.simulate(SMOKE, **quick)
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"

@@ -5,7 +5,14 @@ import io
 import pytest
 from rich.console import Console
 
-from gossiprec.cli.progress import Bar, Lines, facts, left, live, progress_display
+from gossiprec.cli.progress import (
+    ProgressLines,
+    RunProgressBar,
+    format_status,
+    format_time_left,
+    live_display,
+    progress_display,
+)
 from gossiprec.emulation import Status
 
 
@@ -20,7 +27,7 @@ def terminal():
 
 
 def test_facts_are_time_work_speed_and_the_headline_in_percent():
-    assert facts(status(**{"AAC single": 0.1234})) == [
+    assert format_status(status(**{"AAC single": 0.1234})) == [
         "time 12",
         "250 of 1,000 local epochs",
         "25/s",
@@ -39,11 +46,11 @@ def test_facts_are_time_work_speed_and_the_headline_in_percent():
     ],
 )
 def test_time_left_follows_from_the_speed_so_far(updates, seconds, expected):
-    assert left(status(updates, seconds)) == expected
+    assert format_time_left(status(updates, seconds)) == expected
 
 
 def test_lines_come_for_every_phase_and_for_reports_when_due(capsys):
-    rare, often = Lines(every_s=3600), Lines(every_s=0)
+    rare, often = ProgressLines(every_s=3600), ProgressLines(every_s=0)
     for lines in (rare, often):
         lines.phase("simulating")
         lines.tick(status())
@@ -58,8 +65,8 @@ def test_lines_come_for_every_phase_and_for_reports_when_due(capsys):
 
 def test_the_bar_shows_phase_share_and_figures_and_fits_its_terminal():
     console = terminal()
-    bar = Bar(console)
-    with live(console, bar.renderable):
+    bar = RunProgressBar(console)
+    with live_display(console, bar.renderable):
         bar.phase("simulating")
         bar.tick(status(**{"AAC single": 0.1234, "a metric with a name too long for the line": 0.5}))
         shown = Console(width=80, file=io.StringIO())

@@ -10,7 +10,7 @@ from calls import QUICK, ROOT, SMOKE, invoke
 import gossiprec.figures.curves
 from gossiprec import open_run
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.shipped import shipped as all_shipped
+from gossiprec.scenario.bundled import bundled_files as all_shipped
 
 DATA = ROOT.parent / "shared" / "data"
 REAL = {"movielens-100k": DATA / "ml-100k", "movielens-1m": DATA / "ml-1m"}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from gossiprec.compute.store import adding
-from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
+from gossiprec.compute.store import update_sums
 from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_sums import are_finite, sum_deltas, weighted_sum
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.numerics.reused import ReusedMemory
+from gossiprec.numerics.buffer_pool import BufferPool
 
 WIDTH, N_ITEMS = 8, 40
 
@@ -40,14 +40,14 @@ def naive(updates, shares):
 def test_a_sum_is_that_of_whole_models_in_their_order(n_versions, n_shared, n_threads):
     updates = list(updates_of(n_versions, n_shared))
     shares = np.random.default_rng(1).dirichlet(np.ones(len(updates)))
-    found = weighted_sum(updates, shares, ThreadPool(n_threads), ReusedMemory())
+    found = weighted_sum(updates, shares, ThreadPool(n_threads), BufferPool())
     assert found.tobytes() == naive(updates, shares).tobytes()
 
 
 def test_what_no_update_touches_is_that_of_the_version():
     (update,) = updates_of(1, 3, n=1)
     untouched = np.setdiff1d(np.arange(N_ITEMS), update.items)
-    found = weighted_sum([update], np.ones(1), ThreadPool(2), ReusedMemory())[: N_ITEMS * WIDTH].reshape(
+    found = weighted_sum([update], np.ones(1), ThreadPool(2), BufferPool())[: N_ITEMS * WIDTH].reshape(
         N_ITEMS, WIDTH
     )
     assert np.array_equal(found[untouched], update.base[: N_ITEMS * WIDTH].reshape(N_ITEMS, WIDTH)[untouched])
@@ -58,18 +58,18 @@ def test_what_no_update_touches_is_that_of_the_version():
 @pytest.mark.parametrize("where", ["rows", "shared"])
 @pytest.mark.parametrize("at_once", [1, 100, 2**22])
 def test_updates_with_a_number_that_is_none_are_told(monkeypatch, number, where, at_once):
-    monkeypatch.setattr(adding, "AT_ONCE", at_once)
+    monkeypatch.setattr(update_sums, "AT_ONCE", at_once)
     updates = list(updates_of(2, 3))
     getattr(updates[3], where)[..., 1] = number
-    assert are_finite(updates, ReusedMemory()).tolist() == [True, True, True, False, True, True]
-    assert are_finite([], ReusedMemory()).tolist() == []
+    assert are_finite(updates, BufferPool()).tolist() == [True, True, True, False, True, True]
+    assert are_finite([], BufferPool()).tolist() == []
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("at_once", [1, 100, 2**22])
 @pytest.mark.parametrize(("n_versions", "n_shared"), [(1, 12), (1, 0), (3, 7)])
 def test_changes_are_summed_in_their_order(monkeypatch, n_versions, n_shared, n_threads, at_once):
-    monkeypatch.setattr(adding, "AT_ONCE", at_once)
+    monkeypatch.setattr(update_sums, "AT_ONCE", at_once)
     updates = list(updates_of(n_versions, n_shared))
     weights = np.random.default_rng(1).uniform(0.1, 2.0, len(updates))
     total, mass, shared = np.zeros((N_ITEMS, WIDTH)), np.zeros(N_ITEMS), np.zeros(n_shared)
@@ -78,5 +78,5 @@ def test_changes_are_summed_in_their_order(monkeypatch, n_versions, n_shared, n_
         total[change.items] += weight * change.rows
         mass[change.items] += weight
         shared += weight * change.shared
-    found = sum_of_changes(updates, weights, ThreadPool(n_threads), ReusedMemory())
+    found = sum_deltas(updates, weights, ThreadPool(n_threads), BufferPool())
     assert [part.tobytes() for part in found] == [part.tobytes() for part in (total, mass, shared)]

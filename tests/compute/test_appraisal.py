@@ -9,13 +9,17 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.train.performance_merge import draw_candidates, performance, weight_kept
+from gossiprec.compute.train.performance_merge import (
+    draw_validation_candidates,
+    own_weight,
+    performance_score,
+)
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
-from gossiprec.measures.ranking import CUTOFF, PADDING, ranks_against
-from gossiprec.models.prme_g.performance import total_of
+from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks
+from gossiprec.models.prme_g.performance_kernels import numpy_order_sum
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
 
@@ -97,25 +101,25 @@ def test_worth_is_hit_ratio_times_ndcg():
     scores[0, 0] = 1.0  # on top of its list: hit 1, gain 1
     scores[1, 1:] = 1.0  # below 30 others
 
-    assert performance(scores) == pytest.approx(0.5 * 0.5)
+    assert performance_score(scores) == pytest.approx(0.5 * 0.5)
 
 
 def test_worth_is_the_product_of_the_measures_that_scenarios_ask_for():
     scores = np.random.default_rng(0).integers(0, 60, (40, 100)).astype(np.float32)
-    ranks = RelevantRanks(ranks_against(scores[:, 0], scores[:, 1:])[:, None])
+    ranks = RelevantRanks(candidate_ranks(scores[:, 0], scores[:, 1:])[:, None])
     hr, ndcg = (MEASURES[name].of(ranks, CUTOFF).mean() for name in ("hr", "ndcg"))
 
-    assert performance(scores) == np.float32(hr * ndcg)
+    assert performance_score(scores) == np.float32(hr * ndcg)
     assert 0 < hr * ndcg < 1
 
 
 def test_equal_scores_are_worth_nothing():
-    assert performance(np.zeros((3, 31), np.float32)) == 0.0
+    assert performance_score(np.zeros((3, 31), np.float32)) == 0.0
 
 
 def test_weights_follow_worth_and_the_own_version_stays_if_neither_has_any():
-    assert weight_kept(np.float32(0.1), np.float32(0.3)) == pytest.approx(0.25)
-    assert weight_kept(np.float32(0.0), np.float32(0.0)) == 1.0
+    assert own_weight(np.float32(0.1), np.float32(0.3)) == pytest.approx(0.25)
+    assert own_weight(np.float32(0.0), np.float32(0.0)) == 1.0
 
 
 def split_of(train, validation, n_items=40):
@@ -129,7 +133,7 @@ def split_of(train, validation, n_items=40):
 
 def test_candidates_are_unknown_items_and_fixed():
     split = split_of([[0, 1], [2], [3]], [[5, 6, 7], [8], [9, 10]])
-    drawn, again = (draw_candidates(split, 4, seed=3) for _ in range(2))
+    drawn, again = (draw_validation_candidates(split, 4, seed=3) for _ in range(2))
 
     assert drawn.values.tobytes() == again.values.tobytes()
     assert [len(drawn[node]) for node in range(4)] == [3, 0, 2, 0]
@@ -143,11 +147,11 @@ def test_candidates_are_unknown_items_and_fixed():
 def test_the_number_of_candidates_is_set_per_node():
     alone = split_of([[0, 1], [2]], [[5, 6], [8, 9]], n_items=130)
     busy = split_of([[0, 1], [2], range(100)], [[5, 6], [8, 9], [110, 111]], n_items=130)
-    lists = draw_candidates(busy, 3, seed=3)
+    lists = draw_validation_candidates(busy, 3, seed=3)
 
     assert (lists.values >= 0).sum(axis=1).tolist() == [100] * 4 + [29] * 2
     assert lists[2][:, 29:].tolist() == [[PADDING] * 71] * 2
-    assert lists.values[:4].tobytes() == draw_candidates(alone, 2, seed=3).values.tobytes()
+    assert lists.values[:4].tobytes() == draw_validation_candidates(alone, 2, seed=3).values.tobytes()
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -171,12 +175,12 @@ def test_padding_behind_candidates_changes_no_worth(name, model):
 
 def test_a_split_in_which_nobody_can_judge_is_refused():
     with pytest.raises(DataError, match=r"no user has 2 validation items.*rand-gossip"):
-        draw_candidates(split_of([[0], [1]], [[2], [3]]), 2, seed=1)
+        draw_validation_candidates(split_of([[0], [1]], [[2], [3]]), 2, seed=1)
 
 
 def test_a_user_with_everything_is_refused():
     with pytest.raises(DataError, match="user 0 has all 4 items"):
-        draw_candidates(split_of([[0, 1], [1]], [[2, 3], []], n_items=4), 2, seed=1)
+        draw_validation_candidates(split_of([[0, 1], [1]], [[2, 3], []], n_items=4), 2, seed=1)
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16"])
@@ -212,4 +216,4 @@ def test_a_compiled_sum_is_numpys(n):
 
 @numba.njit
 def _compiled_total(values):
-    return total_of(values)
+    return numpy_order_sum(values)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from gossiprec.compute.executors import batched
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.executors.tensors import HostRows
-from gossiprec.compute.plan.plan import Sightings
-from gossiprec.compute.plan.program import Program
+from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store import device_arena
 from gossiprec.compute.store.arena import RESERVE, Arena
 from gossiprec.compute.store.device_arena import DeviceArena
@@ -111,7 +110,7 @@ def read(what, rng, arena):
     some = dealt(rng, capacity)[: rng.integers(1, 6)]
     current, one, program = np.arange(capacity), np.ones(len(some)), merging(rng, capacity)
     received = program.merge_row[: program.merge_offsets[1]]
-    sightings = Sightings(*(some.astype(np.int32) for _ in range(4)))
+    sightings = PoolDeliveries(*(some.astype(np.int32) for _ in range(4)))
     readers = {
         "load": lambda: arena.load(some),
         "models": lambda: arena.models(current, some),

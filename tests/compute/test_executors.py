@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.base import Readable
+from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.errors import ResourceError, ScenarioError
@@ -270,7 +270,7 @@ def readable(executor, nodes, *, together=False):
     """Return the nodes' models; together: the first one, for so many users of its table."""
     layout, rows = executor.work.layout, executor.work.arena.rows
     row = np.zeros_like(nodes) if together else nodes
-    return Readable(layout, rows[:1] if together else rows, row, layout.user_index(nodes), together)
+    return ScoringView(layout, rows[:1] if together else rows, row, layout.user_index(nodes), together)
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])

@@ -9,7 +9,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.store.arena import RESERVE, Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.errors import ResourceError, ScenarioError
-from gossiprec.numerics.rounding import noise, to_half
+from gossiprec.numerics.rounding import rounding_noise, to_float16
 from tests.compute.test_executors import distance, everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import World, make_executor, make_model, run_waves
 
@@ -83,7 +83,7 @@ def test_merging_rounds_each_number_to_a_neighbour_and_not_always_to_the_nearest
 def test_rounding_keeps_the_mean():
     """A mean over n keys has a standard deviation of at most half a unit / sqrt(n)."""
     value, n = np.float32(0.0123456), 40_000
-    rounded = to_half(np.full((n, 1), value), np.arange(n, dtype=np.uint32) * np.uint32(2654435761))
+    rounded = to_float16(np.full((n, 1), value), np.arange(n, dtype=np.uint32) * np.uint32(2654435761))
     unit = np.spacing(np.float16(value))
 
     assert set(np.unique(rounded)) == {np.float16(0.012344), np.float16(0.012344) + unit}
@@ -93,7 +93,7 @@ def test_rounding_keeps_the_mean():
 def test_noise_is_uniform_over_columns_and_differs_between_keys():
     """Counts of 16 classes over 64,000 columns: chi-square with 15 degrees is below 37.7 with probability 0.999."""
     columns, keys = np.arange(64_000, dtype=np.uint32), np.array([[1], [2], [2**31]], np.uint32)
-    drawn = noise(keys, columns)
+    drawn = rounding_noise(keys, columns)
 
     assert drawn.max() < 2**13
     for row in drawn:
@@ -107,7 +107,7 @@ def test_numbers_that_float16_has_are_kept_whatever_the_noise():
     values = values[np.isfinite(values)].astype(np.float32)[None]
 
     for key in (1, 77, 2**32 - 1):
-        assert to_half(values, np.array([key], np.uint32)).astype(np.float32).tobytes() == values.tobytes()
+        assert to_float16(values, np.array([key], np.uint32)).astype(np.float32).tobytes() == values.tobytes()
 
 
 def test_fused_gmf_in_float16_says_what_to_use():

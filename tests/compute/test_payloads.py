@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.shards.payloads import payloads_of
+from gossiprec.compute.shards.store_codec import make_store_codec
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.models import MODELS
@@ -47,12 +47,12 @@ def test_a_version_comes_under_all_handles_that_stand_for_it_with_what_is_for_ow
     version = np.arange(lead.n_columns, dtype=np.float32)
     lead.keep(9, version)
     lead.attach(9, {"all": np.arange(3.0), "each": np.arange(CLIENTS)[:, None] * 10})
-    payloads = payloads_of(other)
+    payloads = make_store_codec(other)
     payloads.follow(program_of((COORDINATOR, 4, 9, [])), handles(0))
     payloads.follow(program_of((0, 0, 7, [9]), (1, 7, 8, [])), handles(0, 1))
     assert not other.version(8).any()
 
-    sent = payloads_of(lead).pack(handles(9), handles(2, 3))
+    sent = make_store_codec(lead).pack(handles(9), handles(2, 3))
     payloads.unpack(handles(9), sent, handles(2, 3))
 
     assert other.version(7) is other.version(8) is other.version(9)
@@ -73,9 +73,9 @@ def test_an_update_is_of_the_version_that_its_client_was_sent(stores):
         np.full(LAYOUT.n_shared, 6, np.float32), np.array([0.5, 0.25], np.float32),
     )  # fmt: skip
     other.keep(3, update)
-    payloads_of(lead).follow(program_of((3, 3, 3, [8, 9])), handles(0))
-    sent = payloads_of(other).pack(handles(3), handles(0, 1, COORDINATOR))
-    payloads_of(lead).unpack(handles(3), sent, handles(0, 1, COORDINATOR))
+    make_store_codec(lead).follow(program_of((3, 3, 3, [8, 9])), handles(0))
+    sent = make_store_codec(other).pack(handles(3), handles(0, 1, COORDINATOR))
+    make_store_codec(lead).unpack(handles(3), sent, handles(0, 1, COORDINATOR))
 
     found = lead.held(3)
     assert found.base is lead.version(9)
@@ -88,7 +88,7 @@ def test_an_update_is_of_the_version_that_its_client_was_sent(stores):
 def test_what_a_coordinator_publishes_is_unknown_until_it_comes(stores):
     _, other = stores
     before = other.version(4)
-    payloads_of(other).follow(program_of((COORDINATOR, 4, 4, [])), handles(0))
+    make_store_codec(other).follow(program_of((COORDINATOR, 4, 4, [])), handles(0))
 
     assert before.any()
     assert not other.version(4).any()
@@ -99,7 +99,7 @@ def test_handles_that_stood_for_one_version_do_so_after_a_checkpoint(stores):
     one, two = np.ones(lead.n_columns, np.float32), np.ones(lead.n_columns, np.float32)
     for handle, version in ((0, one), (1, two), (2, one)):
         lead.keep(handle, version)
-    payloads_of(other).refer(handles(0, 1, 2), payloads_of(lead).versions(handles(0, 1, 2)))
+    make_store_codec(other).refer(handles(0, 1, 2), make_store_codec(lead).versions(handles(0, 1, 2)))
 
     assert other.version(0) is other.version(2)
     assert other.version(0) is not other.version(1)
@@ -110,7 +110,7 @@ def test_what_was_made_of_a_version_is_let_go_of_and_the_version_is_not(stores):
     version = lead.version(0)
     nothing = np.zeros(0, np.int32), np.zeros((0, WIDTH), np.float32), np.ones(LAYOUT.n_shared, np.float32)
     lead.keep(2, Update(version, *nothing))
-    payloads = payloads_of(lead)
+    payloads = make_store_codec(lead)
     assert payloads.made(handles(0, 2, 3)).tolist() == [2]
     lead.discard(handles(2, 3))
 
@@ -123,7 +123,7 @@ def test_moments_and_steps_of_clients_go_with_their_rows(stores):
     some = handles(2, 3)
     for name, value in (("own", 1), ("first", 2), ("second", 3), ("steps", 4)):
         getattr(other, name)[some] = value
-    payloads_of(lead).restore(some, payloads_of(other).state(some))
+    make_store_codec(lead).restore(some, make_store_codec(other).state(some))
 
     for name, value in (("own", 1), ("first", 2), ("second", 3), ("steps", 4)):
         assert (getattr(lead, name)[some] == value).all()

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.planner import SMALL
-from gossiprec.compute.plan.tape import Tape, with_resets
-from gossiprec.testing.naive_interpreter import Naive
-from gossiprec.testing.plans import Plans, waves
-from gossiprec.testing.tapes import planner, protocol, record
+from gossiprec.compute.plan.tape import Tape, insert_resets
+from gossiprec.testing.naive_interpreter import NaiveInterpreter
+from gossiprec.testing.shuffled_plans import ShuffledPlanRunner, waves
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 
 class Pair:
     """Two nodes that gossip; `tape` records what the test makes them do."""
 
     def __init__(self, n_users=2, train_on="wake", **settings):
-        self.control = protocol("rand-gossip", n_users, fanout=1, train_on=train_on, view={"size": 1})
-        self.made = planner(self.control, inline=False, **settings)
+        self.control = make_test_protocol(
+            "rand-gossip", n_users, fanout=1, train_on=train_on, view={"size": 1}
+        )
+        self.made = make_test_planner(self.control, inline=False, **settings)
         self.tape = Tape()
 
     def plan(self):
@@ -147,9 +149,9 @@ def test_models_without_weight_change_nothing():
 
 
 def test_a_coordinator_averages_by_the_weights_of_the_answers():
-    control = protocol("fedavg", 3, rounds=1)
-    segments, inline = record(control)
-    made = planner(control, inline=inline, weights=[1, 2, 5])
+    control = make_test_protocol("fedavg", 3, rounds=1)
+    segments, inline = record_tape(control)
+    made = make_test_planner(control, inline=inline, weights=[1, 2, 5])
 
     keep = made.plan(segments[0]).program.merge_keep[-3:]
 
@@ -171,12 +173,13 @@ def test_a_pool_sees_the_copies_of_a_push_once():
 
 def test_early_merging_keeps_the_rows_few_and_the_models_the_same():
     few, many = (
-        planner(protocol("rand-gossip", 8, wakes=30), inline=True, spare_rows=spare) for spare in (0, 100)
+        make_test_planner(make_test_protocol("rand-gossip", 8, wakes=30), inline=True, spare_rows=spare)
+        for spare in (0, 100)
     )
-    segments, _ = record(protocol("rand-gossip", 8, wakes=30))
+    segments, _ = record_tape(make_test_protocol("rand-gossip", 8, wakes=30))
     found = []
     for made in (few, many):
-        plans = Plans(8)
+        plans = ShuffledPlanRunner(8)
         plans.run(made.plan(segments[0]), made.capacity)
         found.append(plans.rows[made.current])
 
@@ -190,10 +193,10 @@ def test_rows_grow_in_the_middle_of_a_segment(law, latency, wakes):
 
     With random latencies some of the rows are free again, and the ring of free rows has turned, when it grows.
     """
-    control = protocol("rand-gossip", 4, wakes=wakes)
-    segments, inline = record(control, law=law, latency=latency)
-    made = planner(control, inline=inline, spare_rows=0)
-    plans, naive = Plans(4), Naive(control)
+    control = make_test_protocol("rand-gossip", 4, wakes=wakes)
+    segments, inline = record_tape(control, law=law, latency=latency)
+    made = make_test_planner(control, inline=inline, spare_rows=0)
+    plans, naive = ShuffledPlanRunner(4), NaiveInterpreter(control)
     before = made.capacity
 
     plans.run(made.plan(segments[0]), made.capacity)
@@ -214,11 +217,13 @@ def test_the_compiled_loop_makes_the_same_plans(name, latency, special):
     elif special:
         special = {**special, "inboxes": [12]}
     options = {"wakes": 20} if name == "rand-gossip" else {"rounds": 10, "participation": 0.6}
-    segments, inline = record(protocol(name, 12, **options), latency=latency, loss=0.1, every=3)
+    segments, inline = record_tape(
+        make_test_protocol(name, 12, **options), latency=latency, loss=0.1, every=3
+    )
     found = []
     for expected_messages in (0, SMALL):
-        made = planner(
-            protocol(name, 12, **options),
+        made = make_test_planner(
+            make_test_protocol(name, 12, **options),
             inline=inline,
             spare_rows=2,
             pools=[{0, 1, 2}, {3}],
@@ -240,8 +245,8 @@ def flat(plan):
 
 def shares_after_three_arrivals(average, merge, *, wakes_between=False):
     """Return the shares of node 3 itself and of nodes 0, 1 and 2, from which it receives a model each."""
-    control = protocol("rand-gossip", 4, fanout=1, average=average, merge=merge, view={"size": 1})
-    made, tape = planner(control, inline=False, weights=[1, 2, 4, 3]), Tape()
+    control = make_test_protocol("rand-gossip", 4, fanout=1, average=average, merge=merge, view={"size": 1})
+    made, tape = make_test_planner(control, inline=False, weights=[1, 2, 4, 3]), Tape()
     for node in range(3):
         tape.wake(1.0 + node, node, [3])
         tape.deliver(1.5 + node, 3, node)
@@ -276,11 +281,11 @@ def test_a_wake_begins_the_average_anew():
 
 
 def test_a_node_that_is_reset_forgets_the_weight_of_what_had_arrived():
-    control = protocol("rand-gossip", 2, fanout=1, average="all", merge="mean", view={"size": 1})
-    made, tape = planner(control, inline=False, keeps_first=True), Tape()
+    control = make_test_protocol("rand-gossip", 2, fanout=1, average="all", merge="mean", view={"size": 1})
+    made, tape = make_test_planner(control, inline=False, keeps_first=True), Tape()
     tape.wake(1.0, 0, [1])
     tape.deliver(1.2, 1, 0)
     tape.wake(2.0, 0, [1])
     tape.deliver(2.2, 1, 1)
-    program = made.plan(with_resets(tape.cut(), np.array([1.5]), np.array([1]))).program
+    program = made.plan(insert_resets(tape.cut(), np.array([1.5]), np.array([1]))).program
     np.testing.assert_allclose(program.merge_keep[np.argsort(program.merge_message)], [1 / 2, 1 / 2])

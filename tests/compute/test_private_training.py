@@ -10,8 +10,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.train.local_update import TrainingSettings, local_batches
-from gossiprec.compute.train.noise import noise_row
+from gossiprec.compute.train.local_update import TrainingSettings, dp_noise_row, local_batches
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
 
@@ -127,7 +126,7 @@ def test_the_noise_of_a_step_is_sigma_c_over_the_batch_size_on_every_parameter(n
 
     found = (quiet - noisy) * n / (0.1 * sigma * clip)
 
-    np.testing.assert_allclose(found, noise_row(work.layout, 0, 3, 0), atol=1e-4)
+    np.testing.assert_allclose(found, dp_noise_row(work.layout, 0, 3, 0), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -140,7 +139,7 @@ def test_every_step_has_noise_of_its_own(name):
 
     found = (first[1] - second[1]) * n / 0.1
 
-    np.testing.assert_allclose(found, noise_row(work.layout, 0, 3, 1), atol=1e-3)
+    np.testing.assert_allclose(found, dp_noise_row(work.layout, 0, 3, 1), atol=1e-3)
 
 
 @pytest.mark.parametrize("training", [SGD, ADAM], ids=["sgd", "adam"])
@@ -192,7 +191,7 @@ def test_under_dp_the_penalty_draws_all_items_back_after_the_noise(name):
     before, after, work = trained(name, world)
     n, items = len(samples_of(work)["items"]), work.layout.items
 
-    first, second = (noise_row(work.layout, 0, 3, step)[items] / n for step in (0, 1))
+    first, second = (dp_noise_row(work.layout, 0, 3, step)[items] / n for step in (0, 1))
     moved = -0.1 * first
     expected = moved - 0.1 * (second + 2 * tau * moved)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.plan.plan import Plan, Sightings
-from gossiprec.compute.plan.program import Program
-from gossiprec.compute.shards.exchange import InProcess, Mailbox, ShardLostError
-from gossiprec.compute.shards.parts import Parts
-from gossiprec.compute.shards.routes import Routes
+from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
+from gossiprec.compute.shards.channel import InProcessChannel, Mailbox, ShardLostError
+from gossiprec.compute.shards.node_partition import NodePartition
+from gossiprec.compute.shards.row_routing import RowRouter
 
 NONE = np.zeros(0, np.int32)
 
@@ -29,14 +28,14 @@ def plan_of(*waves, sighted=()):
     edges, seen = np.arange(len(waves) + 1), np.array([w for w, _ in sighted], np.int64)
     row = np.array([r for _, r in sighted], np.int32)
     none = np.zeros(len(row), np.int32)
-    return Plan(
-        program, np.arange(len(tasks)), np.searchsorted(wave, edges), Sightings(none, none, row, none),
+    return ExecutionPlan(
+        program, np.arange(len(tasks)), np.searchsorted(wave, edges), PoolDeliveries(none, none, row, none),
         np.searchsorted(seen, edges),
     )  # fmt: skip
 
 
 def routes(number, of=(0, 0, 1, 1), n=2):
-    return Routes(Parts(np.array(of), n, number), keeps_first=False)
+    return RowRouter(NodePartition(np.array(of), n, number), keeps_first=False)
 
 
 def sent(route):
@@ -122,10 +121,10 @@ def test_what_one_sends_is_what_the_other_expects(seed):
 
 def test_whoever_waits_for_a_shard_that_has_died_is_told():
     mailboxes = [Mailbox(), Mailbox()]
-    InProcess(1, mailboxes).send(0, ("rows", 0), "came before")
+    InProcessChannel(1, mailboxes).send(0, ("rows", 0), "came before")
     mailboxes[0].fail(ShardLostError(1, "killed"))
     mailboxes[0].fail(ShardLostError(0, "a later reason"))
-    here = InProcess(0, mailboxes)
+    here = InProcessChannel(0, mailboxes)
 
     assert here.receive(1, ("rows", 0)) == "came before"
     with pytest.raises(ShardLostError, match="shard 1 died: killed"):

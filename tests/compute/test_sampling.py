@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.compute.train.local_update import draw_order
-from gossiprec.numerics.purposes import NEGATIVES, SHUFFLE
+from gossiprec.numerics.draw_purposes import NEGATIVES, SHUFFLE
 from gossiprec.rng import exponentials, generator, philox_words, purpose_id, uniforms
 
 SURE = 1e-4

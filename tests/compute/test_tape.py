@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gossiprec.compute.plan.tape import Event, Tape
+from gossiprec.compute.plan.tape import Tape, TapeEvent
 
 
 def columns(segment):
@@ -24,9 +24,9 @@ def test_a_segment_holds_the_events_in_the_order_they_were_written():
     segment = tape.cut()
 
     assert columns(segment) == [
-        (Event.WAKE, 2, -1, 2, 0.5),
-        (Event.DROP, 1, 1, 0, 0.5),
-        (Event.DELIVER, 0, 0, 1, 0.75),
+        (TapeEvent.WAKE, 2, -1, 2, 0.5),
+        (TapeEvent.DROP, 1, 1, 0, 0.5),
+        (TapeEvent.DELIVER, 0, 0, 1, 0.75),
     ]
     assert segment.sender.tolist() == [2, 2, 0]
     assert segment.receiver.tolist() == [0, 1, 2]
@@ -41,7 +41,7 @@ def test_message_ids_go_on_after_a_cut():
     second = tape.cut()
 
     assert (first.first_message, second.first_message, tape.n_messages) == (0, 2, 3)
-    assert columns(second) == [(Event.WAKE, 1, -1, 1, 2.0)]
+    assert columns(second) == [(TapeEvent.WAKE, 1, -1, 1, 2.0)]
     assert second.sender.tolist() == [1]
 
 
@@ -51,7 +51,7 @@ def test_what_is_written_after_a_cut_leaves_the_segment_alone():
     segment = tape.cut()
     tape.wake(2.0, 1, [0])
 
-    assert columns(segment) == [(Event.WAKE, 0, -1, 1, 1.0)]
+    assert columns(segment) == [(TapeEvent.WAKE, 0, -1, 1, 1.0)]
 
 
 def test_an_empty_stretch_is_a_segment_without_events():

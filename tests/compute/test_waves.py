@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.waves import Watcher, WaveRunner
-from gossiprec.testing.plans import waves
-from gossiprec.testing.tapes import planner, protocol, record
+from gossiprec.compute.waves import DeliveryHook, WaveRunner
+from gossiprec.testing.shuffled_plans import waves
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 
 class FakeExecutor:
@@ -31,7 +31,7 @@ class FakeExecutor:
         self.calls.append((threading.get_ident(), tasks.tolist()))
 
 
-class Notebook(Watcher):
+class Notebook(DeliveryHook):
     """Writes down what it is shown."""
 
     def __init__(self, executor):
@@ -53,9 +53,9 @@ class Notebook(Watcher):
 
 @pytest.fixture
 def plan():
-    control = protocol("rand-gossip", 8, wakes=4)
-    segments, inline = record(control)
-    return planner(control, inline=inline, pools=[{0, 1, 2}]).plan(segments[0])
+    control = make_test_protocol("rand-gossip", 8, wakes=4)
+    segments, inline = record_tape(control)
+    return make_test_planner(control, inline=inline, pools=[{0, 1, 2}]).plan(segments[0])
 
 
 @pytest.fixture(params=[1, 2, 3])

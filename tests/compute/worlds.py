@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from gossiprec.compute.executors import EXECUTORS, Executor, Workload
+from gossiprec.compute.executors import EXECUTORS, Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
@@ -72,7 +72,7 @@ class World:
         degrees = np.random.default_rng([self.seed, 3]).uniform([-90, -180], [90, 180], (self.n_items, 2))
         return split_of(positives, self.n_items, degrees, items, previous)
 
-    def workload(self) -> Workload:
+    def workload(self) -> ExecutorContext:
         """Return the workload at the start of the run; rows ``n_nodes:`` of the arena are free.
 
         Every parameter starts from noise of its own: models differ, and gradients stand well above rounding.
@@ -91,7 +91,7 @@ class World:
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
         feed = model.feed_of(split)
-        return Workload(model, layout, self.settings, feed, arena, self.seed, self.node_settings())
+        return ExecutorContext(model, layout, self.settings, feed, arena, self.seed, self.node_settings())
 
     def node_settings(self) -> NodeSettings:
         """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
@@ -193,7 +193,7 @@ def split_of(train, n_items, degrees, items, previous) -> Split:
     return Split("drawn", len(train), n_items, *parts, CheckIns(degrees, moves, still), sequences=sequences)
 
 
-def make_executor(name: str, work: Workload) -> Executor:
+def make_executor(name: str, work: ExecutorContext) -> Executor:
     """Return a registered executor on the CPU, or that whose models stay on the device."""
     if name == ON_DEVICE:
         return EXECUTORS["batched"](replace(work, arena=on_device(work.arena)), "cpu")

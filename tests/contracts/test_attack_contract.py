@@ -11,10 +11,10 @@ from gossiprec.attacks.findings import Finding
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring import accuracy
 from gossiprec.errors import PluginError
-from gossiprec.measures.attack import accuracies, guess
+from gossiprec.measures.attack_accuracy import accuracies, guess
 from gossiprec.measures.communities import Communities
 from gossiprec.options import Options
-from gossiprec.testing import check_attack, check_ties, registered
+from gossiprec.testing import check_attack, check_ties, temporarily_registered
 from tests.emulation.guessing_attack import Guessing
 from tests.emulation.tiny_runs import tiny
 
@@ -309,14 +309,14 @@ SPIES = {
     "honest", [Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes, Guessing], ids=told
 )
 def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own(honest):
-    with registered(ATTACKS, {"honest": honest}):
+    with temporarily_registered(ATTACKS, {"honest": honest}):
         check_attack("honest")
 
 
 @pytest.mark.parametrize("spy", SPIES, ids=told)
 def test_an_attack_that_reads_more_is_caught(spy):
     message = f"the attack spy.*{SPIES[spy]}"
-    with registered(ATTACKS, {"spy": spy}), pytest.raises(AssertionError, match=message):
+    with temporarily_registered(ATTACKS, {"spy": spy}), pytest.raises(AssertionError, match=message):
         check_attack("spy")
 
 
@@ -337,11 +337,14 @@ class AsksForModelsEarly(Onlooker):
     ids=told,
 )
 def test_a_run_refuses_an_attack_that_asks_for_nodes_other_than_its_own(spy, message, tmp_path):
-    with registered(ATTACKS, {"spy": spy}), pytest.raises(PluginError, match=f"observers: spy {message}"):
+    with (
+        temporarily_registered(ATTACKS, {"spy": spy}),
+        pytest.raises(PluginError, match=f"observers: spy {message}"),
+    ):
         simulate(tiny(observers=[{"name": "spy"}]), out=tmp_path / "run")
 
 
 def test_a_coordinator_that_observes_may_ask_for_all_users(tmp_path):
-    with registered(ATTACKS, {"honest": Conspires}):
+    with temporarily_registered(ATTACKS, {"honest": Conspires}):
         run = tiny(observers=[{"name": "honest"}], protocol={"name": "fedavg", "rounds": 2})
         assert simulate(run, out=tmp_path / "run").manifest["status"] == "complete"

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import TopItems
-from gossiprec.testing import check_measure, registered
+from gossiprec.testing import check_measure, temporarily_registered
 from tests.contracts.broken import told
 
 
@@ -98,7 +98,7 @@ def test_a_measure_that_breaks_the_contract_is_told_which_claim(measure):
 
 def test_a_name_that_no_scenario_can_write_is_told():
     with (
-        registered(MEASURES, {"share of hits": ShareOfHits}),
+        temporarily_registered(MEASURES, {"share of hits": ShareOfHits}),
         told(
             ShareOfHits, "Have a name by which a scenario can ask for it. .*'share of hits@5'", kind="measure"
         ),

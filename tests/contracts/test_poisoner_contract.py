@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.errors import ScenarioError
 from gossiprec.poisoners import POISONERS, Poisoner
 from gossiprec.testing import check_poisoner
@@ -25,7 +25,7 @@ class Inflates(Poisoner):
 
     def gradient(self, sent, push):
         rows = -sent.items[self.world.targets]
-        return self.broken(Change(self.world.targets, rows, np.zeros_like(sent.shared)), push)
+        return self.broken(ModelDelta(self.world.targets, rows, np.zeros_like(sent.shared)), push)
 
     def broken(self, change, push):
         return change

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.aggregators import AGGREGATORS, InboxRule
+from gossiprec.aggregators import AGGREGATORS, InboxConfig
 from gossiprec.compute.messages import Transform
 from gossiprec.errors import ScenarioError
-from gossiprec.models import Role
+from gossiprec.models import BlockRole
 from gossiprec.options import NoOptions
-from gossiprec.policies import POLICIES, Policy, Privacy
+from gossiprec.policies import POLICIES, Policy, PrivacySpent
 from gossiprec.testing import check_policy
 from tests.contracts.broken import told
 
@@ -69,7 +69,7 @@ def with_items(change):
 
 
 drawn = np.random.default_rng().normal
-HidesItems = sends("HidesItems", Doubling.encode, hides=frozenset({Role.ITEM}))
+HidesItems = sends("HidesItems", Doubling.encode, hides=frozenset({BlockRole.ITEM}))
 DropsItems = sends("DropsItems", with_items(lambda items, push: items[1:]))
 SendsDoubles = sends("SendsDoubles", with_items(lambda items, push: items.astype(np.float64)))
 SendsNaN = sends("SendsNaN", with_items(lambda items, push: items * np.nan))
@@ -108,23 +108,23 @@ class NeedsUpdates(Doubles):
 
 class GetsPrivacyBack(Doubles):
     def spent(self, updates, pushes):
-        return Privacy(self.nodes, 1.0 / (1 + updates[self.nodes]), np.ones(3), 0.0)
+        return PrivacySpent(self.nodes, 1.0 / (1 + updates[self.nodes]), np.ones(3), 0.0)
 
 
 class GetsCoordinatesBack(Doubles):
     def spent_by_coordinates(self, coordinates):
-        return Privacy(self.nodes, 1.0 / (1 + coordinates[self.nodes]), np.ones(3), 0.0, 1.0)
+        return PrivacySpent(self.nodes, 1.0 / (1 + coordinates[self.nodes]), np.ones(3), 0.0, 1.0)
 
 
 class AccountsForAll(Doubles):
     def spent(self, updates, pushes):
-        return Privacy(np.arange(8), 1.0 * updates, np.ones(8), 0.0)
+        return PrivacySpent(np.arange(8), 1.0 * updates, np.ones(8), 0.0)
 
 
 class SharesItsRule(Doubles):
     def inbox(self):
         rule = AGGREGATORS["median"](None)
-        return InboxRule("median", lambda: rule, None, 8)
+        return InboxConfig("median", lambda: rule, None, 8)
 
 
 class RefusesAll(Doubles):

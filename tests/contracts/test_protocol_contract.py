@@ -9,7 +9,7 @@ from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.options import Options
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.testing import check_protocol
-from gossiprec.testing.tapes import protocol, record
+from gossiprec.testing.tapes import make_test_protocol, record_tape
 from tests.contracts.broken import told
 
 BUFFER = {
@@ -46,7 +46,9 @@ def test_a_protocol_keeps_its_contract(name, options):
 
 @pytest.mark.parametrize("latency", [0.0, 0.3])
 def test_a_coordinator_that_asks_everybody_draws_nothing(latency):
-    (one,), (other,) = (record(protocol("fedavg", 6, seed, rounds=5), latency=latency)[0] for seed in (1, 2))
+    (one,), (other,) = (
+        record_tape(make_test_protocol("fedavg", 6, seed, rounds=5), latency=latency)[0] for seed in (1, 2)
+    )
     for column in ("kind", "node", "message", "count", "receiver", "time"):
         np.testing.assert_array_equal(getattr(one, column), getattr(other, column))
 

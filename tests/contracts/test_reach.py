@@ -9,15 +9,15 @@ import pytest
 from gossiprec import isolation
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.attacks import ATTACKS
-from gossiprec.compute.encoding import Encoding
+from gossiprec.compute.message_encoder import MessageEncoder
 from gossiprec.emulation import prepare
 from gossiprec.isolation import CallOnly, copied
 from gossiprec.policies import POLICIES
 from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from gossiprec.servers import SERVERS
-from gossiprec.testing import reach
-from gossiprec.testing.worlds import FEDERATED, GOSSIP, PERSONAL, UPDATES, WITHHELD, scenario
+from gossiprec.testing import blinding
+from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, PERSONAL, UPDATES, WITHHELD, tiny_scenario
 
 CDA = [{"name": "cda", "who": "single", "community_size": 3, "reference_items": 8}]
 POOL = [{"name": "cda", "who": "coalition", "members": [0, 1, 6], "community_size": 3, "reference_items": 8}]
@@ -69,7 +69,7 @@ def test_the_walk_finds_an_array_behind_each_way(way):
 
     shared = [
         name
-        for name, each in reach.reachable(given, "given")
+        for name, each in blinding.reachable(given, "given")
         if isinstance(each, np.ndarray) and np.may_share_memory(each, secret)
     ]
 
@@ -78,14 +78,14 @@ def test_the_walk_finds_an_array_behind_each_way(way):
 
 def test_the_walk_finds_what_a_weak_reference_names():
     held = Slotted(np.arange(3))
-    assert any(each is held for _, each in reach.reachable(weakref.ref(held), "given"))
+    assert any(each is held for _, each in blinding.reachable(weakref.ref(held), "given"))
 
 
 def test_a_copy_owns_its_data_and_a_call_only_function_holds_no_reference():
     secret = np.arange(10)
     function = CallOnly(closing_over(secret[2:5]))
     for given in (copied({"a": (secret[::2], Ragged(np.array([0, 2]), secret[4:6]))}), function, function()):
-        for _, each in reach.reachable(given, "given"):
+        for _, each in blinding.reachable(given, "given"):
             if isinstance(each, np.ndarray):
                 assert each.base is None
                 assert not np.may_share_memory(each, secret)
@@ -105,29 +105,29 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_what_code_from_outside_is_given_leads_nowhere_and_what_ours_shares_is_found(name, monkeypatch):
     registry, known, method, sections = RUNS[name]
-    run = scenario(**{"protocol": GOSSIP, **sections})
+    run = tiny_scenario(**{"protocol": GOSSIP, **sections})
 
-    reach.refuse_reach(run, registry[known], method)
+    blinding.refuse_reach(run, registry[known], method)
 
     monkeypatch.setattr(isolation, "_is_ours", lambda kind: True)
-    monkeypatch.setattr(reach, "foreign", lambda *kinds: reach.patch.dict({}))
+    monkeypatch.setattr(blinding, "foreign", lambda *kinds: blinding.patch.dict({}))
     with pytest.raises(AssertionError, match=r"can reach what is not its own: .* leads to the run's "):
-        reach.refuse_reach(run, registry[known], method)
+        blinding.refuse_reach(run, registry[known], method)
 
 
 @pytest.mark.parametrize("protocol", [GOSSIP, UPDATES], ids=["gossip", "updates"])
 def test_what_a_policy_is_given_leads_nowhere_and_a_view_of_the_items_is_found(protocol, monkeypatch):
-    run = scenario(protocol=protocol, policies=NOISY)
+    run = tiny_scenario(protocol=protocol, policies=NOISY)
     transform = type(POLICIES["ldp"](load_scenario(run).policies[0].options, np.array([0])).transform())
-    reach.refuse_reach(run, transform, "encode")
+    blinding.refuse_reach(run, transform, "encode")
 
-    encoded = Encoding._encoded
+    encoded = MessageEncoder._encoded
 
     def sharing(self, program, task, node, number):
-        from gossiprec.compute import encoding
+        from gossiprec.compute import message_encoder
 
         whole = self._work.feed.positives[node]
-        monkeypatch.setattr(encoding, "Push", lambda seed, node, number, items: _Shared(whole))
+        monkeypatch.setattr(message_encoder, "PushContext", lambda seed, node, number, items: _Shared(whole))
         return encoded(self, program, task, node, number)
 
     class _Shared:
@@ -139,16 +139,16 @@ def test_what_a_policy_is_given_leads_nowhere_and_a_view_of_the_items_is_found(p
         def generator(self, purpose):
             return np.random.default_rng(0)
 
-    monkeypatch.setattr(Encoding, "_encoded", sharing)
+    monkeypatch.setattr(MessageEncoder, "_encoded", sharing)
     with pytest.raises(AssertionError, match=r"push\.items.* leads to the run's training items"):
-        reach.refuse_reach(run, transform, "encode")
+        blinding.refuse_reach(run, transform, "encode")
 
 
 @pytest.mark.parametrize("name", ["attack", "attack_weighing", "rule", "rule_of_updates", "server"])
 def test_code_from_outside_computes_the_same_bytes(name):
     registry, known, _, sections = RUNS[name]
     run = load_scenario(
-        {**scenario(**{"protocol": GOSSIP, **sections}), "executor": {"name": "reference", "threads": 1}}
+        {**tiny_scenario(**{"protocol": GOSSIP, **sections}), "executor": {"name": "reference", "threads": 1}}
     )
 
     def played():
@@ -160,5 +160,5 @@ def test_code_from_outside_computes_the_same_bytes(name):
         return store.load(prepared.planner.current).tobytes(), scores
 
     expected = played()
-    with reach.foreign(registry[known]):
+    with blinding.foreign(registry[known]):
         assert played() == expected

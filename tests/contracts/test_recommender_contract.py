@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from gossiprec.options import Options
-from gossiprec.recommenders import RECOMMENDERS, Between, Recommender
+from gossiprec.recommenders import RECOMMENDERS, CoordinatorHook, Recommender
 from gossiprec.testing import check_recommender
 from tests.contracts.broken import told
 
@@ -91,7 +91,7 @@ class Shrinks(Recommender):
         return Levels()
 
 
-class Levels(Between):
+class Levels(CoordinatorHook):
     """Names the number of rounds so far."""
 
     extra_bytes = 4

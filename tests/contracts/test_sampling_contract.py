@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.exchange import Exchange, ExchangeOptions
+from gossiprec.overlay.view_exchange import ExchangedViews, ExchangeOptions
 from gossiprec.testing import check_sampling
 from tests.contracts.broken import told
 
@@ -30,7 +30,7 @@ class SwapOptions(ExchangeOptions):
     sampling: Literal["swap"]
 
 
-class Swap(Exchange):
+class Swap(ExchangedViews):
     """Take a random peer of a random peer instead of it."""
 
     Options = SwapOptions

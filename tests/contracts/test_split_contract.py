@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.data import SPLITS
-from gossiprec.data.partition import items_per_user, partition
+from gossiprec.data.split_helpers import count_items_per_user, split_by_position
 from gossiprec.testing import check_split
 from tests.contracts.broken import told
 
@@ -56,7 +56,7 @@ class TakesTheLastRows(Random):
         keys, first = np.unique(data.users * 99 + data.items, return_index=True)
         pairs = replace(data, users=keys // 99, items=keys % 99, times=None)
         one = np.ones(data.n_users, np.int64)
-        return partition(pairs, first, n_test=one, n_validation=one)
+        return split_by_position(pairs, first, n_test=one, n_validation=one)
 
 
 class DrawsAnew(Random):
@@ -66,7 +66,7 @@ class DrawsAnew(Random):
 
 class FailsWithoutItems(Random):
     def __call__(self, data, dataset, seed):
-        if items_per_user(data).min() < 8:
+        if count_items_per_user(data).min() < 8:
             raise ZeroDivisionError("no item")
         return super().__call__(data, dataset, seed)
 

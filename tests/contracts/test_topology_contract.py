@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.graphs import FAMILIES, Family
-from gossiprec.graphs.registry import Option
+from gossiprec.graphs import FAMILIES, GraphFamily
+from gossiprec.graphs.registry import FamilyOption
 from gossiprec.testing import check_topology
 from tests.contracts.broken import told
 
@@ -90,7 +90,7 @@ BROKEN = {
 
 
 def made(draw, **options):
-    return Family(draw.__name__, draw, options, frozenset({"n", "seed"}))
+    return GraphFamily(draw.__name__, draw, options, frozenset({"n", "seed"}))
 
 
 def test_a_family_need_not_be_registered():
@@ -109,4 +109,4 @@ def test_an_option_that_nothing_is_said_of_is_told():
         return any_tree(n, seed)
 
     with told(spread, "of each option what it means. Nothing is said of width", kind="family"):
-        check_topology(made(spread, width=Option(int, "", 1)))
+        check_topology(made(spread, width=FamilyOption(int, "", 1)))

@@ -13,7 +13,7 @@ from small_data import dataset, real
 
 from gossiprec import simulate
 from gossiprec.data import load_split
-from gossiprec.data.statistics import describe, top_jaccard
+from gossiprec.data.statistics import describe_interactions, top_jaccard
 
 SEEDS = (1, 2, 3, 4, 5)
 NEGATIVES = 99
@@ -58,7 +58,7 @@ def figures(whole, split):
     model = (u[:, :RANK] * s[:RANK]) @ v[:RANK]
     likeness = top_jaccard(split.train, split.n_items)
     low, middle, high = np.percentile(likeness, [10, 50, 90])
-    told = describe(whole)
+    told = describe_interactions(whole)
     return {
         "gini_items": told["gini_items"],
         "gini_users": told["gini_users"],

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from small_data import dataset, interactions
 
 from gossiprec.data import SPLITS, load_split
-from gossiprec.data.check_in_users import published_split, with_enough
-from gossiprec.data.check_ins import check_ins_of
+from gossiprec.data.check_ins import extract_check_ins, filter_active_users, published_split
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
@@ -57,7 +56,7 @@ def test_moves_of_a_user_worked_by_hand():
         (0, 3, -1),
     ]
     data = visits(rows, 6)
-    found = check_ins_of(data, split_of(data, [[0, 1, 2, 3]], [[4, 5]]))
+    found = extract_check_ins(data, split_of(data, [[0, 1, 2, 3]], [[4, 5]]))
     assert moves(found.train) == [
         [
             (-1, 3, None),  # when it was is not known
@@ -72,7 +71,7 @@ def test_moves_of_a_user_worked_by_hand():
 
 def test_the_first_dated_visit_to_a_test_item_counts():
     data = visits([(0, 0, 1), (0, 2, 5), (0, 1, 7), (0, 2, 9), (0, 2, -1)], 3)
-    assert moves(check_ins_of(data, split_of(data, [[0, 1]], [[2]])).test) == [[(0, 2, 4.0)]]
+    assert moves(extract_check_ins(data, split_of(data, [[0, 1]], [[2]])).test) == [[(0, 2, 4.0)]]
 
 
 @pytest.mark.parametrize(
@@ -89,19 +88,19 @@ def test_a_test_item_whose_previous_place_may_not_be_known_has_none(rows):
     data = visits(rows, 4)
     test = [[2, 3]] if data.n_users == 1 else [[3], [2]]
     split = split_of(data, [[0, 1]] * data.n_users, test)
-    assert (-1, 2, None) in chain(*moves(check_ins_of(data, split).test))
+    assert (-1, 2, None) in chain(*moves(extract_check_ins(data, split).test))
 
 
 def test_data_without_any_time_give_each_check_in_no_previous_place():
     data = replace(visits([(0, 0, 1), (0, 1, 2), (0, 1, 3)], 3), times=None)
-    found = check_ins_of(data, split_of(data, [[0, 1]], [[2]]))
+    found = extract_check_ins(data, split_of(data, [[0, 1]], [[2]]))
     assert moves(found.train) == [[(-1, 0, None), (-1, 1, None), (-1, 1, None)]]
 
 
 def test_items_without_coordinates_are_refused():
     data = interactions([(0, 0)], times=[1], n_items=2)
     with pytest.raises(DataError, match="has no coordinates"):
-        check_ins_of(data, split_of(data, [[0]], [[1]]))
+        extract_check_ins(data, split_of(data, [[0]], [[1]]))
 
 
 @st.composite
@@ -151,14 +150,14 @@ RULES = st.sampled_from(["published", "random", "leave_last_k"])
 @given(data=worlds(), rule=RULES, seed=st.integers(0, 3))
 def test_moves_are_their_definition(data, rule, seed):
     split = divided(data, rule, seed)
-    found = check_ins_of(data, split)
+    found = extract_check_ins(data, split)
     assert (moves(found.train), moves(found.test)) == expected(data, split)
 
 
 @given(data=worlds(), rule=RULES, seed=st.integers(0, 3))
 def test_no_held_out_place_leaks_and_each_training_place_has_a_move(data, rule, seed):
     split = divided(data, rule, seed)
-    found = check_ins_of(data, split)
+    found = extract_check_ins(data, split)
     for user, (train, test) in enumerate(zip(moves(found.train), moves(found.test), strict=True)):
         known = set(split.train[user].tolist())
         assert {item for _, item, _ in train} == known
@@ -174,7 +173,7 @@ def test_the_order_of_rows_does_not_change_the_moves_unless_times_are_equal(data
     data = replace(data, times=60 * np.array(rows)[::-1])
     order.shuffle(rows)
     other = replace(data, users=data.users[rows], items=data.items[rows], times=data.times[rows])
-    one, two = (check_ins_of(world, divided(world, rule, seed)) for world in (data, other))
+    one, two = (extract_check_ins(world, divided(world, rule, seed)) for world in (data, other))
     assert moves(one.train) == moves(two.train)
     assert moves(one.test) == moves(two.test)
 
@@ -195,12 +194,12 @@ def test_the_published_split_of_a_user_depends_on_no_other_user():
 
 def test_users_with_too_few_places_go_and_the_others_keep_their_order():
     rows = [(0, 0, 1), (0, 0, 2), (0, 0, 3), (1, 0, 1), (1, 1, 2), (1, 2, 3), (2, 2, 1), (2, 1, 1), (2, 0, 5)]
-    kept = with_enough(visits(rows, 3), check_ins=3, items=3)
+    kept = filter_active_users(visits(rows, 3), check_ins=3, items=3)
     assert (kept.n_users, kept.n_items) == (2, 3)
     assert kept.users.tolist() == [0, 0, 0, 1, 1, 1]
     assert kept.items.tolist() == [0, 1, 2, 2, 1, 0]
     with pytest.raises(DataError, match="no user has 4 check-ins at 3 different places"):
-        with_enough(visits(rows, 3), check_ins=4, items=3)
+        filter_active_users(visits(rows, 3), check_ins=4, items=3)
 
 
 TINY = {"users": 8, "items": 40, "checkins": 200}

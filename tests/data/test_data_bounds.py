@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from small_data import dataset, load, refusal
 
-from gossiprec.data import blocks, columns, sources
+from gossiprec.data import delimited_text, sources, text_blocks
 from gossiprec.errors import DataError, ResourceError
 
 
@@ -40,8 +40,8 @@ def test_an_archive_that_grows_a_hundredfold_is_refused(tmp_path, suffix, monkey
 
 
 def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 1 << 10)
-    monkeypatch.setattr(blocks, "LONGEST", 1 << 12)
+    monkeypatch.setattr(text_blocks, "BLOCK", 1 << 10)
+    monkeypatch.setattr(text_blocks, "LONGEST", 1 << 12)
     (tmp_path / "a.txt").write_text("1 2\n3 " + "7" * (1 << 14))
     assert "line 2: found a line of more than 4,096 characters" in refusal(
         tmp_path / "a.txt", form="lists", delimiter=" "
@@ -49,8 +49,8 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_rows_that_do_not_fit_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(columns, "ALWAYS_HELD", 10)
-    monkeypatch.setattr(columns, "available_bytes", lambda: 20)
+    monkeypatch.setattr(delimited_text, "ALWAYS_HELD", 10)
+    monkeypatch.setattr(delimited_text, "available_bytes", lambda: 20)
     (tmp_path / "a.csv").write_text("user,item\nann,x\nbob,y\n")
     parquet.write_table(pa.table({"user": [1, 2], "item": [3, 4]}), tmp_path / "a.parquet")
     for name in ("a.csv", "a.parquet"):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from small_data import dataset, interactions, sets_of
 
 from gossiprec.data import SPLITS, load_split
-from gossiprec.data.loading import checked
-from gossiprec.data.partition import first_meetings
+from gossiprec.data.loading import check_trainable
 from gossiprec.data.split import Split
+from gossiprec.data.split_helpers import first_interactions
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.ragged import Ragged
 
@@ -59,7 +59,7 @@ def test_equal_times_go_by_the_order_of_the_rows():
 
 def test_a_repeated_pair_counts_once_at_its_earliest_time():
     data = interactions([(0, 1), (0, 2), (0, 1)], times=[30, 20, 10])
-    kept = first_meetings(data)
+    kept = first_interactions(data)
     assert (kept.items.tolist(), kept.times.tolist()) == ([1, 2], [10, 20])
     assert sets_of(divide(data, "leave_last_k", test=1).test) == [[2]]
 
@@ -130,12 +130,12 @@ def split_with_training(pairs, n_users, n_items):
 
 def test_a_user_without_training_items_is_named():
     with pytest.raises(DataError, match="user 1 has no training item"):
-        checked(split_with_training([(0, 0), (2, 1)], 3, 3))
+        check_trainable(split_with_training([(0, 0), (2, 1)], 3, 3))
 
 
 def test_a_user_with_every_item_is_named():
     with pytest.raises(DataError, match="user 1 has all 2 items"):
-        checked(split_with_training([(0, 0), (1, 0), (1, 1)], 2, 2))
+        check_trainable(split_with_training([(0, 0), (1, 0), (1, 1)], 2, 2))
 
 
 TINY = {"users": 8, "items": 20, "interactions": 64}

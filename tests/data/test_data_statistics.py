@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_data import dataset, interactions
 
 from gossiprec.data import load_split, statistics
-from gossiprec.data.statistics import describe, top_jaccard
+from gossiprec.data.statistics import describe_interactions, top_jaccard
 from gossiprec.measures import communities
 from gossiprec.ragged import Ragged
 
@@ -52,7 +52,7 @@ def test_small_blocks_change_nothing(monkeypatch):
 
 
 def test_describe_counts_repeated_pairs_once():
-    told = describe(interactions([(0, 0), (0, 0), (0, 1), (1, 2)], n_items=4))
+    told = describe_interactions(interactions([(0, 0), (0, 0), (0, 1), (1, 2)], n_items=4))
     assert told == {
         "name": "tiny",
         "users": 2,
@@ -70,9 +70,9 @@ def test_describe_counts_repeated_pairs_once():
 
 def test_describe_of_a_split_adds_its_parts_and_keeps_the_totals():
     options = {"users": 60, "items": 90, "interactions": 1800}
-    whole = describe(dataset("synthetic", **options).load(1))
+    whole = describe_interactions(dataset("synthetic", **options).load(1))
     split = load_split("synthetic", options, "published", {}, 1)
-    told = describe(split)
+    told = describe_interactions(split)
     parts = [told[f"{part}_interactions"] for part in ("train", "validation", "test")]
     assert sum(parts) == told["interactions"] == 1800
     for key in ("gini_items", "gini_users", "density", "max_per_user"):

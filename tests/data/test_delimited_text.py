@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
-from gossiprec.data import blocks
-from gossiprec.data.blocks import Block, Layout
-from gossiprec.data.columns import first_cells
-from gossiprec.data.sources import Source
+from gossiprec.data import text_blocks
+from gossiprec.data.delimited_text import read_first_row
+from gossiprec.data.sources import FileSource
+from gossiprec.data.text_blocks import TextBlock, TextFormat
 from gossiprec.errors import DataError
 
 USER_ITEM = ("user", "item")
@@ -56,7 +56,9 @@ def test_quoted_names_may_hold_anything(rows, everything, tmp_path_factory):
     quote=st.sampled_from(['"', None]),
 )
 def test_cells_and_their_lines_are_those_of_the_strict_csv_reader_of_python(pieces, quote):
-    block = Block(Source("any"), Layout(USER_ITEM, ",", quote=quote), 1, "".join(["a,b\n", *pieces]))
+    block = TextBlock(
+        FileSource("any"), TextFormat(USER_ITEM, ",", quote=quote), 1, "".join(["a,b\n", *pieces])
+    )
     quoting = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
     reader = csv.reader(io.StringIO(block.text, newline=""), quoting=quoting, strict=True)
     lines = [*block.text.split("\n"), ""]
@@ -118,7 +120,7 @@ def test_a_bad_cell_below_a_cell_of_several_lines_is_named(tmp_path):
 def test_blocks_cut_no_row_and_no_character(tmp_path, monkeypatch, block):
     rows = [(f"ü{n % 3}", f"a,\n{n}", n) for n in range(9)]
     path = pack(tmp_path / "a.csv", "\n\n" + csv_of(rows, lineterminator="\n"))
-    monkeypatch.setattr(blocks, "BLOCK", block)
+    monkeypatch.setattr(text_blocks, "BLOCK", block)
     found = load(path, columns=TIMED, delimiter=",")
     assert (found.n_users, found.n_items, found.times.tolist()) == (3, 9, list(range(9)))
     bad = pack(tmp_path / "b.csv", path.read_text() + "u,i,soon\n")
@@ -126,8 +128,8 @@ def test_blocks_cut_no_row_and_no_character(tmp_path, monkeypatch, block):
 
 
 def test_a_quote_that_is_open_for_long_is_refused_before_the_whole_file_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 16)
-    monkeypatch.setattr(blocks, "LONGEST", 64)
+    monkeypatch.setattr(text_blocks, "BLOCK", 16)
+    monkeypatch.setattr(text_blocks, "LONGEST", 64)
     path = pack(tmp_path / "a.csv", b'a,b\n"c,d\n' + b"e,f\n" * 50 + b"\xff\n")
     assert "line 2: found a quote" in refusal(path, columns=USER_ITEM, delimiter=",")
 
@@ -230,8 +232,8 @@ def test_what_is_no_time_is_refused(tmp_path, cell):
 
 def test_the_first_cells_are_those_of_a_header(tmp_path):
     path = pack(tmp_path / "a.csv", '\n \n"who, me" ,7,7\n1,2\n')
-    assert first_cells(Source(path), Layout((), ",", quote='"')) == ("who, me", "7", "7")
-    assert first_cells(Source(pack(tmp_path / "b.csv", "\n\n")), Layout((), ",")) == ()
+    assert read_first_row(FileSource(path), TextFormat((), ",", quote='"')) == ("who, me", "7", "7")
+    assert read_first_row(FileSource(pack(tmp_path / "b.csv", "\n\n")), TextFormat((), ",")) == ()
 
 
 def test_numbers_are_read_to_the_last_bit(tmp_path):
@@ -248,8 +250,8 @@ def test_text_is_read_without_importing_pandas(tmp_path):
     """Which pyarrow does where it is installed, in half a second, to turn columns into arrays by `to_numpy`."""
     path = pack(tmp_path / "a.tsv", "u\ti\t4\t2010-10-19\nu\tj\t3.5\t-1\n")
     script = (
-        "import sys; from pathlib import Path; from gossiprec.data.columns import read_table;"
-        "from gossiprec.data.sources import Source; from gossiprec.data.blocks import Layout;"
+        "import sys; from pathlib import Path; from gossiprec.data.delimited_text import read_table;"
+        "from gossiprec.data.sources import Source; from gossiprec.data.text_blocks import Layout;"
         f"layout = Layout(('user', 'item', 'rating', 'time')); read_table(Source(Path({str(path)!r})), layout);"
         "sys.exit('pandas' in sys.modules)"
     )

@@ -102,7 +102,7 @@ def test_what_is_kept_keeps_fractions_and_the_order_of_the_file(tmp_path):
 
 
 def test_a_file_that_is_written_again_keeps_its_times(tmp_path):
-    from gossiprec.data.writing import write_table
+    from gossiprec.data.table_writer import write_table
 
     data = load(pack(tmp_path / "a.csv", f"user,item,time\n1,5,{START}.000000001\n1,6,7.5\n1,7,3\n"))
     write_table(lambda: data, tmp_path / "b.csv", delimiter=",")

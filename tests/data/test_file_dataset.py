@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
-from gossiprec.data import blocks
+from gossiprec.data import text_blocks
 from gossiprec.errors import DataError
 
 USER_ITEM = ("user", "item")
@@ -80,7 +80,7 @@ def test_a_blank_delimiter_means_any_run_of_blanks(tmp_path):
 def test_blocks_do_not_show(tmp_path, monkeypatch):
     path = pack(tmp_path / "a.tsv", "".join(f"u{n % 3}\ti{n}\t1\t{10**9 + n}\n" for n in range(10)))
     whole = load(path)
-    monkeypatch.setattr(blocks, "BLOCK", 30)
+    monkeypatch.setattr(text_blocks, "BLOCK", 30)
     parts = load(path)
     for field in ("users", "items", "ratings", "times"):
         assert np.array_equal(getattr(whole, field), getattr(parts, field))
@@ -116,7 +116,7 @@ def test_names_of_columns_that_are_not_recognised_are_met_with_a_hint(tmp_path):
 
 
 def test_a_bad_line_is_named_in_a_later_block_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 16)
+    monkeypatch.setattr(text_blocks, "BLOCK", 16)
     assert "line 5: found 'x'" in refusal(pack(tmp_path / "a.tsv", "1\t2\t3\t4\n" * 4 + "1\t2\t3\tx\n"))
 
 

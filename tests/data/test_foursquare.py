@@ -9,7 +9,7 @@ import pytest
 from small_data import dataset, pack, real, sets_of
 
 from gossiprec.data import load_split
-from gossiprec.data.check_ins import Visits
+from gossiprec.data.check_ins import SortedCheckIns
 from gossiprec.errors import DataError, ScenarioError
 
 VENUES = [("4bf5", 40.71, -74.0), ("3fd6", 40.6, -74.04), ("4a43", 40.8, -73.9)]
@@ -82,7 +82,7 @@ def test_plain_gzip_zip_and_folder_hold_the_same_original(tmp_path):
 
 
 def test_gaps_of_the_original_are_minutes_with_their_seconds(tmp_path):
-    visits = Visits.of(load(pack(tmp_path / NAME, ORIGINAL.encode("latin-1"))))
+    visits = SortedCheckIns.of(load(pack(tmp_path / NAME, ORIGINAL.encode("latin-1"))))
     gaps = visits.gap_minutes[visits.users == 1].tolist()
     assert np.isnan(gaps[0])
     assert gaps[1:] == [pytest.approx((33 * 24 + 18) * 60 + 10 / 60), 30.5]

@@ -84,7 +84,7 @@ def test_min_checkins_counts_check_ins_and_places_nobody_visits_go(path):
 
 def test_a_block_wholly_outside_the_box_changes_nothing(path, monkeypatch):
     whole = load(path, bounding_box=NYC)
-    monkeypatch.setattr("gossiprec.data.blocks.BLOCK", 1)
+    monkeypatch.setattr("gossiprec.data.text_blocks.BLOCK", 1)
     assert load(path, bounding_box=NYC).times.tolist() == whole.times.tolist()
 
 

@@ -248,7 +248,7 @@ def test_pepper_files_over_movielens_are_its_published_split():
 
 @pytest.mark.parametrize("form", ["pairs", "lists"])
 def test_lines_are_counted_across_blocks(tmp_path, form, monkeypatch):
-    monkeypatch.setattr("gossiprec.data.blocks.BLOCK", 8)
+    monkeypatch.setattr("gossiprec.data.text_blocks.BLOCK", 8)
     texts = dict(PAIRS if form == "pairs" else LISTS)
     texts["test"] += "\n" * 5 + ("bob\tx\n" if form == "pairs" else "bob x\n")
     with pytest.raises(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from small_data import dataset
 
 from gossiprec.data import load_split
-from gossiprec.data.statistics import describe
+from gossiprec.data.statistics import describe_interactions
 from gossiprec.data.synthetic_draws import draw_items
 
 SMALL = {"users": 60, "items": 90, "interactions": 1800}
@@ -46,7 +46,7 @@ def test_any_size_is_met_exactly_with_distinct_pairs(options, seed, communities)
 
 
 def test_the_default_has_the_sizes_of_movielens_100k(default):
-    told = describe(default)
+    told = describe_interactions(default)
     assert (told["users"], told["items"], told["interactions"]) == (943, 1682, 100_000)
     assert told["min_per_user"] == 20
 
@@ -127,7 +127,10 @@ def test_what_is_drawn_does_not_depend_on_how_many_threads_draw(monkeypatch):
 def test_communities_are_what_makes_users_alike(default):
     """Without contrast of tastes the mean top-50 Jaccard index falls by a quarter or more."""
     flat = dataset("synthetic", contrast=0).load(1)
-    assert describe(flat)["mean_top50_jaccard"] < 0.75 * describe(default)["mean_top50_jaccard"]
+    assert (
+        describe_interactions(flat)["mean_top50_jaccard"]
+        < 0.75 * describe_interactions(default)["mean_top50_jaccard"]
+    )
 
 
 def test_times_tell_nothing_about_items(default):

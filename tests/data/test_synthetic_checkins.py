@@ -9,9 +9,9 @@ from small_data import dataset
 
 from gossiprec.cli.data import data as command
 from gossiprec.data import load_split
-from gossiprec.data.check_ins import Visits
-from gossiprec.data.partition import first_meetings, items_per_user
-from gossiprec.data.statistics import checked_km, distances_km, steps_km
+from gossiprec.data.check_ins import SortedCheckIns
+from gossiprec.data.split_helpers import count_items_per_user, first_interactions
+from gossiprec.data.statistics import check_distances, move_lengths_km, pairwise_distances_km
 from gossiprec.errors import DataError, ScenarioError
 
 TINY = {"users": 20, "items": 60, "checkins": 400}
@@ -30,7 +30,7 @@ def test_the_sizes_are_exactly_those_asked_for(options):
         sizes["items"],
         sizes["checkins"],
     )
-    assert items_per_user(first_meetings(found)).min() >= 4
+    assert count_items_per_user(first_interactions(found)).min() >= 4
     assert found.coordinates.shape == (sizes["items"], 2)
 
 
@@ -43,9 +43,11 @@ def test_the_same_seed_gives_the_same_check_ins_and_another_seed_others():
 
 def test_steps_of_an_outing_are_short_in_time_and_way():
     found = drawn()
-    visits = Visits.of(found)
+    visits = SortedCheckIns.of(found)
     rows = np.flatnonzero(visits.follows)
-    km = distances_km(found.coordinates[visits.items[rows - 1]], found.coordinates[visits.items[rows]])
+    km = pairwise_distances_km(
+        found.coordinates[visits.items[rows - 1]], found.coordinates[visits.items[rows]]
+    )
     soon = visits.gap_minutes[rows] < 360
     assert 0.4 < soon.mean() < 0.8
     assert np.median(km[soon]) < np.median(km[~soon]) / 2
@@ -72,29 +74,29 @@ def test_distances_are_great_circles():
     there = np.array([[0.0, 1.0], [0.0, 180.0], [10.0, 20.0]])
     here = np.array([[0.0, 0.0], [0.0, 0.0], [10.0, 20.0]])
     circle = 2 * np.pi * 6371.0088
-    assert distances_km(here, there) == pytest.approx([circle / 360, circle / 2, 0.0], abs=1e-6)
-    assert distances_km(here[:0], there[:0]).tolist() == []
+    assert pairwise_distances_km(here, there) == pytest.approx([circle / 360, circle / 2, 0.0], abs=1e-6)
+    assert pairwise_distances_km(here[:0], there[:0]).tolist() == []
 
 
 @pytest.mark.parametrize("place", [(90.5, 0.0), (0.0, -181.0), (np.nan, 0.0), (0.0, np.inf)])
 def test_a_place_off_the_globe_has_no_distance(place):
     with pytest.raises(DataError, match=r"place 1: found latitude .* expected -90 to 90"):
-        distances_km(np.array([(0.0, 0.0), place]), np.zeros((2, 2)))
+        pairwise_distances_km(np.array([(0.0, 0.0), place]), np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf])
 def test_a_distance_below_zero_or_no_number_is_refused(bad):
     with pytest.raises(DataError, match=r"distance 2: found .* km; expected zero or more"):
-        checked_km(np.array([0.0, 3.5, bad]))
+        check_distances(np.array([0.0, 3.5, bad]))
 
 
 def test_steps_follow_the_training_moves_with_a_known_previous_place():
     known = load_split("synthetic-checkins", TINY, "published", {}, 1).check_ins
-    steps = steps_km(known)
+    steps = move_lengths_km(known)
     rows = np.flatnonzero(known.train.previous >= 0)
     assert len(steps) == len(rows) > 0
     first = rows[0]
-    one = distances_km(
+    one = pairwise_distances_km(
         known.coordinates[known.train.previous[[first]]], known.coordinates[known.train.items.values[[first]]]
     )
     assert steps[0] == one[0]
@@ -118,5 +120,5 @@ def test_the_command_tells_the_training_moves_of_a_split():
     told = stats("synthetic-checkins", "--split", "published")
     known = load_split("synthetic-checkins", TINY, "published", {}, 1).check_ins
     assert told["transitions"] == int((known.train.previous >= 0).sum()) < 380
-    assert told["median_step_km"] == float(np.median(steps_km(known)))
+    assert told["median_step_km"] == float(np.median(move_lengths_km(known)))
     assert told["test_with_previous"] == float((known.test.previous >= 0).mean())

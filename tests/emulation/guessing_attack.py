@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.attacks import Attack
-from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import RATES
 from gossiprec.options import Options
 
@@ -40,7 +40,7 @@ class Guessing(Attack):
         asked = np.arange(0, n_items, 2, dtype=np.int32)
         if not len(met):
             return
-        yield Guesses(
+        yield MembershipGuesses(
             observer="hub",
             momentum=0.0,
             thresholds=(THRESHOLD,),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from gossiprec.compute.shards.exchange import InProcess, Mailbox
-from gossiprec.compute.shards.seat import Seat
+from gossiprec.compute.shards.channel import InProcessChannel, Mailbox
+from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation import prepare
-from gossiprec.emulation.shards.follower import follow
-from gossiprec.emulation.shards.gathering import Shards
+from gossiprec.emulation.shards.follower import run_follower
+from gossiprec.emulation.shards.shard_group import ShardGroup
 
 
 def divided(scenario, n):
@@ -18,7 +18,7 @@ def divided(scenario, n):
     return {**scenario, "executor": {**executor, "name": "ray", "inner": inner, "shards": n}}
 
 
-class Threads(Shards):
+class Threads(ShardGroup):
     """The other shards as threads; give the class itself as `gather`."""
 
     def __init__(self, scenario, say):
@@ -28,7 +28,7 @@ class Threads(Shards):
         self.threads = []
 
     def seat_of(self, number):
-        return Seat(number, len(self.mailboxes), InProcess(number, self.mailboxes))
+        return ShardContext(number, len(self.mailboxes), InProcessChannel(number, self.mailboxes))
 
     def start(self, prepared):
         for number in range(1, len(self.mailboxes)):
@@ -37,7 +37,7 @@ class Threads(Shards):
 
     def _run(self, number, lead):
         try:
-            follow(prepare(lead.scenario, load=lambda _: lead.split, seat=self.seat_of(number)))
+            run_follower(prepare(lead.scenario, load=lambda _: lead.split, seat=self.seat_of(number)))
         except BaseException as problem:
             self.fail(problem)
 

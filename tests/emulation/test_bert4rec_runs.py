@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.emulation.scoring.utility import Utility
-from gossiprec.testing.worlds import models_of
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.testing.tiny_runs import current_models
 from tests.emulation.test_sequence_runs import central, federated, run
 from tests.emulation.tiny_runs import carried_out
 
@@ -16,8 +16,8 @@ SAMPLED = {**MODEL, "loss": "sampled"}
 
 def test_clients_train_alike_in_both_executors():
     runs = (federated(model=SAMPLED, executor={"name": name}) for name in ("reference", "batched"))
-    one, other = (models_of(carried_out(each)) for each in runs)
-    begin = models_of(carried_out(federated(model=SAMPLED), upto=0))
+    one, other = (current_models(carried_out(each)) for each in runs)
+    begin = current_models(carried_out(federated(model=SAMPLED), upto=0))
     assert np.linalg.norm(one - other) < 1e-4 * np.linalg.norm(one - begin)
 
 
@@ -25,7 +25,7 @@ def test_clients_train_alike_in_both_executors():
 def test_bytes_do_not_depend_on_threads(make):
     model = SAMPLED if make is federated else MODEL
     one, other = (
-        models_of(carried_out(make(model=model, executor={"name": "batched", "threads": threads})))
+        current_models(carried_out(make(model=model, executor={"name": "batched", "threads": threads})))
         for threads in (1, 2)
     )
     assert one.tobytes() == other.tobytes()
@@ -44,6 +44,6 @@ def test_a_coordinator_learns_which_item_follows_which(tmp_path):
     protocol = {"name": "central", "epochs": 200}
     model = {**MODEL, "dim": 16, "inner": 32, "dropout": 0, "output_layer": False}
     prepared = carried_out(run(dataset=data, model=model, training=training, protocol=protocol))
-    utility = Utility(prepared.split, ["recall@1"], prepared.executor, 3)
+    utility = UtilityEvaluator(prepared.split, ["recall@1"], prepared.executor, 3)
     found = utility.measure(prepared.planner.current)["recall@1"]
     assert found > 0.7  # guessing among the seven others: 0.14; processors differ in how far it comes

@@ -5,10 +5,9 @@ import pytest
 
 from gossiprec.data import load_split
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring import orders
-from gossiprec.emulation.scoring.orders import ORDERS
-from gossiprec.emulation.scoring.utility import Utility
-from gossiprec.emulation.scoring.whole_lists import WholeLists
+from gossiprec.emulation.scoring import metric_inputs
+from gossiprec.emulation.scoring.metric_inputs import ORDERS, FullRanker
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
@@ -45,7 +44,7 @@ def test_popularity_agrees_with_a_slow_loop():
         recalls.append(len(places) / len(tests))
         ideal = sum(1 / np.log2(place + 2) for place in range(len(tests)))
         gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
-    found = Utility(split, ASKED, executor_for(split), 3, beside=["popularity"]).measure(CURRENT)
+    found = UtilityEvaluator(split, ASKED, executor_for(split), 3, beside=["popularity"]).measure(CURRENT)
     assert found["recall@40[popularity]"] == pytest.approx(np.mean(recalls))
     assert found["full_ndcg@40[popularity]"] == pytest.approx(np.mean(gains))
     assert 0 < np.mean(recalls) < 1
@@ -56,7 +55,7 @@ def test_sampled_metrics_rank_the_same_candidates_by_popularity():
     split = drawn_split()
     executor, place = executor_for(split), {item: at for at, item in enumerate(best_first(split))}
     executor.asked.clear()
-    found = Utility(split, ["hr@20"], executor, 3, beside=["popularity"]).measure(CURRENT)
+    found = UtilityEvaluator(split, ["hr@20"], executor, 3, beside=["popularity"]).measure(CURRENT)
     (_, asked), hits = executor.asked[-1], []
     for items in asked:
         ranks = [sum(place[j] < place[row[0]] for j in row[1:]) for row in np.array(items).reshape(-1, 100)]
@@ -72,7 +71,7 @@ def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
     assert len({tuple(row) for row in np.concatenate([one, other]).tolist()}) == 2 * N_USERS
     assert (np.sort(one, axis=1) == np.arange(N_ITEMS)).all()
     recalls = [
-        Utility(split, ASKED, executor_for(split), seed, beside=["random"]).measure(CURRENT)[
+        UtilityEvaluator(split, ASKED, executor_for(split), seed, beside=["random"]).measure(CURRENT)[
             "recall@40[random]"
         ]
         for seed in range(200)
@@ -85,8 +84,8 @@ def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
 @pytest.mark.parametrize("shares", [False, True])
 def test_in_large_data_too_each_random_order_has_every_item_once(shares, monkeypatch):
     split = drawn_split()
-    monkeypatch.setattr(orders, "PAIRS", 0 if shares else 2**26)
-    monkeypatch.setattr(orders, "SHARED_BY", 3)
+    monkeypatch.setattr(metric_inputs, "PAIRS", 0 if shares else 2**26)
+    monkeypatch.setattr(metric_inputs, "SHARED_BY", 3)
     found = ORDERS["random"](split, 3).of_all(np.arange(N_USERS))
     assert (np.sort(found, axis=1) == np.arange(N_ITEMS)).all()
     assert len(np.unique(found, axis=0)) == N_USERS
@@ -95,7 +94,7 @@ def test_in_large_data_too_each_random_order_has_every_item_once(shares, monkeyp
 
 def test_orders_that_share_permutations_find_what_chance_finds(monkeypatch):
     """A test item is among the first 5 of N at random: 3,000 draws give 5 / N within 5 standard errors."""
-    monkeypatch.setattr(orders, "PAIRS", 0)
+    monkeypatch.setattr(metric_inputs, "PAIRS", 0)
     split = drawn_split()
     first = [ORDERS["random"](split, seed).of_all(np.arange(N_USERS)) >= N_ITEMS - 5 for seed in range(60)]
     share, n = np.mean(first, axis=(0, 1)), 60 * N_USERS
@@ -173,7 +172,7 @@ def test_popularity_on_movielens_1m_is_what_trials_have_found():
     assert [int(part.offsets[-1]) for part in (split.train, split.test)] == [800_193, 200_016]
     order, masked = (
         ORDERS["popularity"](split, 1),
-        WholeLists(split, [read_metric("recall@20")], np.zeros(0, np.int64)),
+        FullRanker(split, [read_metric("recall@20")], np.zeros(0, np.int64)),
     )
     blocks = ((users, order.of_all(users)) for users in np.array_split(masked.users, 30))
     seen = masked.seen(blocks)[RelevantRanks]

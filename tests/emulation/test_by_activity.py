@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.by_activity import ByActivity, equal_groups
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import ActivityGroupMetrics, UtilityEvaluator, split_into_groups
 from gossiprec.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import Measure
@@ -43,7 +42,7 @@ def chosen_report(run):
 
 
 def test_groups_ascend_by_size_and_equals_stand_in_the_order_of_their_ids():
-    groups = equal_groups(np.array([5, 2, 2, 9, 2, 5, 0, 7]), 3)
+    groups = split_into_groups(np.array([5, 2, 2, 9, 2, 5, 0, 7]), 3)
     assert [group.tolist() for group in groups] == [[6, 1, 2], [4, 0, 5], [7, 3]]
 
 
@@ -51,7 +50,7 @@ def test_groups_ascend_by_size_and_equals_stand_in_the_order_of_their_ids():
 def test_no_two_groups_differ_by_more_than_one_user_and_everybody_is_in_one(n_users):
     sizes = np.random.default_rng(n_users).integers(1, 6, n_users)
     for n_groups in range(2, min(n_users, 12) + 1):
-        groups = equal_groups(sizes, n_groups)
+        groups = split_into_groups(sizes, n_groups)
         lengths = [len(group) for group in groups]
         assert len(groups) == n_groups
         assert max(lengths) - min(lengths) <= 1 <= min(lengths)
@@ -66,11 +65,11 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
     def alone(user):
         pairs = [(user, item) for item in split.test[user].tolist()]
         only = replace(split, test=Ragged.sets(*np.array(pairs).T, N_USERS))
-        return Utility(only, TESTED[2:], executor, 3).measure(CURRENT)
+        return UtilityEvaluator(only, TESTED[2:], executor, 3).measure(CURRENT)
 
-    utility = Utility(split, [*TESTED[2:], *OTHERS], executor, 3, keep_users=True)
+    utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3, keep_users=True)
     utility.measure(CURRENT)
-    activity = ByActivity(split, 3)
+    activity = ActivityGroupMetrics(split, 3)
     activity.note(utility.by_user, chosen=False)
     groups = activity.summary()["by_activity"]
 
@@ -88,7 +87,7 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
 def test_sampled_metrics_are_kept_user_by_user_in_the_order_of_ids():
     """Where one user's model ranks its test items first: nobody else's value moves."""
     split, executor = uneven_split(), executor_for(drawn_split())
-    utility = Utility(split, TESTED, executor, 3, keep_users=True)
+    utility = UtilityEvaluator(split, TESTED, executor, 3, keep_users=True)
     before = utility.measure(CURRENT)
     kept = {name: values.copy() for name, values in utility.by_user.items()}
     assert {name: values.mean() for name, values in kept.items()} == pytest.approx(before)
@@ -108,7 +107,7 @@ def test_sampled_metrics_are_kept_user_by_user_in_the_order_of_ids():
 
 
 def test_users_are_not_kept_unless_asked_for():
-    utility = Utility(uneven_split(), TESTED, executor_for(drawn_split()), 3)
+    utility = UtilityEvaluator(uneven_split(), TESTED, executor_for(drawn_split()), 3)
     utility.measure(CURRENT)
     assert utility.by_user == {}
 
@@ -117,7 +116,7 @@ def test_groups_cost_no_ranking():
     counts = []
     for keep in (False, True):
         executor = executor_for(drawn_split())
-        utility = Utility(uneven_split(), TESTED, executor, 3, keep_users=keep)
+        utility = UtilityEvaluator(uneven_split(), TESTED, executor, 3, keep_users=keep)
         utility.measure(CURRENT)
         counts.append(len(executor.asked))
     assert counts[0] == counts[1] > 0

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.compute.train.everybody import epochs_of_all
-from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.feeds.base import Feed
-from gossiprec.models.base.graph import Graph
+from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_resume import check
@@ -99,7 +98,7 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
     feed, settings = PairwiseFeed.of(data), TrainingSettings(batch_size=32, negatives=1, local_epochs=2)
     samples = feed.samples_of_all(update=3, negatives=1, seed=5)
     orders = []
-    for _, batches in epochs_of_all(feed, settings, 12, 3, 5):
+    for _, batches in central_epochs(feed, settings, 12, 3, 5):
         parts = list(batches)
         assert {len(part["user"]) for part in parts[:-1]} == {32}
         columns = [np.concatenate([part[name] for part in parts]).tolist() for name in samples]
@@ -148,7 +147,7 @@ def test_each_user_is_scored_by_its_own_row_through_the_graph(name):
     prepared = carried_out(central(executor={"name": name}))
     executor, layout, row = prepared.executor, prepared.layout, torch.from_numpy(model_of(prepared))
     p = {"users": row[layout.users].view(12, 8), "items": row[layout.items].view(40, 8)}
-    seen = prepared.model.encode(p, Graph.of(prepared.split.train, 40))
+    seen = prepared.model.encode(p, InteractionGraph.of(prepared.split.train, 40))
     users = np.array([7, 0, 11])
     models = executor.store.readable(prepared.planner.current, users)
     found = executor.score_all(models, {}, prepared.threads)
@@ -163,7 +162,7 @@ def test_adam_goes_on_from_epoch_to_epoch():
     row = torch.from_numpy(begin[: layout.size]).requires_grad_()
     adam = torch.optim.Adam([row], lr=0.01)
     for update in range(CENTRAL["epochs"]):
-        for _, batches in epochs_of_all(work.feed, work.training, 12, update, 5):
+        for _, batches in central_epochs(work.feed, work.training, 12, update, 5):
             for columns in batches:
                 batch = {name: torch.from_numpy(column.astype(np.int64)) for name, column in columns.items()}
                 p = {"users": row[layout.users].view(12, 4), "items": row[layout.items].view(40, 4)}

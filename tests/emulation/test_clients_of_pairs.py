@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.executors import written_out
+from gossiprec.compute.executors import analytic_trainer
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.worlds import known_as
+from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_clients_without_models import NETWORK, star, version
 from tests.emulation.tiny_runs import carried_out
@@ -133,11 +133,11 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
             return super().loss(p, batch, extras) + p["users"].square().sum()
 
     for kind, model in ((Doubled, LIGHTGCN), (Unseen, LIGHTGCN), (Halved, MF)):
-        with known_as(MODELS, kind) as name:
+        with registered_as(MODELS, kind) as name:
             assert executor_of(model={**model, "name": name}) != "fused"
             with pytest.raises(ScenarioError, match=f"no analytic gradient for {kind.__name__}"):
                 executor_of(model={**model, "name": name}, executor={"name": "fused"})
-    with known_as(RECOMMENDERS, Shrinking) as name:
+    with registered_as(RECOMMENDERS, Shrinking) as name:
         assert executor_of(model=LIGHTGCN, recommender={**CLUSTERS, "name": name}) != "fused"
 
 
@@ -147,7 +147,7 @@ def test_a_formula_of_other_layers_has_its_own_numbers():
     class Later(MODELS["lightgcn"]):
         first_layer = 1
 
-    with known_as(MODELS, Later) as name:
+    with registered_as(MODELS, Later) as name:
         world = {"model": {**LIGHTGCN, "name": name, "layers": 3}, "training": FULL, "observers": []}
         runs = [carried_out(star(**world, executor={"name": each})) for each in ("reference", "fused")]
     slow, fast = map(version, runs)
@@ -159,7 +159,7 @@ def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, mo
     scenario = star(network=NETWORK, training=FULL, model=model, recommender=CLUSTERS, observers=[])
     together = {**scenario, "executor": {"name": "fused", "threads": 3}}
     runs = [simulate(together, out=tmp_path / "together")]
-    monkeypatch.setattr(written_out, "AT_ONCE", 1)
+    monkeypatch.setattr(analytic_trainer, "AT_ONCE", 1)
     alone = {**scenario, "executor": {"name": "fused", "threads": 1, "wave_size": 1}}
     runs.append(simulate(alone, out=tmp_path / "alone"))
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.executors import written_out
+from gossiprec.compute.executors import analytic_trainer
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.worlds import known_as
+from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_clients_without_models import NETWORK, star, version
 from tests.emulation.tiny_runs import carried_out
@@ -101,7 +101,7 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
     """
     if upload == "gradients":
         way, merge = {**way, "local_epochs": 1}, "sum"
-    with known_as(RECOMMENDERS, changed or Thinned) as thinned:
+    with registered_as(RECOMMENDERS, changed or Thinned) as thinned:
         told = {
             "model": {**GRU, **sizes}, "training": {**ONE_STEP, "learning_rate": 0.05, "eps": 1e-3, **way},
             "rounds": 3, "merge": merge, "recommender": {"name": thinned} if changed else None,
@@ -129,7 +129,7 @@ def test_it_is_taken_where_there_is_one():
     assert executor_of() == "fused"
     assert executor_of(training={**ONE_STEP, "batch_size": 16}) == "fused"  # of which a client has one
     assert executor_of(model={"name": "two-tower", "dim": 4, "loss": "sampled"}) != "fused"
-    with known_as(RECOMMENDERS, Thinned) as name:
+    with registered_as(RECOMMENDERS, Thinned) as name:
         assert executor_of(recommender={"name": name}) == "fused"
 
 
@@ -151,11 +151,11 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
             return super().loss(p, batch, extras) + p["items"].square().sum()
 
     for kind in (Doubled, Flat, Whole):
-        with known_as(MODELS, kind) as name:
+        with registered_as(MODELS, kind) as name:
             assert executor_of(model={**GRU, "name": name}) != "fused"
             with pytest.raises(ScenarioError, match=f"no analytic gradient for {kind.__name__}"):
                 executor_of(model={**GRU, "name": name}, executor={"name": "fused"})
-    with known_as(RECOMMENDERS, Shrinking) as name:
+    with registered_as(RECOMMENDERS, Shrinking) as name:
         assert executor_of(recommender={"name": name}) != "fused"
 
 
@@ -163,7 +163,7 @@ def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch):
     scenario = world(network=NETWORK, protocol={"server": {"name": "adam", "learning_rate": 0.01}})
     together = {**scenario, "executor": {"name": "fused", "threads": 3}}
     runs = [simulate(together, out=tmp_path / "together")]
-    monkeypatch.setattr(written_out, "AT_ONCE", 1)
+    monkeypatch.setattr(analytic_trainer, "AT_ONCE", 1)
     alone = {**scenario, "executor": {"name": "fused", "threads": 1, "wave_size": 1}}
     runs.append(simulate(alone, out=tmp_path / "alone"))
 

@@ -8,18 +8,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.executors import small_models
+from gossiprec.compute.executors import submodel_trainer
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
-from gossiprec.feeds.touched import Touched
+from gossiprec.feeds.predrawn import PredrawnSamples
 from gossiprec.models import MODELS as MODEL_KINDS
-from gossiprec.models.base.blocks import Block, Role, normal
-from gossiprec.models.gmf.compiled import GMFKernels
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
+from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.worlds import known_as
+from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import COORDINATOR, carried_out, final_models, tiny
 
@@ -203,7 +203,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
 
     full = {**SGD, "batch_size": "full"}
     for registry, section, kind in ((RECOMMENDERS, "recommender", Doubled), (MODEL_KINDS, "model", Halved)):
-        with known_as(registry, kind) as name:
+        with registered_as(registry, kind) as name:
             prepared = prepare(
                 load_scenario(star(training=full, executor={"name": "auto"}, **{section: {"name": name}}))
             )
@@ -264,7 +264,7 @@ def test_a_client_keeps_the_moments_of_its_user_alone(executor):
 
 
 def touched(feed, node, update):
-    return Touched.of(feed, node, update=update, negatives=4, seed=5, changed=lambda drawn: drawn)
+    return PredrawnSamples.of(feed, node, update=update, negatives=4, seed=5, changed=lambda drawn: drawn)
 
 
 def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
@@ -294,7 +294,7 @@ def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, ex
     scenario = star(network=NETWORK, training=training, model=MODELS[model], observers=[COORDINATOR])
     together = {**scenario, "executor": {"name": executor, "threads": 3}}
     runs = [simulate(together, out=tmp_path / "together")]
-    monkeypatch.setattr(small_models, "AT_ONCE", 1)
+    monkeypatch.setattr(submodel_trainer, "AT_ONCE", 1)
     alone = {**scenario, "executor": {"name": executor, "threads": 1, "wave_size": 1}}
     runs.append(simulate(alone, out=tmp_path / "alone"))
 
@@ -464,7 +464,7 @@ class OwnScale(MODEL_KINDS["mf"]):
     """Dot products times a weight that each node keeps to itself."""
 
     def blocks(self):
-        return (*super().blocks(), Block("scale", Role.PRIVATE, (1,), normal(1.0)))
+        return (*super().blocks(), ParameterBlock("scale", BlockRole.PRIVATE, (1,), normal(1.0)))
 
     def score(self, p, query):
         return super().score(p, query) * p["scale"]

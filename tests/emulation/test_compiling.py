@@ -10,11 +10,16 @@ import numba
 import pytest
 
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.emulation.assembly import compiling
-from gossiprec.emulation.assembly.compiling import compile_all
-from gossiprec.emulation.run.progress import Silent
+from gossiprec.emulation.assembly import kernel_warmup
+from gossiprec.emulation.assembly.kernel_warmup import compile_kernels
+from gossiprec.emulation.run.progress import NullProgress
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.kept import Cache, Missing, NotKeptError, if_missing
+from gossiprec.numerics.kernel_cache import (
+    KernelCache,
+    KernelNotCachedError,
+    MissingKernelPolicy,
+    missing_kernel_policy,
+)
 from tests.processes import forks
 
 HERE = os.getpid()
@@ -42,14 +47,14 @@ def compiled(tmp_path, monkeypatch):
     """Return what tells who has compiled which kernel."""
     path = tmp_path / "compiled"
     path.touch()
-    save = Cache.save_overload
+    save = KernelCache.save_overload
 
     def told(self, sig, data):
         save(self, sig, data)
         with path.open("a") as file:
             print(self._py_func.__name__, os.getpid(), file=file)
 
-    monkeypatch.setattr(Cache, "save_overload", told)
+    monkeypatch.setattr(KernelCache, "save_overload", told)
     return lambda: [line.split() for line in path.read_text().splitlines()]
 
 
@@ -59,11 +64,11 @@ def parts_of(kernels):
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_each_kernel_is_compiled_once_and_there_for_all(kernels, compiled, monkeypatch, cores):
-    monkeypatch.setattr(compiling, "usable_cores", lambda: cores)
+    monkeypatch.setattr(kernel_warmup, "usable_cores", lambda: cores)
     before = forks()
-    compile_all(parts_of(kernels), Silent())
+    compile_kernels(parts_of(kernels), NullProgress())
     assert sorted(name for name, _ in compiled()) == ["first", "second", "third"]
-    with if_missing(Missing.REFUSE):
+    with missing_kernel_policy(MissingKernelPolicy.REFUSE):
         assert [each(0) for each in kernels] == [1, 2, 3]
     assert forks() <= before, "a process that compiled is left"
 
@@ -75,8 +80,8 @@ def test_another_process_compiles_what_this_one_has_not_begun(kernels, compiled,
         while os.getpid() == HERE and len(compiled()) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    monkeypatch.setattr(compiling, "usable_cores", lambda: 2)
-    compile_all([patient, *parts_of(kernels[1:])], Silent())
+    monkeypatch.setattr(kernel_warmup, "usable_cores", lambda: 2)
+    compile_kernels([patient, *parts_of(kernels[1:])], NullProgress())
     others = {name for name, process in compiled() if int(process) != HERE}
     assert others >= {"second", "third"}
 
@@ -86,26 +91,26 @@ def test_a_process_that_fails_is_done_without(kernels, compiled, monkeypatch):
         if os.getpid() != HERE:
             raise RuntimeError("no")
 
-    monkeypatch.setattr(compiling, "usable_cores", lambda: 4)
-    compile_all([fails_elsewhere, *parts_of(kernels)], Silent())
+    monkeypatch.setattr(kernel_warmup, "usable_cores", lambda: 4)
+    compile_kernels([fails_elsewhere, *parts_of(kernels)], NullProgress())
     assert [each(0) for each in kernels] == [1, 2, 3]
 
 
 def test_it_is_said_only_where_something_is_compiled(kernels):
     told = []
 
-    class Telling(Silent):
+    class Telling(NullProgress):
         def phase(self, text):
             told.append(text)
 
     for _ in range(2):
-        compile_all(parts_of(kernels), Telling())
+        compile_kernels(parts_of(kernels), Telling())
     assert told == ["compiling kernels (once per machine)"]
 
 
 def test_where_nothing_may_be_compiled_no_thread_of_a_crew_compiles(kernels, compiled):
     crew = ThreadPool(3)
-    with if_missing(Missing.REFUSE), pytest.raises(NotKeptError):
+    with missing_kernel_policy(MissingKernelPolicy.REFUSE), pytest.raises(KernelNotCachedError):
         crew.run(lambda part: kernels[part](0))
     assert compiled() == []
     crew.run(lambda part: kernels[part](0))
@@ -113,14 +118,14 @@ def test_where_nothing_may_be_compiled_no_thread_of_a_crew_compiles(kernels, com
 
 
 def test_nothing_is_collected_meanwhile(kernels, monkeypatch):
-    monkeypatch.setattr(compiling, "usable_cores", lambda: 1)
+    monkeypatch.setattr(kernel_warmup, "usable_cores", lambda: 1)
     collects = []
 
     def part():
         kernels[0](0)
         collects.append(gc.isenabled())
 
-    compile_all([part], Silent())
+    compile_kernels([part], NullProgress())
     assert not any(collects)
     assert gc.isenabled()
 
@@ -128,7 +133,7 @@ def test_nothing_is_collected_meanwhile(kernels, monkeypatch):
 def test_who_collects_nothing_is_left_at_that(kernels):
     gc.disable()
     try:
-        compile_all(parts_of(kernels[:1]), Silent())
+        compile_kernels(parts_of(kernels[:1]), NullProgress())
         assert not gc.isenabled()
     finally:
         gc.enable()

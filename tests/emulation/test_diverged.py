@@ -10,10 +10,10 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.finite import NotFiniteError
-from gossiprec.compute.plan.tape import Event, joined
+from gossiprec.compute.plan.tape import TapeEvent, concat_segments
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
-from gossiprec.numerics.finite import finite_rows
+from gossiprec.numerics.flat_ops import finite_rows
 from gossiprec.scenario import load_scenario
 from tests.compute.worlds import ON_DEVICE, World, make_executor
 from tests.emulation.sharded import Threads, divided
@@ -108,8 +108,8 @@ def test_every_executor_names_the_same_update_at_the_time_when_it_was_run(execut
     segments = []
     for _ in prepare(load_scenario(scenario)).schedule.play(segments.append):
         pass
-    tape = joined(segments)
-    kind = Event.DELIVER if mode == "gossip-receive" else Event.WAKE
+    tape = concat_segments(segments)
+    kind = TapeEvent.DELIVER if mode == "gossip-receive" else TapeEvent.WAKE
     times = tape.time[(tape.node == node) & (tape.kind == kind)]
     if mode == "gossip-receive":  # without latency messages have no events of their own
         times = np.sort(tape.sent_at[tape.receiver == node])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import yaml
 
-from gossiprec.cli.results import _spent, opening
+from gossiprec.cli.summary_text import _spent, format_header
 from gossiprec.compute.plan.tape import Op
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.privacy import Ledger
+from gossiprec.emulation.scoring.privacy import PrivacyLedger
 from gossiprec.models import MODELS
 from gossiprec.policies import POLICIES
 from gossiprec.policies.ldp import LDP, ClipAndNoise
@@ -99,7 +99,7 @@ def test_a_row_that_a_recommender_tells_beside_an_update_is_in_no_account(tmp_pa
             due[node] += EACH * 4 * touched
     assert spent(run) == due
     assert run.summary["privacy"]["told_in_the_open"] is True
-    assert opening(run.summary).endswith(
+    assert format_header(run.summary).endswith(
         "; the items concerned are not protected; what clients upload about their users in addition is not protected"
     )
 
@@ -208,7 +208,7 @@ def test_the_log_of_a_node_with_noisy_gradients_too_tells_what_these_have_spent(
 def test_an_account_stays_as_it_was_last_told_also_in_another_process():
     policy = LDP(LDP.Options(norm="linf", bound=0.5, scale=0.25), np.array([0, 2]))
     counts, coordinates = np.ones(3, np.int64), np.array([10, 99, 30])
-    ledger, later = Ledger([], 3, [policy]), Ledger([], 3, [policy])
+    ledger, later = PrivacyLedger([], 3, [policy]), PrivacyLedger([], 3, [policy])
     nodes, epsilon = ledger.changes(counts, counts, coordinates)
     assert dict(zip(nodes.tolist(), epsilon.tolist(), strict=True)) == {0: 40.0, 2: 120.0}
 

@@ -18,7 +18,7 @@ from gossiprec.errors import GossipRecError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.checkpoints import read_checkpoint, write_checkpoint
 from gossiprec.options import Options
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import checkpoints, ended_early, often, outcome
 from tests.emulation.tiny_runs import SINGLE, tiny
 
@@ -135,7 +135,7 @@ def early(request, tmp_path_factory):
     """Return a run that ended early, what it would have come to, and its kind."""
     folder = tmp_path_factory.mktemp(request.param)
     scenario = often(executor={"name": "fused"}, **KINDS[request.param])
-    with registered(ATTACKS, {"remembering": Remembering}):
+    with temporarily_registered(ATTACKS, {"remembering": Remembering}):
         run = ended_early(folder / "early", scenario)
         whole = outcome(simulate(scenario, out=folder / "whole").path)
         yield run.path, whole, request.param

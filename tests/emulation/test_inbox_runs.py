@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.aggregators.base import Aggregator
-from gossiprec.aggregators.samples import Samples
+from gossiprec.aggregators.samples import SampleWeightedMean
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.options import NoOptions
@@ -160,7 +160,7 @@ def registered():
     """Register rules for one test."""
     before = dict(AGGREGATORS.members())
     AGGREGATORS._members["remembering"] = Remembering
-    AGGREGATORS._members["waiting"] = type("Waiting", (Samples,), {"streaming": False})
+    AGGREGATORS._members["waiting"] = type("Waiting", (SampleWeightedMean,), {"streaming": False})
     AGGREGATORS._members["huge"] = type(
         "Huge", (Remembering,), {"reduce": lambda self, own, inbox: own + np.inf}
     )

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.aggregators.rule import make_rule
+from gossiprec.aggregators.aggregator_option import make_aggregator
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
-from gossiprec.named import name_of
+from gossiprec.registry_options import registered_name
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.sharded import Threads, divided
@@ -53,7 +53,7 @@ def test_a_run_with_late_and_lost_answers_goes_on_where_it_was(rule, tmp_path):
 def test_a_run_is_what_the_rule_makes_of_each_inbox(rule):
     """With answers of every round in the next, each version is the rule's, of the one before and its changes."""
     prepared = prepare(load_scenario(star(merge=RULES[rule], rounds=4)))
-    store, by_hand = prepared.executor.store, make_rule(RULES[rule])
+    store, by_hand = prepared.executor.store, make_aggregator(RULES[rule])
     versions, inboxes = [version(prepared)], []
     reduce = store.inbox
 
@@ -181,7 +181,7 @@ def test_what_a_rule_cannot_do_is_told_before_the_run(sections, message):
 def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
     """Nodes receive some three models per wake, of which the rules need 4, 2 and 4 besides their own."""
     policies = [{"name": "robust-merge", "rule": rule, "nodes": "all"}]
-    needed = make_rule(rule).enough
+    needed = make_aggregator(rule).enough
     scenario = often(**tiny(policies=policies, observers=[]))
     sizes = []
     prepared = prepare(load_scenario(scenario))
@@ -197,7 +197,7 @@ def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
 
     run = simulate(scenario, out=tmp_path / "run")
     assert run.summary["small_inboxes"] == expected
-    note = f"{small} of {len(sizes)} inboxes held fewer models than {name_of(rule)} (needs {needed})"
+    note = f"{small} of {len(sizes)} inboxes held fewer models than {registered_name(rule)} (needs {needed})"
     assert any(each.startswith(note) for each in run.summary["notes"])
     broken = ended_early(tmp_path / "broken", scenario, 3)
     assert resume(broken.path).summary["small_inboxes"] == expected

@@ -6,9 +6,9 @@ import numba
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.emulation import foresee, prepare, resume, simulate
+from gossiprec.emulation import estimate_run, prepare, resume, simulate
 from gossiprec.emulation.assembly.libraries import PARTS
-from gossiprec.numerics import jit, kept
+from gossiprec.numerics import jit, kernel_cache
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often, outcome
 from tests.emulation.sharded import Threads, divided
@@ -80,7 +80,10 @@ def test_only_for_the_length_of_the_block_are_kernels_not_compiled(monkeypatch, 
         return x + 1
 
     kernel = jit.kernel(one)
-    with kept.if_missing(kept.Missing.REFUSE), pytest.raises(kept.NotKeptError, match="one"):
+    with (
+        kernel_cache.missing_kernel_policy(kernel_cache.MissingKernelPolicy.REFUSE),
+        pytest.raises(kernel_cache.KernelNotCachedError, match="one"),
+    ):
         kernel(os.getpid())
     assert kernel(1) == 2
 
@@ -91,7 +94,7 @@ def test_to_foresee_a_run_nothing_is_compiled(monkeypatch):
 
     monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
     scenario = load_scenario(tiny(executor={"name": "fused"}))
-    found, of_reference = (foresee(each).needed for each in (scenario, load_scenario(tiny())))
+    found, of_reference = (estimate_run(each).needed for each in (scenario, load_scenario(tiny())))
     assert {part: found[part] for part in found.keys() - PARTS} == {
         part: of_reference[part] for part in of_reference.keys() - PARTS
     }
@@ -101,7 +104,7 @@ def test_to_foresee_a_run_nothing_is_compiled(monkeypatch):
 
 def test_a_dry_run_names_the_executor_that_a_short_run_takes(compiled):
     scenario = load_scenario(tiny(**AUTO))
-    short, told = (foresee(scenario, kept_kernels=kept) for kept in (False, True))
+    short, told = (estimate_run(scenario, kept_kernels=kept) for kept in (False, True))
 
     assert (short.sizes["executor"], told.sizes["executor"]) == ("reference", "fused")
     assert told.needed.keys() - short.needed.keys() == {"kernels"}

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gossiprec.data.partition import first_meetings
 from gossiprec.data.split import Interactions
+from gossiprec.data.split_helpers import first_interactions
 from gossiprec.emulation import prepare, simulate
-from gossiprec.emulation.run.progress import clocks
-from gossiprec.emulation.run.running import Running
+from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.emulation.run.progress import read_clocks
 from gossiprec.emulation.scoring import utility
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.emulation.scoring.sampled_items import drawn_candidates
+from gossiprec.emulation.scoring.metric_inputs import draw_candidates
 from gossiprec.graphs import centrality
-from gossiprec.measures import attack, communities
+from gossiprec.measures import attack_accuracy, communities
 from gossiprec.measures.communities import Communities, jaccard_communities, jaccard_communities_by_size
 from gossiprec.scenario import load_scenario
 from tests.emulation.test_attack_record import N_ITEMS, N, drawn_split, ranking
@@ -89,11 +89,11 @@ def test_without_attacks_no_communities_are_looked_for(tmp_path):
 def test_candidates_of_a_user_do_not_depend_on_others():
     split = prepare(load_scenario(tiny())).split
     users = np.flatnonzero(split.test.sizes > 0)
-    found = drawn_candidates(split, users, 3)
+    found = draw_candidates(split, users, 3)
     most = users[np.argmax((split.train.sizes + split.validation.sizes + split.test.sizes)[users])]
     some = users[(users == most) | (users % 2 == 0)]
     owners = np.repeat(users, split.test.sizes[users])
-    assert drawn_candidates(split, some, 3).tobytes() == found[np.isin(owners, some)].tobytes()
+    assert draw_candidates(split, some, 3).tobytes() == found[np.isin(owners, some)].tobytes()
     assert (found[:, 0] == split.test.values).all()
 
 
@@ -114,7 +114,7 @@ def test_sampled_metrics_do_not_depend_on_how_many_are_scored_at_a_time(most, wo
     current = np.arange(prepared.protocol.n_nodes)
 
     def measured():
-        return Running(prepared, _Nowhere(), Phases(), clocks())._utility.measure(current)
+        return ActiveRun(prepared, _Nowhere(), Phases(), read_clocks())._utility.measure(current)
 
     whole = measured()
     monkeypatch.setattr(utility, "CANDIDATES", most)
@@ -138,13 +138,13 @@ def test_accuracies_do_not_depend_on_how_many_adversaries_are_ranked_at_a_time(s
     truth = Communities.nearest(similarity, 3)
 
     def found():
-        guesses = attack.guess(scores, 3)
+        guesses = attack_accuracy.guess(scores, 3)
         about = (scores, guesses, truth)
-        return [*guesses, attack.accuracies(*about), attack.exposures(*about)]
+        return [*guesses, attack_accuracy.accuracies(*about), attack_accuracy.exposures(*about)]
 
     whole = found()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attack, "BLOCK_CELLS", 20)
+        patch.setattr(attack_accuracy, "BLOCK_CELLS", 20)
         for some, all_of in zip(found(), whole, strict=True):
             assert some == pytest.approx(all_of, nan_ok=True)
 
@@ -167,7 +167,7 @@ def test_first_meetings_of_sorted_rows_are_those_of_any_others(rows):
     def met(rows):
         users, items, times = np.array(rows, np.int64).T
         data = Interactions(name="d", users=users, items=items, n_users=4, n_items=4, times=times)
-        found = first_meetings(data)
+        found = first_interactions(data)
         return list(zip(found.users.tolist(), found.items.tolist(), found.times.tolist(), strict=True))
 
     first = {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.executors.base import STACK_BYTES
-from gossiprec.emulation import foresee, prepare
+from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.assembly.libraries import (
     COMPILING,
     KERNELS,
@@ -20,11 +20,11 @@ from gossiprec.emulation.assembly.libraries import (
     WORKING,
     pictures_bytes,
 )
-from gossiprec.emulation.assembly.memory import (
+from gossiprec.emulation.assembly.memory_limits import (
     MIB,
     available_for,
-    check_events_fit,
-    check_fits,
+    check_event_memory,
+    check_memory,
     peak_rss_mib,
 )
 from gossiprec.errors import ResourceError
@@ -34,13 +34,13 @@ from tests.emulation.tiny_runs import SINGLE, tiny
 
 
 def test_what_fits_is_let_through():
-    check_fits({"parameters": available_bytes() // 4, "moments": 0})
-    check_fits({})
+    check_memory({"parameters": available_bytes() // 4, "moments": 0})
+    check_memory({})
 
 
 def test_what_does_not_fit_is_refused_with_the_parts_and_what_to_lower():
     with pytest.raises(ResourceError) as caught:
-        check_fits({"parameters": 3 * 2**50, "observers": 2**50})
+        check_memory({"parameters": 3 * 2**50, "observers": 2**50})
     message = str(caught.value)
 
     assert (
@@ -61,14 +61,14 @@ def test_more_wakes_than_memory_can_hold_are_refused_before_they_are_played(prot
 
 
 def test_the_events_of_a_large_run_fit():
-    check_events_fit(943 * 500, 3)
+    check_event_memory(943 * 500, 3)
 
 
 def test_the_sum_of_the_parts_decides():
     half = available_bytes() // 2
-    check_fits({"parameters": half})
+    check_memory({"parameters": half})
     with pytest.raises(ResourceError):
-        check_fits({"parameters": half + 2**32, "moments": half + 2**32})
+        check_memory({"parameters": half + 2**32, "moments": half + 2**32})
 
 
 def test_what_is_available_and_taken_lies_within_the_machine():
@@ -112,7 +112,9 @@ def test_float16_takes_half_the_memory_but_for_moments():
 
 
 def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("gossiprec.emulation.assembly.choosing"), "FEW_EPOCHS", 0)
+    monkeypatch.setattr(
+        importlib.import_module("gossiprec.emulation.assembly.executor_selection"), "FEW_EPOCHS", 0
+    )
     chosen = [
         prepare(load_scenario(tiny(observers=[], executor={"storage": storage}))).executor.name
         for storage in ("float32", "float16")
@@ -158,7 +160,7 @@ LIBRARIES = {
 @pytest.mark.parametrize(("sections", "libraries"), LIBRARIES.values(), ids=LIBRARIES)
 def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections, libraries):
     scenario = load_scenario(tiny(**sections))
-    needed = foresee(scenario).needed
+    needed = estimate_run(scenario).needed
     of_process = {"python": PYTHON, **libraries}
 
     assert needed["data while loading"] == 160 * prepare(scenario).split.n_interactions
@@ -168,7 +170,7 @@ def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections
 
 
 def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
-    memory = importlib.import_module("gossiprec.emulation.assembly.memory")
+    memory = importlib.import_module("gossiprec.emulation.assembly.memory_limits")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 50 * MIB)
     scenario = load_scenario(tiny())
@@ -176,49 +178,49 @@ def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
     with pytest.raises(
         ResourceError, match=r"needs 338 MiB \(python 131 MiB, torch 207 MiB.*but only 150 MiB are"
     ):
-        foresee(scenario).check_fits()
+        estimate_run(scenario).check_fits()
     with pytest.raises(ResourceError, match="python 131 MiB, torch 207 MiB"):
         prepare(scenario)
 
 
 def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypatch):
-    memory = importlib.import_module("gossiprec.emulation.assembly.memory")
+    memory = importlib.import_module("gossiprec.emulation.assembly.memory_limits")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 400 * MIB)
 
     assert available_for({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB}) == 438 * MIB
-    check_fits({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB})
+    check_memory({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB})
     with pytest.raises(ResourceError, match="but only 438 MiB are available"):
-        check_fits({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 101 * MIB})
+        check_memory({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 101 * MIB})
 
 
 def test_compiling_counts_where_no_kernels_are_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
     scenario = load_scenario(tiny(executor={"name": "fused"}))
-    before = foresee(scenario).needed
+    before = estimate_run(scenario).needed
     (tmp_path / "kernels" / "gossiprec.some.module").mkdir(parents=True)
-    after = foresee(scenario).needed
+    after = estimate_run(scenario).needed
 
     assert before["compiling"] == COMPILING * MIB
     assert "compiling" not in after
-    assert "compiling" not in foresee(load_scenario(tiny())).needed
+    assert "compiling" not in estimate_run(load_scenario(tiny())).needed
 
 
 def test_pictures_count_as_far_as_the_run_gives_back_less():
     with_plots, without = (load_scenario(tiny(plots=plots)) for plots in (True, False))
-    small = foresee(with_plots).needed
+    small = estimate_run(with_plots).needed
     small_run = prepare(with_plots).needed
 
     assert 80 * MIB < small["pictures"] < PICTURES * MIB
     assert small_run["pictures"] == pytest.approx(small["pictures"], rel=0.01)
-    assert "pictures" not in foresee(without).needed
+    assert "pictures" not in estimate_run(without).needed
     assert pictures_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
     assert pictures_bytes(with_plots, {"sklearn": 138 * MIB}) == {}
 
 
 def test_models_that_are_trained_stacked_count():
     needed = {
-        (name, dim): foresee(
+        (name, dim): estimate_run(
             load_scenario(tiny(executor={"name": name}, model={"name": "gmf", "dim": dim}))
         ).needed
         for name, dim in (("batched", 8), ("batched", 1024), ("fused", 8))
@@ -232,7 +234,7 @@ def test_models_that_are_trained_stacked_count():
 def test_negatives_of_sequences_that_are_trained_stacked_count():
     model = {"name": "gru4rec", "dim": 8, "hidden": 8, "loss": "sampled"}
     few, many = (
-        foresee(
+        estimate_run(
             load_scenario(
                 tiny(
                     executor={"name": "batched"},

@@ -18,7 +18,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.run.progress import Stopwatch
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog import checkpoints as checkpoint_files
-from gossiprec.eventlog.checkpoints import rests_on
+from gossiprec.eventlog.checkpoints import base_tick
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import COALITIONS, FEDAVG, JUDGING, PERSONAL, SLOW
@@ -99,7 +99,7 @@ def test_a_run_goes_on_from_a_delta_to_the_same_bytes(world, tmp_path, monkeypat
     host = simulate(scenario, out=tmp_path / "host")
     with on_device():
         run = ended_early(tmp_path / "device", scenario, stop=5)
-        assert rests_on(checkpoints(run)[0]) == 3
+        assert base_tick(checkpoints(run)[0]) == 3
         resume(run.path)
 
     assert outcome(run.path) == outcome(host.path)

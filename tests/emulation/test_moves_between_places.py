@@ -8,12 +8,12 @@ import haversine
 import numpy as np
 import pytest
 
-from gossiprec.compute.executors import EXECUTORS, Workload
+from gossiprec.compute.executors import EXECUTORS, ExecutorContext
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_executor, make_model
@@ -61,7 +61,7 @@ def executor_for(split, model="prme-g", name="reference", **options):
     layout = model.layout(split.n_items)
     arena = Arena(layout, n_nodes=N_USERS, capacity=N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(1).normal(size=arena.rows.shape)
-    work = Workload(
+    work = ExecutorContext(
         model,
         layout,
         TrainingSettings(optimizer="sgd"),
@@ -162,7 +162,7 @@ def test_f1_is_the_harmonic_mean_of_a_list_made_at_the_users_last_training_place
         precision, recall = hits / 40, hits / len(tests)
         found.append(2 * precision * recall / (precision + recall) if hits else 0.0)
 
-    measured = Utility(split, ["f1@40"], executor, 3).measure(CURRENT)
+    measured = UtilityEvaluator(split, ["f1@40"], executor, 3).measure(CURRENT)
 
     assert measured == pytest.approx({"f1@40": np.mean(found)})
     assert len(set(found)) > 2
@@ -172,7 +172,7 @@ def test_f1_of_a_model_without_moves_needs_no_places():
     split = replace(drawn_split(), check_ins=None)
     executor = executor_for(split, "gmf")
 
-    measured = Utility(split, ["f1@30", "recall@30"], executor, 3).measure(CURRENT)
+    measured = UtilityEvaluator(split, ["f1@30", "recall@30"], executor, 3).measure(CURRENT)
 
     assert 0 < measured["f1@30"] < measured["recall@30"] < 1
 
@@ -183,7 +183,7 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
     real = executor.score
     executor.score = lambda query: asked.append(query) or real(query)
 
-    Utility(split, ["hr@10"], executor, 3).measure(CURRENT)
+    UtilityEvaluator(split, ["hr@10"], executor, 3).measure(CURRENT)
 
     offsets, items, contexts = asked[0].offsets, asked[0].items, asked[0].contexts["previous"]
     visits = split.check_ins.test

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.train.everybody import epochs_of_all
-from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import simulate
 from gossiprec.errors import DataError
 from gossiprec.feeds import PointwiseFeed
@@ -62,5 +61,5 @@ def test_an_epoch_without_samples_has_no_batch():
     feed = PointwiseFeed(Ragged.from_sizes(np.zeros(3, np.int64), np.zeros(0, np.int32)), 5)
     for batch_size in (None, 4):
         settings = TrainingSettings(batch_size=batch_size, local_epochs=2)
-        found = [(epoch, list(batches)) for epoch, batches in epochs_of_all(feed, settings, 3, 1, 1)]
+        found = [(epoch, list(batches)) for epoch, batches in central_epochs(feed, settings, 3, 1, 1)]
         assert found == [(2, []), (3, [])]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from gossiprec.compute.executors import Executor, Workload
+from gossiprec.compute.executors import Executor, ExecutorContext
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.errors import DataError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.measures.metric import SAMPLED
@@ -54,7 +54,7 @@ def executor_for(split, *, user_table=False, seed=0):
     arena = Arena(layout, n_nodes=N_USERS + 1, capacity=2 * N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(seed).normal(size=arena.rows.shape)
     feed, node_settings = PointwiseFeed.of(split), NodeSettings.none(N_USERS + 1)
-    work = Workload(model, layout, TrainingSettings(), feed, arena, seed, node_settings)
+    work = ExecutorContext(model, layout, TrainingSettings(), feed, arena, seed, node_settings)
     return RecordingExecutor(make_executor("reference", work))
 
 
@@ -73,7 +73,7 @@ def model_scores(executor, user):
 
 def candidates_of(split, executor, metrics=("hr@5",)):
     """Return the candidates of each test item, by user: rows of the test item and its negatives."""
-    Utility(split, metrics, executor, 3).measure(CURRENT)
+    UtilityEvaluator(split, metrics, executor, 3).measure(CURRENT)
     rows, asked = executor.asked[-1]
     users = {CURRENT[user]: user for user in range(N_USERS)}
     return {
@@ -84,7 +84,7 @@ def candidates_of(split, executor, metrics=("hr@5",)):
 
 @pytest.mark.parametrize("many", [10, 10_000], ids=["one by one", "by keys"])
 def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypatch, many):
-    monkeypatch.setattr("gossiprec.emulation.scoring.sampled_items.MANY", many)
+    monkeypatch.setattr("gossiprec.emulation.scoring.metric_inputs.MANY", many)
     split = drawn_split()
     found = candidates_of(split, executor_for(split))
     assert sorted(found) == [user for user in range(N_USERS) if user not in TESTLESS]
@@ -99,7 +99,7 @@ def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypat
 def test_candidates_differ_between_test_items_and_users_but_not_between_ticks():
     split = drawn_split()
     executor = executor_for(split)
-    utility = Utility(split, ["hr@5"], executor, 3)
+    utility = UtilityEvaluator(split, ["hr@5"], executor, 3)
     utility.measure(CURRENT)
     utility.measure(CURRENT)
 
@@ -147,7 +147,7 @@ def test_one_busy_user_changes_no_candidates_of_others():
 def candidates_by_user(split):
     """Return the candidates of each test item, by user: users may have different numbers of them."""
     executor = executor_for(split)
-    Utility(split, ["hr@5"], executor, 3).measure(CURRENT)
+    UtilityEvaluator(split, ["hr@5"], executor, 3).measure(CURRENT)
     users = {CURRENT[user]: user for user in range(N_USERS)}
     return {
         users[row]: [part.tolist() for part in np.split(np.array(items), len(split.test[users[row]]))]
@@ -167,7 +167,7 @@ def test_ranks_are_among_the_candidates_that_each_user_has(monkeypatch, at_once)
         return sum(score >= mark for score in others)
 
     hits, gains = naive(split, executor, 5, rank)
-    measured = Utility(split, ["hr@5", "ndcg@5"], executor, 3).measure(CURRENT)
+    measured = UtilityEvaluator(split, ["hr@5", "ndcg@5"], executor, 3).measure(CURRENT)
     assert [measured["hr@5"], measured["ndcg@5"]] == pytest.approx([hits, gains])
 
 
@@ -193,7 +193,7 @@ def test_sampled_measures_agree_with_a_naive_loop(user_table):
         scores = model_scores(executor, user)
         return sum(scores[other] >= scores[test] for other in others)
 
-    found = Utility(split, ["hr@10", "ndcg@10", "hr@30"], executor, 3).measure(CURRENT)
+    found = UtilityEvaluator(split, ["hr@10", "ndcg@10", "hr@30"], executor, 3).measure(CURRENT)
     hr, ndcg = naive(split, executor, 10, rank_of)
     assert found == pytest.approx(
         {"hr@10": hr, "ndcg@10": ndcg, "hr@30": naive(split, executor, 30, rank_of)[0]}
@@ -214,14 +214,14 @@ def test_full_measures_agree_with_a_naive_ranking_of_all_items_not_trained_on():
             ideal = sum(1 / np.log2(place + 2) for place in range(len(tests)))
             gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
 
-    found = Utility(split, ["recall@60", "full_ndcg@60"], executor, 3).measure(CURRENT)
+    found = UtilityEvaluator(split, ["recall@60", "full_ndcg@60"], executor, 3).measure(CURRENT)
     assert found == pytest.approx({"recall@60": np.mean(hits), "full_ndcg@60": np.mean(gains)})
     assert len(hits) == N_USERS - len(TESTLESS)
 
 
 def test_blocks_of_users_do_not_show_in_full_measures(monkeypatch):
     split = drawn_split()
-    measure = Utility(split, ["recall@20", "full_ndcg@20"], executor_for(split), 3).measure
+    measure = UtilityEvaluator(split, ["recall@20", "full_ndcg@20"], executor_for(split), 3).measure
     whole = measure(CURRENT)
     monkeypatch.setattr("gossiprec.emulation.scoring.utility.BLOCK", 2)
     assert measure(CURRENT) == whole
@@ -236,10 +236,10 @@ def test_users_who_leave_few_items_have_fewer_negatives():
 def test_a_user_who_leaves_no_item_cannot_be_measured_against_samples():
     split = drawn_split(n_items=19)
     with pytest.raises(DataError, match=r"user 0 has all 19 items, .*recall@K"):
-        Utility(split, ["hr@5"], executor_for(split), 3)
-    assert Utility(split, ["recall@5"], executor_for(split), 3).measure(CURRENT)["recall@5"] > 0
+        UtilityEvaluator(split, ["hr@5"], executor_for(split), 3)
+    assert UtilityEvaluator(split, ["recall@5"], executor_for(split), 3).measure(CURRENT)["recall@5"] > 0
 
 
 def test_without_test_items_nothing_is_measured():
     split = drawn_split(sizes=(12, 3, 0))
-    assert Utility(split, ["hr@5", "recall@5"], executor_for(split), 3).measure(CURRENT) == {}
+    assert UtilityEvaluator(split, ["hr@5", "recall@5"], executor_for(split), 3).measure(CURRENT) == {}

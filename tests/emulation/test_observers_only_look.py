@@ -8,7 +8,7 @@ from gossiprec.attacks.cda import CDA
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny
 
 COALITION = {"name": "cda", "who": "coalition", "community_size": 3, "reference_items": 9}
@@ -177,7 +177,7 @@ def test_who_looks_with_its_own_model_follows_what_it_merges_by_performance(exec
         "executor": {"name": executor},
     }
     NOTED.clear()
-    with registered(ATTACKS, {"noting": Noting}):
+    with temporarily_registered(ATTACKS, {"noting": Noting}):
         observers = [{**SINGLE, "name": "noting", "fictive_user": "own_embedding"}]
         watched = simulate(tiny(observers=observers, **sections), out=tmp_path / "watched")
     alone = simulate(tiny(observers=[], **sections), out=tmp_path / "alone")

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import gossiprec.data.outline
+import gossiprec.data.data_sizes
 from gossiprec import simulate
 from gossiprec.data.synthetic import Synthetic
-from gossiprec.emulation import foresee, prepare
-from gossiprec.emulation.run import rates
+from gossiprec.emulation import estimate_run, prepare
+from gossiprec.emulation.run import run_timing
 from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -59,7 +59,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_what_follows_from_sizes_is_what_the_run_takes(world):
     scenario = load_scenario(tiny(**{"dataset": FEW, **world}))
-    found, played = (foresee(scenario, played=played) for played in (False, True))
+    found, played = (estimate_run(scenario, played=played) for played in (False, True))
     run = prepare(scenario)
     sizes, clocks = run.sizes(), ("virtual_time",)
 
@@ -116,7 +116,7 @@ EVENTFUL = {
 def test_where_events_decide_counts_are_at_most_what_is_said(world):
     protocol = {"protocol": {"name": "rand-gossip", "fanout": 3, "wakes": 6}} | world
     scenario = load_scenario(tiny(dataset=FEW, **protocol))
-    found, played = (foresee(scenario, played=played) for played in (False, True))
+    found, played = (estimate_run(scenario, played=played) for played in (False, True))
 
     assert played.sure == "exact"
     assert {**played.sizes} == prepare(scenario).sizes()
@@ -128,8 +128,8 @@ def test_where_events_decide_counts_are_at_most_what_is_said(world):
 def test_data_that_take_long_to_draw_are_not_drawn(monkeypatch):
     scenario = load_scenario(tiny(dataset={**FEW, "users": 400, "interactions": 6000}, **WORLDS["gossip"]))
     run = prepare(scenario)
-    monkeypatch.setattr(gossiprec.data.outline, "MOST_DRAWN", 1000)
-    found = foresee(scenario)
+    monkeypatch.setattr(gossiprec.data.data_sizes, "MOST_DRAWN", 1000)
+    found = estimate_run(scenario)
 
     assert not found.drawn
     assert found.sizes["nodes"] == 400
@@ -150,14 +150,14 @@ def test_a_world_that_does_not_fit_is_refused_before_it_is_drawn(users, monkeypa
     dataset = {**FEW, "users": users, "items": 1682, "interactions": 106 * users}
     scenario = load_scenario(tiny(dataset=dataset, model={"name": "gmf", "dim": 1024}))
 
-    assert foresee(scenario).sizes["nodes"] == users
+    assert estimate_run(scenario).sizes["nodes"] == users
     with pytest.raises(ResourceError, match=r"the run needs .*parameters"):
         prepare(scenario)
 
 
 def test_a_limit_to_the_first_users_counts(monkeypatch):
-    monkeypatch.setattr(gossiprec.data.outline, "MOST_DRAWN", 100)
-    found = foresee(load_scenario(tiny(dataset={**FEW, "limit_users": 30})))
+    monkeypatch.setattr(gossiprec.data.data_sizes, "MOST_DRAWN", 100)
+    found = estimate_run(load_scenario(tiny(dataset={**FEW, "limit_users": 30})))
     assert (found.sizes["nodes"], found.sizes["wakes"]) == (30, 180)
     assert found.sizes["interactions"] == pytest.approx(450, rel=0.2)
 
@@ -178,52 +178,58 @@ def test_torch_is_not_needed(tmp_path):
 
 def test_how_long_a_run_takes_follows_from_earlier_ones(tmp_path):
     scenario = load_scenario(tiny())
-    assert foresee(scenario).duration is None
+    assert estimate_run(scenario).duration is None
 
     run = simulate(scenario, out=tmp_path / "run")
-    found = foresee(scenario).duration
-    assert 0 < found.seconds - rates.SETTING_UP_S <= run.summary["wall_seconds"]
+    found = estimate_run(scenario).duration
+    assert 0 < found.seconds - run_timing.SETTING_UP_S <= run.summary["wall_seconds"]
     assert found.low < found.seconds < found.high
     assert "from a run of this kind" in found.by
-    longer = foresee(
+    longer = estimate_run(
         scenario.with_(protocol=load_scenario(tiny(protocol={**LONG, "wakes": 60})).protocol)
     ).duration
-    assert longer.seconds - rates.SETTING_UP_S == pytest.approx(10 * (found.seconds - rates.SETTING_UP_S))
+    assert longer.seconds - run_timing.SETTING_UP_S == pytest.approx(
+        10 * (found.seconds - run_timing.SETTING_UP_S)
+    )
     assert longer.high / longer.low > found.high / found.low
-    other = foresee(load_scenario(tiny(observers=[]))).duration
+    other = estimate_run(load_scenario(tiny(observers=[]))).duration
     assert "of other kinds" in other.by
-    assert other.high / other.low >= rates.UNLIKE**2
-    assert foresee(load_scenario(tiny(model={"name": "mf", "dim": 8}))).duration is None
-    assert foresee(load_scenario(tiny(executor={"name": "batched"}))).duration is None
+    assert other.high / other.low >= run_timing.UNLIKE**2
+    assert estimate_run(load_scenario(tiny(model={"name": "mf", "dim": 8}))).duration is None
+    assert estimate_run(load_scenario(tiny(executor={"name": "batched"}))).duration is None
 
 
-KIND = rates.kind_of(load_scenario(tiny()), "reference")
+KIND = run_timing.run_kind(load_scenario(tiny()), "reference")
 
 
 def test_the_run_of_the_nearest_size_tells_and_the_latest_are_kept():
     for work, seconds in ((1e3, 9.0), (1e6, 10.0), (1e9, 5000.0)):
-        rates.note_rate(KIND, rates.Rate(work, seconds, 2))
-    found = rates.duration(KIND, 2e6, threads=1)
-    assert found.seconds == pytest.approx(rates.SETTING_UP_S + 40.0)
+        run_timing.record_timing(KIND, run_timing.RunTiming(work, seconds, 2))
+    found = run_timing.predict_duration(KIND, 2e6, threads=1)
+    assert found.seconds == pytest.approx(run_timing.SETTING_UP_S + 40.0)
     assert "3 runs" in found.by
-    for _ in range(rates.MOST_KEPT):
-        rates.note_rate(KIND, rates.Rate(1e6, 1.0, 1))
-    assert rates.duration(KIND, 2e7, threads=1).seconds == pytest.approx(rates.SETTING_UP_S + 20.0)
+    for _ in range(run_timing.MOST_KEPT):
+        run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 1.0, 1))
+    assert run_timing.predict_duration(KIND, 2e7, threads=1).seconds == pytest.approx(
+        run_timing.SETTING_UP_S + 20.0
+    )
 
 
 def test_a_run_of_a_moment_does_not_tell_how_long_a_large_one_takes():
-    rates.note_rate(KIND, rates.Rate(1e6, 1.0, 1))
-    assert rates.duration(KIND, 1e9, threads=1) is None
-    rates.note_rate(KIND, rates.Rate(1e6, 6.0, 1))
-    assert rates.duration(KIND, 1e9, threads=1).seconds == pytest.approx(rates.SETTING_UP_S + 6000.0)
+    run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 1.0, 1))
+    assert run_timing.predict_duration(KIND, 1e9, threads=1) is None
+    run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 6.0, 1))
+    assert run_timing.predict_duration(KIND, 1e9, threads=1).seconds == pytest.approx(
+        run_timing.SETTING_UP_S + 6000.0
+    )
 
 
 def test_runs_of_other_kinds_that_disagree_say_nothing():
     kinds = [KIND.replace("cda single", who) for who in ("cda coalition", "aia")]
-    rates.note_rate(kinds[0], rates.Rate(1e6, 10.0, 1))
-    assert rates.duration(KIND, 1e6, threads=1) is not None
-    rates.note_rate(kinds[1], rates.Rate(1e6, 10_000.0, 1))
-    assert rates.duration(KIND, 1e6, threads=1) is None
+    run_timing.record_timing(kinds[0], run_timing.RunTiming(1e6, 10.0, 1))
+    assert run_timing.predict_duration(KIND, 1e6, threads=1) is not None
+    run_timing.record_timing(kinds[1], run_timing.RunTiming(1e6, 10_000.0, 1))
+    assert run_timing.predict_duration(KIND, 1e6, threads=1) is None
 
 
 DAMAGED = ("", "[1]", '{"HOST": 3}', '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"], "x": [[1, 1, 1]], "y": 3}}')
@@ -231,32 +237,32 @@ DAMAGED = ("", "[1]", '{"HOST": 3}', '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"]
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_file_of_rates_is_as_good_as_none(text):
-    path = rates._file()
+    path = run_timing._file()
     path.parent.mkdir(parents=True)
-    told = text.replace("HOST", rates.platform.node()).replace('"KIND"', json.dumps(KIND))
+    told = text.replace("HOST", run_timing.platform.node()).replace('"KIND"', json.dumps(KIND))
     path.write_text(told)
-    assert rates.duration(KIND, 1.0, threads=1) is None
-    rates.note_rate(KIND, rates.Rate(1.0, 1.0, 1))
-    assert rates.duration(KIND, 1.0, threads=1) is not None
+    assert run_timing.predict_duration(KIND, 1.0, threads=1) is None
+    run_timing.record_timing(KIND, run_timing.RunTiming(1.0, 1.0, 1))
+    assert run_timing.predict_duration(KIND, 1.0, threads=1) is not None
 
 
 def test_a_cache_that_cannot_be_written_to_is_no_matter(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    rates.note_rate(KIND, rates.Rate(1.0, 1.0, 1))
-    assert rates.duration(KIND, 1.0, threads=1) is None
+    run_timing.record_timing(KIND, run_timing.RunTiming(1.0, 1.0, 1))
+    assert run_timing.predict_duration(KIND, 1.0, threads=1) is None
 
 
 def test_runs_that_end_at_once_leave_all_their_rates():
     def note(number):
-        rates.note_rate(f"kind {number}", rates.Rate(1e6, 1.0 + number, 1))
+        run_timing.record_timing(f"kind {number}", run_timing.RunTiming(1e6, 1.0 + number, 1))
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(note, range(32))) == [None] * 32
-    assert len(rates._read()[rates.platform.node()]) == 32
+    assert len(run_timing._read()[run_timing.platform.node()]) == 32
 
 
 def test_a_cache_that_cannot_be_written_to_keeps_nothing_and_hurts_nobody():
-    rates._file().mkdir(parents=True)  # a folder in the way
-    rates.note_rate(KIND, rates.Rate(1e6, 1.0, 1))
-    assert rates.duration(KIND, 1e6, threads=1) is None
+    run_timing._file().mkdir(parents=True)  # a folder in the way
+    run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 1.0, 1))
+    assert run_timing.predict_duration(KIND, 1e6, threads=1) is None

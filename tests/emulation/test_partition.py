@@ -9,13 +9,17 @@ import pytest
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Attack
 from gossiprec.attacks.cda import CDA
-from gossiprec.attacks.observations import Meetings
+from gossiprec.attacks.observations import KnownDeliveries
 from gossiprec.emulation import simulate
-from gossiprec.emulation.assembly.partition import by_contacts, crossing, partition
+from gossiprec.emulation.assembly.shard_partition import (
+    bisect_by_contacts,
+    count_crossing_messages,
+    partition_nodes,
+)
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from gossiprec.servers import SERVERS
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_server_runs import Factions
 from tests.emulation.tiny_runs import SINGLE, tiny
@@ -23,7 +27,7 @@ from tests.emulation.tiny_runs import SINGLE, tiny
 
 def meetings_of(graph):
     sender, receiver = np.array(graph.edges, np.int32).T
-    return Meetings(
+    return KnownDeliveries(
         np.arange(len(sender), dtype=np.int32), sender, receiver, np.zeros(len(sender)), len(sender)
     )
 
@@ -34,7 +38,10 @@ def meetings_of(graph):
 )
 def test_parts_are_of_equal_size_to_one_node(graph, n_parts):
     edges = nx.path_graph(17) if not graph.edges else graph
-    for found in (by_contacts(meetings_of(edges), 17, n_parts), partition(None, 17, n_parts, [])):
+    for found in (
+        bisect_by_contacts(meetings_of(edges), 17, n_parts),
+        partition_nodes(None, 17, n_parts, []),
+    ):
         sizes = np.bincount(found, minlength=n_parts)
         assert len(sizes) == n_parts
         assert sizes.max() - sizes.min() <= 1 + (n_parts > 2)
@@ -45,18 +52,18 @@ def test_neighbours_stay_together_though_their_numbers_do_not_say_so():
     ring = nx.relabel_nodes(nx.cycle_graph(64), dict(enumerate(order.tolist())))
     met = meetings_of(ring)
 
-    assert crossing(partition(met, 64, 4, []), met) <= 8
-    assert crossing(partition(None, 64, 4, []), met) > 32
+    assert count_crossing_messages(partition_nodes(met, 64, 4, []), met) <= 8
+    assert count_crossing_messages(partition_nodes(None, 64, 4, []), met) > 32
 
 
 def test_blocks_are_kept_where_contacts_tell_nothing():
     met = meetings_of(nx.complete_graph(12))
 
-    assert partition(met, 12, 3, []).tolist() == np.repeat([0, 1, 2], 4).tolist()
+    assert partition_nodes(met, 12, 3, []).tolist() == np.repeat([0, 1, 2], 4).tolist()
 
 
 def test_shard_0_is_where_most_members_of_pools_are():
-    found = partition(None, 12, 3, [np.array([0, 9, 10]), np.array([11])])
+    found = partition_nodes(None, 12, 3, [np.array([0, 9, 10]), np.array([11])])
 
     assert found.tolist() == [2] * 4 + [1] * 4 + [0] * 4
 
@@ -73,7 +80,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_divided_is_refused(case, tmp_path):
     sections, message = REFUSED[case]
-    with registered(SERVERS, {"factions": Factions}), pytest.raises(ScenarioError, match=message):
+    with temporarily_registered(SERVERS, {"factions": Factions}), pytest.raises(ScenarioError, match=message):
         simulate(divided(tiny(**sections), 13), out=tmp_path / "run", gather=Threads)
     assert not (tmp_path / "run").exists()
 
@@ -84,7 +91,7 @@ def test_an_attack_that_cannot_be_divided_is_refused(tmp_path):
 
     scenario = divided(tiny(observers=[{**SINGLE, "name": "silent"}]), 2)
     message = r"observers: cda-single observes at single nodes .*learnt and learn"
-    with registered(ATTACKS, {"silent": Silent}), pytest.raises(ScenarioError, match=message):
+    with temporarily_registered(ATTACKS, {"silent": Silent}), pytest.raises(ScenarioError, match=message):
         simulate(scenario, out=tmp_path / "run", gather=Threads)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.emulation import prepare, simulate
 from gossiprec.poisoners import POISONERS, Poisoner
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import tiny
 
 N, TARGET = 12, 7
@@ -29,12 +29,12 @@ class Lift(Poisoner):
 
     def gradient(self, sent, push):
         rows = np.full((len(self.world.targets), sent.items.shape[1]), -1.0, np.float32)
-        return Change(self.world.targets, rows, np.full_like(sent.shared, -1.0))
+        return ModelDelta(self.world.targets, rows, np.full_like(sent.shared, -1.0))
 
 
 @pytest.fixture(autouse=True)
 def lift():
-    with registered(POISONERS, {"lift": Lift}):
+    with temporarily_registered(POISONERS, {"lift": Lift}):
         yield
 
 

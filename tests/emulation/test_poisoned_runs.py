@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import yaml
 
-from gossiprec.compute.messages import Payload, Push
-from gossiprec.compute.waves import Watcher
-from gossiprec.emulation import foresee, prepare, resume, simulate
-from gossiprec.emulation.assembly.attackers import surroundings
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.compute.waves import DeliveryHook
+from gossiprec.emulation import estimate_run, prepare, resume, simulate
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.poisoners import poisoner_context
 from gossiprec.emulation.run.replay import replay
 from gossiprec.errors import ScenarioError
 from gossiprec.options import NoOptions
 from gossiprec.poisoners import POISONERS, Poisoner
 from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny
 
@@ -80,15 +80,15 @@ class Push_(Poisoner):  # noqa: N801
         return self.change(rows, np.full_like(sent.shared, 2.0), push)
 
     def change(self, rows, shared, push):
-        from gossiprec.aggregators.base import Change
+        from gossiprec.aggregators.base import ModelDelta
 
-        return Change(self.world.targets, rows, shared)
+        return ModelDelta(self.world.targets, rows, shared)
 
 
 @pytest.fixture
 def plain():
     """Register a poisoner that pushes each number of the targets up by the learning rate, 0.05."""
-    with registered(POISONERS, {"push": Push_}):
+    with temporarily_registered(POISONERS, {"push": Push_}):
         yield {"name": "push", "number": K, "targets": TARGETS}
 
 
@@ -101,14 +101,14 @@ def test_poisoners_add_what_the_published_code_adds():
     with_, without = (carried_out(poisoned(protocol=star, attackers=a)) for a in ([AHUM], []))
     found, clean = (run.executor.store.load(run.planner.current[-1:])[0] for run in (with_, without))
     layout, work = with_.executor.store.layout, with_.executor.work
-    first = Payload.of(work.model.initial_rows(layout, 1, 5)[0], layout, hides_user=True)
-    world = surroundings(
+    first = MessagePayload.of(work.model.initial_rows(layout, 1, 5)[0], layout, hides_user=True)
+    world = poisoner_context(
         work.model, layout, work.feed.only(np.zeros(0, np.int64)), 4, np.array(TARGETS, np.int32)
     )
     kind = POISONERS["a-hum"]
     due = np.zeros(layout.row_size, np.float64)
     for node in (N, N + 1):
-        gradient = kind(kind.Options(), world).gradient(first, Push(5, node, 0, np.zeros(0, np.int32)))
+        gradient = kind(kind.Options(), world).gradient(first, PushContext(5, node, 0, np.zeros(0, np.int32)))
         due[layout.items].reshape(40, -1)[gradient.items] -= 0.05 * gradient.rows
         due[layout.shared] -= 0.05 * gradient.shared
 
@@ -250,13 +250,13 @@ def test_no_poisoners_are_the_baseline_of_some(run, none, tmp_path):
     assert ended.manifest["log_digest"] == other.manifest["log_digest"]
     assert {name: ended.summary["utility"][name] for name in ("hr@5", "er@5")} == other.summary["utility"]
     assert ended.summary["poisoners"] == 0
-    assert foresee(load_scenario(baseline)).sizes["poisoners"] == 0
+    assert estimate_run(load_scenario(baseline)).sizes["poisoners"] == 0
 
 
 # --- gossip, and clients with models
 
 
-class Looking(Watcher):
+class Looking(DeliveryHook):
     """Notes what is delivered, by sender."""
 
     def __init__(self, deliveries):
@@ -382,8 +382,8 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
     prepared = prepare(load_scenario(poisoned("models", **entry, **changes)))
     forging = prepared.encoding._forgeries[N]
     work = prepared.executor.work
-    sent = Payload.of(work.model.initial_rows(work.layout, 1, 5)[0], work.layout, hides_user=True)
-    push = Push(5, N, 0, np.zeros(0, np.int32), round=1)
+    sent = MessagePayload.of(work.model.initial_rows(work.layout, 1, 5)[0], work.layout, hides_user=True)
+    push = PushContext(5, N, 0, np.zeros(0, np.int32), round=1)
     norms = np.linalg.norm(forging.forge(sent, push).rows, axis=1)
     norms = norms[norms > 0]  # perceptrons may be deaf to an item
 
@@ -408,9 +408,9 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
 def _tables(layout, row):
     import torch
 
-    from gossiprec.compute.executors.tensors import tables_of
+    from gossiprec.compute.executors.tensors import table_views
 
-    return {name: part.numpy() for name, part in tables_of(layout, torch.from_numpy(row)).items()}
+    return {name: part.numpy() for name, part in table_views(layout, torch.from_numpy(row)).items()}
 
 
 # --- what is refused
@@ -462,7 +462,7 @@ class NotANumber(Push_):
 
 
 def test_a_message_that_is_not_finite_is_told_by_node_and_round():
-    with registered(POISONERS, {"nan": NotANumber}):
+    with temporarily_registered(POISONERS, {"nan": NotANumber}):
         scenario = poisoned(attackers=[{"name": "nan", "number": 1}], protocol={**STAR, "participation": 1.0})
         with pytest.raises(
             ScenarioError, match="attackers: nan: the message of node 12 in round 3 has numbers that"

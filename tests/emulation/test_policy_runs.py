@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gossiprec import simulate
-from gossiprec.emulation import foresee, prepare
-from gossiprec.emulation.run.progress import Silent
+from gossiprec.emulation import estimate_run, prepare
+from gossiprec.emulation.run.progress import NullProgress
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.policies.accounting import epsilon_of, most_epochs
+from gossiprec.policies.accounting import compute_epsilon, max_epochs
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import SMOKE, invoke
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
@@ -53,7 +53,7 @@ def test_the_log_tells_the_spending_at_each_report_of_the_nodes_that_trained_sin
             count = int(((updates["node"] == node) & (updates["time"] <= report)).sum())
             if count > told[node]:
                 told[node] = count
-                rows.add((report, node, round(epsilon_of(noise[node], count, 1e-6), 9)))
+                rows.add((report, node, round(compute_epsilon(noise[node], count, 1e-6), 9)))
     found = zip(
         spent["time"].tolist(), spent["node"].tolist(), spent["epsilon"].round(9).tolist(), strict=True
     )
@@ -68,7 +68,7 @@ def noise_of(scenario):
 def test_training_stops_when_the_budget_is_spent(tmp_path):
     """Noise enough for four of the about six local updates of a node."""
     policy = {**DP, "noise_multiplier": 1.15, "nodes": [0, 1, 2, 3, 4, 5]}
-    most = most_epochs(1.15, 10.0, 1e-6)
+    most = max_epochs(1.15, 10.0, 1e-6)
     run = simulate(tiny(policies=[policy]), out=tmp_path / "run")
     free = simulate(tiny(), out=tmp_path / "free")
 
@@ -173,12 +173,12 @@ def test_the_closing_words_say_what_was_spent(capsys, tmp_path):
     ],
 )
 def test_a_delta_that_protects_no_single_interaction_is_noted(policy, noted):
-    class Heard(Silent):
+    class Heard(NullProgress):
         def note(self, text):
             notes.append(text)
 
     notes = []
-    foresee(load_scenario(tiny(policies=[policy])), Heard())
+    estimate_run(load_scenario(tiny(policies=[policy])), Heard())
     prepare(load_scenario(tiny(policies=[policy])), Heard())
     assert len(notes) == 2 * noted
     for note in notes:

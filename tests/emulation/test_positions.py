@@ -6,10 +6,10 @@ import pytest
 from scipy import sparse
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.positions import by_contacts, coalitions_of, contacts_in
+from gossiprec.emulation.scoring.positions import contact_counts, contact_measures, members_by_coalition
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import read_log
-from gossiprec.eventlog.layout import log_path
+from gossiprec.eventlog.run_files import log_path
 from gossiprec.measures.communities import jaccard_communities
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
@@ -72,7 +72,7 @@ def test_what_is_measured_is_what_the_log_says(tmp_path):
 
 def test_where_nearly_all_meet_nothing_is_said_of_paths(tmp_path):
     run = simulate(tiny(observers=[{**COALITION, "fraction": 0.25}]), out=tmp_path / "run")
-    contacts = contacts_in(read_log(log_path(run.path)), N)
+    contacts = contact_counts(read_log(log_path(run.path)), N)
     assert contacts.nnz > 0.25 * N * (N - 1)
     names = set(measured(run))
     assert {"sent", "received", "in_contacts", "out_contacts"} < names
@@ -92,7 +92,7 @@ def test_distances_are_hops_to_the_nearest_colluder(tmp_path):
 
 def test_distances_follow_the_way_models_go_and_are_left_out_where_there_is_none():
     chain = sparse.csr_array((np.ones(3, np.int64), ([0, 1, 2], [1, 2, 3])), shape=(5, 5))
-    found = {name: values.tolist() for name, _, values in by_contacts(chain, {"c": np.array([2])})}
+    found = {name: values.tolist() for name, _, values in contact_measures(chain, {"c": np.array([2])})}
     assert found["distance[c]"] == pytest.approx([2, 1, 0, np.nan, np.nan], nan_ok=True)
     assert found["in_contacts"] == [0, 1, 1, 1, 0]
     assert found["out_contacts"] == [1, 1, 1, 0, 0]
@@ -103,7 +103,7 @@ def test_coalitions_that_share_a_name_but_not_their_members_have_no_distance():
     other = {**COALITION, "members": [1, 2], "relevance": "ndcg"}
     again = {**COALITION, "members": [0, 5], "relevance": "mean_score"}
     third = {**COALITION, "members": [0, 5, 7]}
-    kept = coalitions_of(carried_out(tiny(observers=[same, other, again, third]), upto=0).attacks)
+    kept = members_by_coalition(carried_out(tiny(observers=[same, other, again, third]), upto=0).attacks)
     assert {name: members.tolist() for name, members in kept.items()} == {"coalition-3-nodes": [0, 5, 7]}
 
 
@@ -195,7 +195,7 @@ def test_contacts_before_the_run_are_those_that_the_log_has_after_it(tmp_path):
     scenario = tiny(network=LOSSY, observers=[{**COALITION, "fraction": 0.25, "placement": "degree"}])
     (attack,) = carried_out(scenario, upto=0).attacks
     run = simulate(scenario, out=tmp_path / "run")
-    before, after = attack.world.contacts(), contacts_in(read_log(log_path(run.path)), N)
+    before, after = attack.world.contacts(), contact_counts(read_log(log_path(run.path)), N)
     assert (before.toarray() == after.toarray()).all()
     senders = measured(run)["in_contacts"]
     placed = attack.pools[0].tolist()
@@ -227,9 +227,9 @@ def test_placing_needs_contacts_known_before_the_run(protocol, message, tmp_path
 def test_folding_messages_early_counts_the_same(tmp_path, monkeypatch):
     run = simulate(tiny(), out=tmp_path / "run")
     log = read_log(log_path(run.path))
-    whole = contacts_in(log, N).toarray()
+    whole = contact_counts(log, N).toarray()
     monkeypatch.setattr("gossiprec.emulation.scoring.positions.FOLD_ROWS", 40)
-    assert (contacts_in(log, N).toarray() == whole).all()
+    assert (contact_counts(log, N).toarray() == whole).all()
     messages = run.events("message")
     naive = np.zeros((N, N), int)
     np.add.at(naive, (messages["sender"], messages["receiver"]), 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.cli import results
+from gossiprec.cli import summary_text
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.remarks import Remarks, few_to_judge
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.ragged import Ragged
 from gossiprec.report.page import write_report
 from tests.emulation.sharded import Threads, divided
@@ -37,7 +37,7 @@ TESTED = [user for user in range(N_USERS) if user not in TESTLESS]
 def test_users_of_whom_all_scores_are_equal_are_counted(metric):
     split = drawn_split()
     executor = executor_for(split)
-    utility = Utility(split, [metric], executor, 3)
+    utility = UtilityEvaluator(split, [metric], executor, 3)
     utility.measure(CURRENT)
     assert not len(utility.tied)
 
@@ -59,7 +59,7 @@ def test_one_score_that_differs_is_no_tie():
     items = rows[CURRENT[3], layout.items].reshape(N_ITEMS, -1)
     items[:] = 1.0
     items[N_ITEMS // 2] = 2.0
-    utility = Utility(split, ["recall@5"], executor, 3)
+    utility = UtilityEvaluator(split, ["recall@5"], executor, 3)
     utility.measure(CURRENT)
     assert not len(utility.tied)
 
@@ -67,7 +67,7 @@ def test_one_score_that_differs_is_no_tie():
 def test_users_with_no_more_candidates_than_k_are_counted_per_metric():
     split = with_busy_user(drawn_split(), n_left=7)
     metrics = ["hr@6", "hr@7", "hr@99", "recall@10", "recall@11", "coverage@5"]
-    utility = Utility(split, metrics, executor_for(split), 3)
+    utility = UtilityEvaluator(split, metrics, executor_for(split), 3)
     left = N_ITEMS - len(split.train[6])  # in whole lists test items are candidates, too
     assert left == 7 + len(split.test[6]) == 11
     assert utility.few_candidates() == {"hr@7": 1, "hr@99": len(TESTED), "recall@11": 1}
@@ -75,14 +75,14 @@ def test_users_with_no_more_candidates_than_k_are_counted_per_metric():
 
 def test_baselines_are_the_metrics_of_orders_as_asked_for():
     split, metrics = drawn_split(), ["hr@5", "recall@40", "coverage@5"]
-    asked = Utility(split, metrics, executor_for(split), 3, beside=["popularity", "random"])
+    asked = UtilityEvaluator(split, metrics, executor_for(split), 3, beside=["popularity", "random"])
     found = asked.measure(CURRENT)
     expected = {
         order: {name: found[f"{name}[{order}]"] for name in metrics[:2]} for order in ("popularity", "random")
     }
     assert asked.baselines() == expected
-    assert Utility(split, metrics, executor_for(split), 3).baselines() == expected
-    assert Utility(split, ["coverage@5"], executor_for(split), 3).baselines() == {}
+    assert UtilityEvaluator(split, metrics, executor_for(split), 3).baselines() == expected
+    assert UtilityEvaluator(split, ["coverage@5"], executor_for(split), 3).baselines() == {}
 
 
 def test_utility_that_only_equals_an_order_is_not_above_it():
@@ -119,7 +119,7 @@ def test_a_run_that_recommends_nothing_says_so_everywhere(tmp_path, n_shards):
     notes = summary["notes"]
     assert any(note.startswith("utility is not above popularity: hr@5 0.0 % against") for note in notes)
     assert any("all scores of 12 of 12 users are equal" in note for note in notes)
-    printed = results.noted(summary).splitlines()
+    printed = summary_text.noted(summary).splitlines()
     assert [line.split(maxsplit=1) for line in printed] == [["note", note] for note in notes]
     write_report([run.path], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()

@@ -8,18 +8,18 @@ import pytest
 from rich.console import Console
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import Finding
-from gossiprec.cli.results import finding_table
+from gossiprec.cli.summary_text import finding_table
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run.replay import replay
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
-from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
+from gossiprec.emulation.scoring.membership import MembershipRecord, membership_metric_rows
 from gossiprec.errors import ScenarioError
-from gossiprec.measures.names import FILTERS, Measure
+from gossiprec.measures.selectors import FILTERS, MeasureSelector
 from gossiprec.ragged import Ragged
-from gossiprec.study.rows import measured
+from gossiprec.study.table_rows import extract_rows
 from tests.emulation.counting_attack import Counting
 from tests.emulation.ended_early import often
 from tests.emulation.guessing_attack import Guessing
@@ -135,7 +135,7 @@ def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_
     split, values = drawn_split(), {}
     record = FindingRecord(split, BestIn(2))
     for round_, surprise in ((1, 0.9), (2, 0.1), (3, 0.9)):  # nothing is taken for a member, or everything
-        guesses = Guesses(
+        guesses = MembershipGuesses(
             observer="coordinator", momentum=0.9, thresholds=(0.5,), adversaries=np.array([0]),
             offsets=np.array([0, 8]), items=split.train[0], victims=np.arange(1, split.n_users),
             surprise=np.full((split.n_users - 1, split.n_items), surprise, np.float32),
@@ -189,9 +189,9 @@ def test_guesses_without_a_ranking_are_in_the_summary_the_table_and_studies(tmp_
     assert "observer hub, relevance mia-0.5" in shown.get()
     ranked = [tuple(row[name] for name in FILTERS) for row in run.summary["attacks"]]
     for keys in (None, ranked):  # whatever else there is, none of whose labels these guesses have
-        rows = measured(run.summary, [], keys, [Measure("mia_recall")], {"guessing", "cda"})
+        rows = extract_rows(run.summary, [], keys, [MeasureSelector("mia_recall")], {"guessing", "cda"})
         assert [row["value"] for row in rows] == [kept["mia_recall"]]
-    assert measured(run.summary, [], ranked, [Measure("mia_recall")], {"cda"}) == []
+    assert extract_rows(run.summary, [], ranked, [MeasureSelector("mia_recall")], {"cda"}) == []
 
 
 def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
@@ -204,7 +204,7 @@ def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
     surprise = draw.random((4, n_items)).astype(np.float32)
     hidden = np.array([1, 4])
     apart = {a: draw.random((2, 6)).astype(np.float32) for a in range(3)}
-    guesses = Guesses(
+    guesses = MembershipGuesses(
         "hub", 0.0, (0.5,), adversaries, np.array([0, 6, 12, 18]), np.concatenate(asked), victims, surprise,
         hidden, apart.__getitem__,
     )  # fmt: skip
@@ -237,7 +237,7 @@ def test_guesses_at_items_that_do_not_exist_are_refused():
         ([split.n_items], [0, 1], r"hub guesses item 30; expected 0 to 29"),
         ([1, 2], [0, 1], r"expected 2 offsets, from 0 to the number of items"),
     ):
-        guesses = Guesses(
+        guesses = MembershipGuesses(
             "hub", 0.0, (0.5,), np.array([0]), np.array(offsets), np.array(items, np.int32), np.array([1]),
             surprise, **about,
         )  # fmt: skip
@@ -247,4 +247,4 @@ def test_guesses_at_items_that_do_not_exist_are_refused():
 
 def test_a_finding_that_an_attack_calls_a_rate_itself_is_no_metric():
     rows = [{"measure": "mia_recall", "labels": {"least": 3}, "value": 0.5}]
-    assert list(metric_rows(rows)) == []
+    assert list(membership_metric_rows(rows)) == []

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.scenario.sections import Denser, Evaluate
+from gossiprec.scenario.sections import EvaluateOptions, ExtraReports
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 
 FEDAVG = {"name": "fedavg", "rounds": 6}
@@ -20,13 +20,13 @@ HIDING = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}]
     [
         (None, [10, 20, 30, 40]),
         ([4, 1, 20], [1, 4, 10, 20, 30]),
-        (Denser(every=3, until=13), [3, 6, 9, 10, 12, 20]),
-        (Denser(every=10, until=20), [10, 20, 30]),
+        (ExtraReports(every=3, until=13), [3, 6, 9, 10, 12, 20]),
+        (ExtraReports(every=10, until=20), [10, 20, 30]),
         ([45], [10, 20, 30, 40, 45, 50]),
     ],
 )
 def test_more_reports_come_between_the_regular_ones(also, first):
-    rounds = Evaluate(every=10, also=also).rounds()
+    rounds = EvaluateOptions(every=10, also=also).rounds()
     assert [next(rounds) for _ in first] == first
 
 

@@ -12,7 +12,7 @@ import pytest
 from gossiprec.emulation import resume, simulate
 from gossiprec.eventlog import checkpoints as checkpoint_files
 from gossiprec.eventlog import open_run
-from gossiprec.eventlog.checkpoints import rests_on
+from gossiprec.eventlog.checkpoints import base_tick
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
 from tests.emulation.tiny_runs import SINGLE
@@ -51,7 +51,7 @@ def _deltas(monkeypatch):
 def test_a_run_goes_on_from_a_delta(world, tmp_path):
     whole = simulate(often(**WORLDS[world]), out=tmp_path / "whole")
     run = ended_early(tmp_path / "broken", often(**WORLDS[world]), stop=5)
-    assert rests_on(checkpoints(run)[0]) == 3
+    assert base_tick(checkpoints(run)[0]) == 3
 
     assert outcome(resume(run.path).path) == outcome(whole.path)
     assert not (run.path / "checkpoints").exists()
@@ -81,7 +81,7 @@ def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_files, "MOST_DELTAS", 1)
     run = ended_early(tmp_path / "run", often(), stop=5)
     newest, base, older = checkpoints(run)
-    assert (rests_on(newest), rests_on(base), rests_on(older)) == (3, None, None)
+    assert (base_tick(newest), base_tick(base), base_tick(older)) == (3, None, None)
     base.unlink()
     done = resume(run.path)
 
@@ -122,7 +122,7 @@ def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole
     assert run.status == "killed"
     assert f"killed (process {run.manifest['writer']['process']} on " in run.standing
     assert [path.name for path in (out / "checkpoints").glob(".00000005.ckpt.*.writing")]
-    assert rests_on(checkpoints(run)[0]) == 3
+    assert base_tick(checkpoints(run)[0]) == 3
 
     done = resume(out)
     assert outcome(done.path) == whole
@@ -145,5 +145,5 @@ def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, m
 
     assert "could not write a checkpoint at time 4 (its process ended with status -9)" in progress.notes[0]
     assert [int(path.stem) for path in checkpoints(run)][:3] == [6, 5, 3]  # 5 rests on 3
-    assert rests_on(checkpoints(run)[1]) == 3
+    assert base_tick(checkpoints(run)[1]) == 3
     assert outcome(resume(run.path).path) == whole

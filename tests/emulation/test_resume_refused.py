@@ -14,9 +14,9 @@ import pytest
 from gossiprec.emulation import resume, simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import checkpoint_folder, open_run
-from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp, write_checkpoint
-from gossiprec.eventlog.frames import MAGIC, read_record
+from gossiprec.eventlog.checkpoints import CheckpointStamp, read_checkpoint, read_stamp, write_checkpoint
 from gossiprec.eventlog.lock import RunLock
+from gossiprec.eventlog.record_format import MAGIC, read_record
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.eventlog.small_logs import file_size_limit
 from tests.manifests import change_manifest
@@ -113,7 +113,7 @@ def rewrite(path, change):
     stamp = {**asdict(stamp), "code": "another"}
     change(stamp, state)
     with path.open("wb", buffering=0) as file:
-        write_checkpoint(file, Stamp(**stamp), state)
+        write_checkpoint(file, CheckpointStamp(**stamp), state)
 
 
 OTHERS = {

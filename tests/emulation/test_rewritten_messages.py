@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.messages import Transform
-from gossiprec.compute.waves import Watcher
+from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
@@ -193,7 +193,7 @@ def test_hidden_blocks_of_rewritten_messages_are_not_there_to_be_read(seen):
     prepared = prepare(load_scenario(tiny(policies=policies, observers=[])))
     program_rows = []
 
-    class Looking(Watcher):
+    class Looking(DeliveryHook):
         def observe(self, rows, program, tasks):
             for task in tasks:
                 program_rows.extend(

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.compute.executors.tensors import tables_of
+from gossiprec.compute.executors.tensors import table_views
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.errors import DataError, ScenarioError
-from gossiprec.testing.worlds import models_of
+from gossiprec.testing.tiny_runs import current_models
 from tests.emulation.tiny_runs import carried_out, tiny
 
 MODEL = {"name": "gru4rec", "dim": 8, "hidden": 16, "max_length": 6}
@@ -46,7 +46,7 @@ def naive_rank(prepared, part):
     """Return the mean reciprocal rank of a part's first item, asked after the items before, user by user."""
     split, work = prepared.split, prepared.executor.work
     row = torch.from_numpy(work.arena.rows[0, : work.layout.size])
-    p, found = work.layout.named(tables_of(work.layout, row)), []
+    p, found = work.layout.named(table_views(work.layout, row)), []
     earlier = ("train", "validation")[: 2 if part == "test" else 1]
     for user in range(split.n_users):
         taken = {item for name in earlier for item in getattr(split, name)[user].tolist()}
@@ -64,7 +64,7 @@ def test_tests_are_asked_for_after_validation_items_and_these_after_training_ite
     telling = {**MODEL, "init_std": 2.0}  # rows so large that lists differ with histories
     prepared = carried_out(central(model=telling, executor={"name": name}))
     metrics = {"full_mrr@40": "test", "val_full_mrr@40": "validation"}
-    utility = Utility(prepared.split, list(metrics), prepared.executor, 3, mask="train+validation")
+    utility = UtilityEvaluator(prepared.split, list(metrics), prepared.executor, 3, mask="train+validation")
     found = utility.measure(prepared.planner.current)
     expected = {
         metric: pytest.approx(naive_rank(prepared, part), rel=1e-6) for metric, part in metrics.items()
@@ -88,15 +88,16 @@ def test_nodes_train_alike_in_both_executors(whose):
     if whose is run:
         long["training"] = {**TRAINING, "batch_size": "full"}
     one, other = (
-        models_of(carried_out(whose(**long, executor={"name": name}))) for name in ("reference", "batched")
+        current_models(carried_out(whose(**long, executor={"name": name})))
+        for name in ("reference", "batched")
     )
-    begin = models_of(carried_out(whose(**long), upto=0))
+    begin = current_models(carried_out(whose(**long), upto=0))
     assert np.linalg.norm(one - other) < 1e-3 * np.linalg.norm(one - begin)
 
 
 def test_bytes_of_clients_do_not_depend_on_threads():
     one, other = (
-        models_of(carried_out(federated(executor={"name": "batched", "threads": threads})))
+        current_models(carried_out(federated(executor={"name": "batched", "threads": threads})))
         for threads in (1, 2)
     )
     assert one.tobytes() == other.tobytes()
@@ -114,7 +115,7 @@ def test_users_with_one_item_take_no_step():
     }  # fmt: skip
     prepared = carried_out(federated(dataset=data, evaluate={"every": 5, "metrics": ["recall@5"]}))
     assert (prepared.split.train.sizes == 1).any()
-    assert np.isfinite(models_of(prepared)).all()
+    assert np.isfinite(current_models(prepared)).all()
 
 
 def test_data_without_times_are_refused_before_anything_is_written(tmp_path):

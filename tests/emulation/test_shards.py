@@ -9,7 +9,7 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import simulate
-from gossiprec.emulation.shards.service import Service
+from gossiprec.emulation.shards.shard_state import ShardStateService
 from gossiprec.errors import ResourceError
 from tests.emulation.ended_early import outcome
 from tests.emulation.sharded import Threads, divided
@@ -90,7 +90,7 @@ def test_a_shard_that_plans_other_events_ends_the_run(tmp_path, monkeypatch):
     def by_number(service):
         return [service.seat.number]
 
-    monkeypatch.setattr(Service, "fingerprint", property(by_number))
+    monkeypatch.setattr(ShardStateService, "fingerprint", property(by_number))
     with pytest.raises(ResourceError, match="shard 1 planned different events than shard 0"):
         simulate(divided(tiny(observers=[]), 2), out=tmp_path / "run", gather=Threads)
 

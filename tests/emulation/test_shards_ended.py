@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.compute.shards.exchange import InProcess, ShardLostError
-from gossiprec.compute.shards.seat import Seat
+from gossiprec.compute.shards.channel import InProcessChannel, ShardLostError
+from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation import resume, simulate
 from gossiprec.errors import ResourceError
 from tests.emulation.ended_early import Patient, ended_early, often
@@ -57,7 +57,7 @@ def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     assert told(resume(run.path, shards=3, gather=Threads).path) == whole(world)
 
 
-class Mortal(InProcess):
+class Mortal(InProcessChannel):
     """Dies when it has sent so many letters; then its shard is noticed to be gone."""
 
     def __init__(self, number, mailboxes, life):
@@ -80,7 +80,7 @@ class Dying(Threads):
         if number != 1 or not self.lives:
             return super().seat_of(number)
         n = len(self.mailboxes)
-        return Seat(number, n, Mortal(number, self.mailboxes, self.lives.pop(0)))
+        return ShardContext(number, n, Mortal(number, self.mailboxes, self.lives.pop(0)))
 
 
 @pytest.mark.parametrize("life", [3, 40], ids=["before-a-checkpoint", "after-some"])

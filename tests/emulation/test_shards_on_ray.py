@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.shards import connecting, on_ray
-from gossiprec.emulation.shards.versions import check_versions, own_versions
+from gossiprec.emulation.shards import ray_backend
+from gossiprec.emulation.shards.shard_group import check_versions, local_versions
 from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often
@@ -76,14 +76,14 @@ def test_actors_write_what_one_process_writes_though_one_is_killed(scenario, sha
 
 
 def test_missing_ray_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(connecting.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(ray_backend.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"pip install 'gossiprec\[ray\]', or set executor.name to auto"):
         simulate(divided(tiny(), 2), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_versions_that_differ_are_named():
-    own = own_versions(load_scenario(tiny()))
+    own = local_versions(load_scenario(tiny()))
     other = {**own, "numpy": "1.0"}
     check_versions(own, {1: ("here", own)})
     with pytest.raises(
@@ -106,7 +106,7 @@ class _Cluster:
 
 
 def test_a_cluster_with_too_few_processors_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(on_ray, "require_ray", lambda instead: _Cluster(7))
+    monkeypatch.setattr(ray_backend, "require_ray", lambda instead: _Cluster(7))
     scenario = divided(tiny(executor={"name": "auto", "threads": 2}), 4)
     with pytest.raises(ResourceError, match=r"4 shards .* need 8 processors, but .* has 7; lower"):
         simulate(scenario, out=tmp_path / "run")
@@ -121,7 +121,7 @@ class _Started:
         self.asked, self.up = [], False
 
     def init(self, **options):
-        self.asked.append(os.environ.get(connecting.ONE_MACHINE))
+        self.asked.append(os.environ.get(ray_backend.ONE_MACHINE))
         self.loopback = not self.constants.ENABLE_RAY_CLUSTER
         self.up = True
 
@@ -145,7 +145,7 @@ def constants(monkeypatch):
 def test_ray_started_here_listens_on_the_loopback_interface(constants):
     before = dict(os.environ)
     ray = _Started(constants)
-    connecting.start_here(ray, cpus=2, store_bytes=1)
+    ray_backend.start_local_ray(ray, cpus=2, store_bytes=1)
     assert (ray.up, ray.asked, ray.get_node_ip_address()) == (True, ["0"], "127.0.0.1")
     assert constants.ENABLE_RAY_CLUSTER is True
     assert dict(os.environ) == before
@@ -154,7 +154,7 @@ def test_ray_started_here_listens_on_the_loopback_interface(constants):
 def test_ray_that_other_machines_can_reach_is_refused(constants):
     ray = _Started(constants, "192.0.2.2")
     with pytest.raises(ResourceError, match=r"listens on 192.0.2.2.*expected 127.0.0.1"):
-        connecting.start_here(ray, cpus=2, store_bytes=1)
+        ray_backend.start_local_ray(ray, cpus=2, store_bytes=1)
     assert not ray.up
 
 
@@ -163,7 +163,7 @@ def test_no_process_of_a_ray_that_is_started_here_listens_elsewhere():
     import ray
 
     before = _listening()
-    connecting.start_here(ray, cpus=1, store_bytes=10**8)
+    ray_backend.start_local_ray(ray, cpus=1, store_bytes=10**8)
     try:
         ray.get(ray.remote(lambda: None).remote())
         assert {address for address in _listening() - before if not address.startswith("127.")} == set()
@@ -195,4 +195,4 @@ def test_ray_that_does_not_start_is_told_in_a_sentence(constants):
     with pytest.raises(
         ResourceError, match=r"Ray does not start on this machine \(The node timed out\.\); try"
     ):
-        connecting.start_here(Slow(), cpus=2, store_bytes=1)
+        ray_backend.start_local_ray(Slow(), cpus=2, store_bytes=1)

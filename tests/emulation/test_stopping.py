@@ -8,13 +8,13 @@ import time
 import pytest
 
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.run.progress import Silent
-from gossiprec.emulation.run.stopping import SIGNALS, stopped_by_signals, terminated_as_by_ctrl_c
+from gossiprec.emulation.run.graceful_stop import SIGNALS, sigterm_as_interrupt, stop_on_signals
+from gossiprec.emulation.run.progress import NullProgress
 from gossiprec.eventlog.checkpoints import read_stamp
 from tests.emulation.ended_early import checkpoints, often, outcome
 
 
-class Telling(Silent):
+class Telling(NullProgress):
     """Sends this process signals at one of the reports."""
 
     def __init__(self, *signals, at=1):
@@ -83,14 +83,14 @@ def test_who_wants_no_checkpoints_gets_none(tmp_path):
 def test_an_ignored_signal_stays_ignored_and_threads_change_nothing():
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with stopped_by_signals(Silent()) as stop:
+        with stop_on_signals(NullProgress()) as stop:
             signal.raise_signal(signal.SIGTERM)
             assert not stop.wanted
     finally:
         signal.signal(signal.SIGTERM, before)
 
     def elsewhere():
-        with stopped_by_signals(Silent()):
+        with stop_on_signals(NullProgress()):
             assert signal.getsignal(signal.SIGTERM) is before
 
     thread = threading.Thread(target=elsewhere)
@@ -111,7 +111,7 @@ def terminate():
 def test_sigterm_is_ctrl_c_for_as_long_as_a_study_runs(before):
     kept = signal.signal(signal.SIGTERM, before)
     try:
-        with pytest.raises(KeyboardInterrupt), terminated_as_by_ctrl_c():
+        with pytest.raises(KeyboardInterrupt), sigterm_as_interrupt():
             terminate()
         assert signal.getsignal(signal.SIGTERM) is before
     finally:
@@ -121,7 +121,7 @@ def test_sigterm_is_ctrl_c_for_as_long_as_a_study_runs(before):
 def test_sigterm_that_is_ignored_stays_ignored():
     kept = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with terminated_as_by_ctrl_c():
+        with sigterm_as_interrupt():
             os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, kept)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gossiprec
-from gossiprec.emulation.run.tracking import chosen, figures_of
+from gossiprec.emulation.run.tracker_dispatch import report_figures, tracker_factories
 from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.trackers import TRACKERS, Tracker
 from tests.emulation.ended_early import OFTEN, Patient
@@ -136,14 +136,14 @@ def test_an_unknown_tracker_and_one_that_is_not_installed_are_refused_before_any
 def test_what_is_not_finite_is_no_figure():
     row = {**dict.fromkeys(("aac", "upper_bound", "random_bound"), float("nan")), "momentum": 0.5}
     row |= {"observer": "single", "relevance": "ndcg", "community_size": 3, "aac": np.float64(0.25)}
-    assert figures_of([("hr@5", 0.5), ("er@5", float("nan"))], [row]) == {
+    assert report_figures([("hr@5", 0.5), ("er@5", float("nan"))], [row]) == {
         "metrics/hr@5": 0.5,
         "aac/single ndcg 0.5 3": 0.25,
     }
 
 
 def test_a_tracker_named_twice_is_told_once():
-    assert list(chosen(["told", "told"])) == ["told"]
+    assert list(tracker_factories(["told", "told"])) == ["told"]
     assert SINGLE["community_size"] == 3  # as the names of figures above say
 
 

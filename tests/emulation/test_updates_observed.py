@@ -11,7 +11,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.options import NoOptions
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import registered
+from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_clients_without_models import NETWORK, SHARE_LESS, star
 from tests.emulation.tiny_runs import carried_out
@@ -79,7 +79,7 @@ class Watching(Attack):
 
 def test_clients_that_observe_are_refused():
     with (
-        registered(ATTACKS, {"watching": Watching}),
+        temporarily_registered(ATTACKS, {"watching": Watching}),
         pytest.raises(
             ScenarioError, match="observers: watching observes what single clients receive, but these"
         ),

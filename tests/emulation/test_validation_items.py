@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.utility import Utility
-from gossiprec.emulation.scoring.validated import Validated
+from gossiprec.emulation.scoring.best_validation import BestValidationReport
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.errors import ScenarioError
 from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
@@ -31,7 +31,9 @@ def test_validation_items_stand_among_all_but_training_items_whatever_the_mask(m
         recalls.append(len(places) / len(due))
         ideal = sum(1 / np.log2(place + 2) for place in range(len(due)))
         gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
-    found = Utility(split, ["val_recall@40", "val_full_ndcg@40"], executor, 3, mask=mask).measure(CURRENT)
+    found = UtilityEvaluator(split, ["val_recall@40", "val_full_ndcg@40"], executor, 3, mask=mask).measure(
+        CURRENT
+    )
 
     assert found == {
         "val_recall@40": pytest.approx(np.mean(recalls)),
@@ -46,7 +48,7 @@ def test_metrics_of_test_items_are_as_without_metrics_of_validation_items(mask):
     asked = ["recall@40", "full_ndcg@40", "er@40", "coverage@7", "hr@5"]
 
     def measured(*more):
-        utility = Utility(
+        utility = UtilityEvaluator(
             split, [*asked, *more], executor_for(split), 3, np.array([7, 9]), ["popularity"], mask
         )
         return utility.measure(CURRENT)
@@ -73,16 +75,16 @@ def test_users_with_validation_items_count_and_nobody_else():
         for user in (1, 2, 5)  # two of them without test items
     ]
     for metrics in (["val_recall@40"], ["recall@40", "val_recall@40"], ["val_recall@40", "coverage@3"]):
-        found = Utility(split, metrics, executor, 3).measure(CURRENT)
+        found = UtilityEvaluator(split, metrics, executor, 3).measure(CURRENT)
         assert found["val_recall@40"] == pytest.approx(np.mean(recalls))
     testless = replace(split, test=Ragged.sets(np.zeros(0, int), np.zeros(0, int), N_USERS))
-    assert list(Utility(testless, ["recall@9", "val_recall@9"], executor, 3).measure(CURRENT)) == [
+    assert list(UtilityEvaluator(testless, ["recall@9", "val_recall@9"], executor, 3).measure(CURRENT)) == [
         "val_recall@9"
     ]
 
 
 def test_the_first_of_the_best_reports_is_chosen_and_unknown_values_are_not():
-    noted = Validated("val_recall@5")
+    noted = BestValidationReport("val_recall@5")
     assert (noted.summary(), noted.utility()) == ({}, {})
     for round_, value in enumerate([np.nan, 0.1, 0.4, 0.2, 0.4, np.nan], start=1):
         told = {"er@5": round_ / 10, "er@5[3]": 0.5, "recall@5[popularity]": 0.3, "val_recall@5": value}

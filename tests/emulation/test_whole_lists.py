@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.utility import Utility, target_items
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, select_target_items
 from gossiprec.errors import ScenarioError
 from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
@@ -41,7 +41,7 @@ def test_measures_of_test_items_agree_with_a_naive_ranking():
         found["precision@60"].append(len(places) / k)
         found["full_mrr@60"].append(1 / (1 + places[0]) if places else 0.0)
     expected = {name: pytest.approx(np.mean(values)) for name, values in found.items()}
-    assert Utility(split, list(found), executor, 3).measure(CURRENT) == expected
+    assert UtilityEvaluator(split, list(found), executor, 3).measure(CURRENT) == expected
     assert np.mean(found["hit@60"]) > 0
 
 
@@ -59,7 +59,7 @@ def test_validation_items_stay_in_the_lists_unless_they_are_masked():
             "recall@40": pytest.approx(np.mean(hits)),
             "coverage@3": pytest.approx(len({j for shown in lists for j in shown[:3]}) / N_ITEMS),
         }
-        utility = Utility(split, list(expected), executor, 3, beside=["popularity"], mask=mask)
+        utility = UtilityEvaluator(split, list(expected), executor, 3, beside=["popularity"], mask=mask)
         measured = utility.measure(CURRENT)
         assert {name: measured[name] for name in expected} == expected
         found[mask] = measured
@@ -76,7 +76,7 @@ def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
         able = [u for u in range(N_USERS) if not any(target in part[u] for part in parts(split))]
         lists = [list_of(split, executor, u, without=["train", "validation", "test"])[:k] for u in able]
         ratios.append(np.mean([target in shown for shown in lists]))
-    assert Utility(split, ["er@40"], executor, 3, targets).measure(CURRENT) == {
+    assert UtilityEvaluator(split, ["er@40"], executor, 3, targets).measure(CURRENT) == {
         "er@40": pytest.approx(np.mean(ratios))
     }
     assert 0 < np.mean(ratios) < 1
@@ -89,7 +89,7 @@ def test_users_weigh_alike_however_many_test_items_they_have():
     split = replace(even, test=Ragged.sets(*np.array(pairs).T, N_USERS))
     executor = executor_for(split)
     executor.asked.clear()
-    found = Utility(split, ["hr@20"], executor, 3).measure(CURRENT)["hr@20"]
+    found = UtilityEvaluator(split, ["hr@20"], executor, 3).measure(CURRENT)["hr@20"]
     (rows, asked), hits = executor.asked[-1], []
     for row, items in zip(rows, asked, strict=True):
         scores = model_scores(executor, CURRENT.tolist().index(row))
@@ -103,15 +103,18 @@ def test_coverage_is_of_the_lists_of_all_users_also_of_those_without_test_items(
     split = drawn_split()
     executor = executor_for(split)
     shown = {j for u in range(N_USERS) for j in list_of(split, executor, u, without=["train"])[:10]}
-    found = Utility(split, ["recall@20", "coverage@10", "coverage@20"], executor, 3).measure(CURRENT)
+    found = UtilityEvaluator(split, ["recall@20", "coverage@10", "coverage@20"], executor, 3).measure(CURRENT)
     assert found["coverage@10"] == pytest.approx(len(shown) / N_ITEMS)
     assert found["coverage@20"] > found["coverage@10"]
-    assert found["recall@20"] == Utility(split, ["recall@20"], executor, 3).measure(CURRENT)["recall@20"]
+    assert (
+        found["recall@20"]
+        == UtilityEvaluator(split, ["recall@20"], executor, 3).measure(CURRENT)["recall@20"]
+    )
 
 
 def test_blocks_of_users_do_not_show(monkeypatch):
     split = drawn_split()
-    measure = Utility(
+    measure = UtilityEvaluator(
         split, ["er@20", "coverage@5", "f1@9"], executor_for(split), 3, np.array([1, 2])
     ).measure
     whole = measure(CURRENT)
@@ -121,9 +124,9 @@ def test_blocks_of_users_do_not_show(monkeypatch):
 
 def test_exposure_needs_nobodys_test_items():
     split = drawn_split(sizes=(12, 3, 0))
-    found = Utility(split, ["hr@5", "er@20", "recall@5"], executor_for(split), 3, np.array([7])).measure(
-        CURRENT
-    )
+    found = UtilityEvaluator(
+        split, ["hr@5", "er@20", "recall@5"], executor_for(split), 3, np.array([7])
+    ).measure(CURRENT)
     assert list(found) == ["er@20"]
 
 
@@ -131,10 +134,10 @@ def test_targets_are_named_or_those_that_fewest_have_trained_on():
     split = drawn_split()
     trained = np.bincount(split.train.values, minlength=N_ITEMS)
     assert np.bincount(trained)[0] > 60
-    found = target_items(LeastPopular(least_popular=70), split)
+    found = select_target_items(LeastPopular(least_popular=70), split)
     assert found.tolist() == sorted(sorted(range(N_ITEMS), key=lambda item: (trained[item], item))[:70])
-    assert target_items((9, 3, 9), split).tolist() == [3, 9]
-    assert target_items(None, split).tolist() == []
+    assert select_target_items((9, 3, 9), split).tolist() == [3, 9]
+    assert select_target_items(None, split).tolist() == []
 
 
 def test_a_run_measures_exposure_and_keeps_its_targets(tmp_path):

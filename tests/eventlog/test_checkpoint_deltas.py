@@ -15,8 +15,8 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import checkpoints
 from gossiprec.eventlog.checkpoint_blocks import all_covered
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoints import Stamp, rests_on
-from gossiprec.eventlog.live import Live, Written, rows_as_extents
+from gossiprec.eventlog.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
+from gossiprec.eventlog.checkpoints import CheckpointStamp, base_tick
 
 WIDTH, N_ROWS = 5, 8
 
@@ -33,7 +33,7 @@ class Rows:
     def __init__(self, seed=0):
         self.draw = np.random.default_rng(seed)
         self.array = self.draw.random((N_ROWS, WIDTH)).astype(np.float32)
-        self.written = Written(N_ROWS)
+        self.written = RowWriteTimes(N_ROWS)
         self.needed = np.arange(N_ROWS)
         self.tick = 0
 
@@ -54,10 +54,10 @@ class Rows:
         self.tick += 1
         self.written.report(float(self.tick))
         needed, written = self.needed.copy(), self.written
-        live = Live(
+        live = PartialArray(
             self.array.copy(),
-            lambda: rows_as_extents(needed, WIDTH),
-            lambda time: rows_as_extents(np.intersect1d(needed, written.since(time)), WIDTH),
+            lambda: rows_to_extents(needed, WIDTH),
+            lambda time: rows_to_extents(np.intersect1d(needed, written.since(time)), WIDTH),
         )
         kept = np.where(np.isin(np.arange(len(self.array)), needed)[:, None], self.array, np.float32(0))
         plain = np.arange(self.tick)
@@ -66,7 +66,7 @@ class Rows:
     def save(self, folder, **options):
         """Write a checkpoint after the one before; return what must come back of it."""
         state, kept = self.state()
-        stamp = Stamp("", "", self.tick, float(self.tick), 0, "")
+        stamp = CheckpointStamp("", "", self.tick, float(self.tick), 0, "")
         options = {"keep": 2, "wanted": lambda: True, "after": self.tick - 1 or None, **options}
         folder.write(stamp, state, **options)
         return kept
@@ -96,7 +96,7 @@ def test_whatever_was_written_in_between_all_comes_back(tmp_path_factory, steps)
         if fewer:
             rows.needed = rows.needed[1:]
         assert same(dict(read_newest(folder, rows)), rows.kept)
-        assert sum(rests_on(path) is None for path in folder.newest_first()) <= 2
+        assert sum(base_tick(path) is None for path in folder.newest_first()) <= 2
 
 
 @pytest.mark.parametrize("left", [1, 6])
@@ -104,10 +104,10 @@ def test_an_array_that_has_become_shorter_comes_back(left, tmp_path):
     rows, folder = Rows(), CheckpointFolder(tmp_path)
     rows.save(folder)
     rows.array, rows.needed = rows.array[:left].copy(), np.arange(left)
-    rows.written = Written(left)
+    rows.written = RowWriteTimes(left)
     rows.write([0])
     kept = rows.save(folder)
-    assert rests_on(newest(folder)) == (1 if left > 1 else None)
+    assert base_tick(newest(folder)) == (1 if left > 1 else None)
     assert same(read(newest(folder))[1], kept)
 
 
@@ -123,7 +123,7 @@ def test_a_delta_holds_what_has_changed_and_no_more(tmp_path):
     rows.save(folder)
 
     base, delta = sorted(folder.path.iterdir())
-    assert (rests_on(base), rests_on(delta)) == (None, 1)
+    assert (base_tick(base), base_tick(delta)) == (None, 1)
     assert base.stat().st_size - delta.stat().st_size > (N_ROWS - 2) * WIDTH * 4 - 100
     assert rows.array[3].tobytes() in delta.read_bytes()
     assert rows.array[4].tobytes() not in delta.read_bytes()
@@ -134,7 +134,7 @@ def bases(folder, rows, n, change):
     found = []
     for _ in range(n):
         rows.save(folder)
-        found.append(rests_on(newest(folder)) is None)
+        found.append(base_tick(newest(folder)) is None)
         change(rows)
     return found
 
@@ -180,7 +180,7 @@ def three(tmp_path):
     for _ in range(3):
         kept.append(rows.save(folder))
         rows.write([1])
-    assert [rests_on(path) for path in folder.newest_first()] == [2, 1, None]
+    assert [base_tick(path) for path in folder.newest_first()] == [2, 1, None]
     return folder.newest_first(), kept
 
 
@@ -241,7 +241,7 @@ def test_after_a_last_one_that_cannot_be_read_comes_a_base(tmp_path):
     rows.save(folder)
     newest(folder).write_bytes(b"damaged")
     kept = rows.save(folder)
-    assert rests_on(newest(folder)) is None
+    assert base_tick(newest(folder)) is None
     assert same(read(newest(folder))[1], kept)
 
 

@@ -14,9 +14,15 @@ from hypothesis.extra import numpy as hnp
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import checkpoints
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoints import Live, Stamp, read_checkpoint, read_stamp, write_checkpoint
+from gossiprec.eventlog.checkpoints import (
+    CheckpointStamp,
+    PartialArray,
+    read_checkpoint,
+    read_stamp,
+    write_checkpoint,
+)
 
-STAMP = Stamp("c0de", "5ce7a210", 3, 30.5, 1000, "d16e57", {"metrics.csv": [10, 12345]})
+STAMP = CheckpointStamp("c0de", "5ce7a210", 3, 30.5, 1000, "d16e57", {"metrics.csv": [10, 12345]})
 STATE = {
     "rows": np.arange(24, dtype=np.float32).reshape(4, 6),
     "flags": np.array([True, False]),
@@ -119,7 +125,7 @@ def test_of_live_arrays_only_the_live_stretches_come_back(tmp_path_factory, draw
         np.arange(1, 101, dtype=np.int32).reshape(10, 10),
         np.array(ends, np.int64).reshape(-1, 2),
     )
-    state = {"memory": Live(array, lambda: extents)}
+    state = {"memory": PartialArray(array, lambda: extents)}
 
     found = read(written(tmp_path_factory.mktemp("checkpoints") / "a.ckpt", state))[1]["memory"].ravel()
 
@@ -154,8 +160,8 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
 def test_a_folder_keeps_the_last_and_drops_what_was_never_finished(tmp_path):
     folder = CheckpointFolder(tmp_path)
     for tick in (9, 10, 11):
-        folder.write(Stamp("", "", tick, 0.0, 0, ""), {}, keep=2, wanted=lambda: True)
-    folder.write(Stamp("", "", 12, 0.0, 0, ""), {}, keep=2, wanted=lambda: False)
+        folder.write(CheckpointStamp("", "", tick, 0.0, 0, ""), {}, keep=2, wanted=lambda: True)
+    folder.write(CheckpointStamp("", "", 12, 0.0, 0, ""), {}, keep=2, wanted=lambda: False)
     (folder.path / ".00000012.ckpt.77.writing").write_bytes(b"half")
     (folder.path / "notes.txt").write_text("mine")
 

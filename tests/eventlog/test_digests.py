@@ -11,12 +11,12 @@ from small_logs import SIZES, WAKES
 
 from gossiprec.cli.log import log as log_command
 from gossiprec.errors import LogError
-from gossiprec.eventlog.layout import FILES
-from gossiprec.eventlog.manifest_file import manifest_fault, read_manifest, with_digest
+from gossiprec.eventlog.manifest import manifest_fault, read_manifest, with_digest
 from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.rundir import RunDirectory
-from gossiprec.eventlog.tables import FINDINGS, METRICS, TableWriter, content_before, read_table
-from gossiprec.eventlog.verify import verify
+from gossiprec.eventlog.run_directory import RunDirectory
+from gossiprec.eventlog.run_files import FILES
+from gossiprec.eventlog.run_tables import FINDINGS, METRICS, TableWriter, checked_prefix, read_run_table
+from gossiprec.eventlog.verify import verify_log
 
 ROW = {"time": 1.0, "round": 1, "metric": "hr@5", "value": 0.5}
 
@@ -56,7 +56,7 @@ def test_any_changed_file_is_named(run, name):
     content = bytearray((run / name).read_bytes())
     content[len(content) // 2] ^= 1
     (run / name).write_bytes(content)
-    found = verify(run)
+    found = verify_log(run)
     assert not found.complete
     assert f"{name} is not as it was written" in found.contradiction
     assert f"{name} is not as it was written" in verified(run, 2)
@@ -71,14 +71,14 @@ def test_rows_rewritten_with_as_many_bytes_are_found(run):
 def test_a_missing_file_and_one_too_many_are_named(run):
     (run / "hits.npz").unlink()
     (run / "attacks.csv").write_text("")
-    faults = verify(run).faults
+    faults = verify_log(run).faults
     assert ["hits.npz is missing" in fault for fault in faults] == [True, False]
     assert "attacks.csv is not as it was written" in faults[1]
     other = run.with_name("interrupted")
     writer = RunDirectory.create(other, scenario={"name": "tiny"}, seed=7, sizes=SIZES)
     writer.finish("interrupted")
     (other / "hits.npz").write_bytes(b"")
-    assert "hits.npz is not recorded" in verify(other).faults[0]
+    assert "hits.npz is not recorded" in verify_log(other).faults[0]
 
 
 def test_every_flipped_bit_of_the_manifest_is_noticed(run):
@@ -115,12 +115,12 @@ def test_a_run_of_an_earlier_version_is_said_to_have_no_digests(run):
 def test_a_run_in_progress_has_the_digest_of_its_scenario_only(tmp_path):
     writer = RunDirectory.create(tmp_path / "r", scenario={"name": "tiny"}, seed=7, sizes=SIZES)
     writer.metrics.append([ROW])
-    assert verify(tmp_path / "r").faults == ()
+    assert verify_log(tmp_path / "r").faults == ()
     assert set(read_manifest(tmp_path / "r")["files"]) == {"scenario.yaml"}
     (tmp_path / "r" / "scenario.yaml").write_text("name: other\n")
-    assert "scenario.yaml is not as it was written" in verify(tmp_path / "r").contradiction
+    assert "scenario.yaml is not as it was written" in verify_log(tmp_path / "r").contradiction
     writer.finish("complete")
-    assert "scenario.yaml is not as it was written" in verify(tmp_path / "r").contradiction
+    assert "scenario.yaml is not as it was written" in verify_log(tmp_path / "r").contradiction
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_number_beyond_all_floats_in_a_table_gives_a_message(tmp_path, cell, c
     with pytest.raises(
         LogError, match=rf"metrics\.csv: column {column} holds a number that is too large.*expected"
     ):
-        read_table(tmp_path, METRICS)
+        read_run_table(tmp_path, METRICS)
 
 
 def test_a_damaged_table_without_rows_is_written_again(tmp_path):
@@ -171,4 +171,4 @@ def test_a_damaged_table_without_rows_is_written_again(tmp_path):
             (tmp_path / "findings.csv").unlink()
         else:
             (tmp_path / "findings.csv").write_bytes(damaged)
-        assert content_before(tmp_path, FINDINGS, checked) == header
+        assert checked_prefix(tmp_path, FINDINGS, checked) == header

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog.schema import SCHEMA, Column, EventKind, Schema
+from gossiprec.eventlog.schema import SCHEMA, Column, EventKind, EventSchema
 
 
 def test_every_kind_begins_with_time_in_float64():
@@ -14,14 +14,14 @@ def test_every_kind_begins_with_time_in_float64():
 def test_a_schema_survives_its_header():
     settled = SCHEMA.sized({"view_size": 5})
 
-    assert Schema.from_header(settled.to_header()) == settled
+    assert EventSchema.from_header(settled.to_header()) == settled
 
 
 def test_attributes_of_a_later_version_are_passed_over():
     header = SCHEMA.sized({"view_size": 2}).to_header()
     header["kinds"][0]["columns"][0]["unit"] = "wake periods"
 
-    assert Schema.from_header(header) == SCHEMA.sized({"view_size": 2})
+    assert EventSchema.from_header(header) == SCHEMA.sized({"view_size": 2})
 
 
 def test_a_kind_whose_size_is_not_given_is_left_out():

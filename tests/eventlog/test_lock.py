@@ -14,7 +14,7 @@ import pytest
 
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import lock as lock_module
-from gossiprec.eventlog.lock import Lock, RunLock, is_written_now, only_writer
+from gossiprec.eventlog.lock import Lock, RunLock, exclusive_writer, is_locked
 
 pytestmark = pytest.mark.filterwarnings("ignore:this file system does not support locks:RuntimeWarning")
 
@@ -78,14 +78,14 @@ def holder(log, locks):
 
 
 def test_one_writer_at_a_time_and_whoever_looks_sees_it(log, locks):
-    assert not is_written_now(log)
+    assert not is_locked(log)
     first = RunLock(log)
-    assert is_written_now(log)
+    assert is_locked(log)
     with pytest.raises(LogError, match="is in use by a running process"):
         RunLock(log)
     first.close()
     first.close()
-    assert not is_written_now(log)
+    assert not is_locked(log)
     RunLock(log).close()
     assert log.read_bytes() == b"log"
     assert os.listdir(log.parent) == [log.name]
@@ -93,12 +93,12 @@ def test_one_writer_at_a_time_and_whoever_looks_sees_it(log, locks):
 
 def test_the_lock_of_a_killed_process_is_gone(log, holder):
     process = holder()
-    assert is_written_now(log)
+    assert is_locked(log)
     with pytest.raises(LogError, match="a running process"):
         RunLock(log)
     process.kill()
     process.wait()
-    assert not is_written_now(log)
+    assert not is_locked(log)
     RunLock(log).close()
 
 
@@ -107,7 +107,7 @@ def test_a_child_keeps_the_lock_of_a_parent_that_was_killed_until_it_ends(log, h
     process = holder("1.5")
     process.kill()
     process.wait()
-    assert is_written_now(log)
+    assert is_locked(log)
     monkeypatch.setattr(lock_module, "PATIENCE_S", 30.0)
     RunLock(log).close()
 
@@ -119,15 +119,15 @@ def test_a_forked_child_that_closes_leaves_its_parents_lock_in_force(log, locks)
         held.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert is_written_now(log)
+    assert is_locked(log)
     held.close()
-    assert not is_written_now(log)
+    assert not is_locked(log)
 
 
 def test_who_looks_does_not_take_another_who_does_for_a_writer(log, locks):
     looking = Lock(log, LogError("held"), 0.0, looks=True)
     threading.Timer(0.05, looking.close).start()
-    assert not is_written_now(log)
+    assert not is_locked(log)
     assert os.listdir(log.parent) == [log.name]
 
 
@@ -141,8 +141,8 @@ def test_a_writer_waits_for_one_who_looks(log, locks, monkeypatch):
 
 
 def test_what_is_not_there_is_not_written_and_not_made(tmp_path, locks):
-    assert not is_written_now(tmp_path / "none" / "events.mplog")
-    assert not is_written_now(tmp_path / "events.mplog")
+    assert not is_locked(tmp_path / "none" / "events.mplog")
+    assert not is_locked(tmp_path / "events.mplog")
     assert os.listdir(tmp_path) == []
 
 
@@ -155,7 +155,7 @@ def test_without_locks_the_marker_is_said_and_that_of_another_machine_is_respect
     ):
         RunLock(log).close()
     (log.parent / "events.mplog.held").write_text("4242\nanother-machine\n")
-    assert is_written_now(log)
+    assert is_locked(log)
     with (
         pytest.raises(LogError),
         pytest.warns(RuntimeWarning, match="on another machine and has ended, delete the file"),
@@ -174,7 +174,7 @@ def test_with_locks_nothing_is_warned_of(log):
 def test_looking_where_nobody_writes_makes_no_marker(log, locks):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not is_written_now(log)
+        assert not is_locked(log)
 
 
 def test_another_failure_is_not_taken_for_a_lack_of_locks(log, monkeypatch):
@@ -187,10 +187,10 @@ def test_another_failure_is_not_taken_for_a_lack_of_locks(log, monkeypatch):
 
 
 def test_one_writer_in_a_folder(tmp_path, locks):
-    with only_writer(tmp_path, what="study", patience_s=0.1):
+    with exclusive_writer(tmp_path, what="study", patience_s=0.1):
         refused = pytest.raises(ResourceError, match=r"another study is running in .* choose another --out")
-        with refused, only_writer(tmp_path, what="study", patience_s=0.1):
+        with refused, exclusive_writer(tmp_path, what="study", patience_s=0.1):
             pass
-    with only_writer(tmp_path, what="study", patience_s=0.1):
+    with exclusive_writer(tmp_path, what="study", patience_s=0.1):
         pass
     assert os.listdir(tmp_path) == [".lock"]

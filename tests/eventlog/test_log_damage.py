@@ -7,11 +7,11 @@ import pytest
 from small_logs import MESSAGES, part, same, write_small_log
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import frames
+from gossiprec.eventlog import record_format
 from gossiprec.eventlog.reader import read_log
 from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.rundir import RunDirectory
-from gossiprec.eventlog.verify import verify
+from gossiprec.eventlog.run_directory import RunDirectory
+from gossiprec.eventlog.verify import verify_log
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def small(tmp_path):
 
 def record_starts(content):
     """Return the first byte of every record, and of the trailer."""
-    starts, data = [len(frames.MAGIC)], memoryview(content)
+    starts, data = [len(record_format.MAGIC)], memoryview(content)
     while data[starts[-1] : starts[-1] + 8] != b"GRLOGEND":
-        starts.append(frames.read_record(data, starts[-1]).end)
+        starts.append(record_format.read_record(data, starts[-1]).end)
     return starts
 
 
 def test_an_intact_log_verifies(small):
-    found = verify(small)
+    found = verify_log(small)
 
     assert (found.complete, found.damage) == (True, None)
     assert found.rows == {
@@ -54,7 +54,7 @@ def test_a_flipped_bit_in_any_byte_is_found_in_its_record(small):
         damaged = bytearray(content)
         damaged[place] ^= 1 << draw.randrange(8)
         small.write_bytes(damaged)
-        found = verify(small)
+        found = verify_log(small)
         assert not found.complete, place
         assert found.damage is not None, place
         assert found.damage.offset == max((s for s in starts if s <= place), default=0), place
@@ -67,7 +67,7 @@ def test_every_cut_is_found_and_all_before_it_is_readable(small):
     starts = record_starts(content)
     for length in range(len(content)):
         small.write_bytes(content[:length])
-        found = verify(small)
+        found = verify_log(small)
         assert not found.complete, length
         assert (found.damage is None) == (length in starts[1:]), length
         if length >= starts[1]:
@@ -94,7 +94,7 @@ def test_bytes_after_the_trailer_are_damage(small):
     length = small.stat().st_size
     small.write_bytes(small.read_bytes() + b"x")
 
-    assert verify(small).damage.offset == length
+    assert verify_log(small).damage.offset == length
 
 
 def test_a_chunk_cut_out_cleanly_is_missed_by_the_index(small):
@@ -102,7 +102,7 @@ def test_a_chunk_cut_out_cleanly_is_missed_by_the_index(small):
     starts = record_starts(content)
     small.write_bytes(content[: starts[5]] + content[starts[6] :])
 
-    assert "does not list" in verify(small).damage.reason
+    assert "does not list" in verify_log(small).damage.reason
 
 
 def test_a_chunk_changed_with_a_new_crc_is_missed_by_the_digest(small):
@@ -113,8 +113,8 @@ def test_a_chunk_changed_with_a_new_crc_is_missed_by_the_digest(small):
     small.write_bytes(content)
 
     assert read_log(small).complete
-    assert not verify(small).complete
-    assert "digest" in verify(small).damage.reason
+    assert not verify_log(small).complete
+    assert "digest" in verify_log(small).damage.reason
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_chunk_changed_with_a_new_crc_is_missed_by_the_digest(small):
 def test_a_record_that_is_no_chunk_is_damage(small, content):
     whole = small.read_bytes()
     start = record_starts(whole)[1]
-    small.write_bytes(whole[:start] + frames.pack_record(frames.CHUNK, content))
+    small.write_bytes(whole[:start] + record_format.pack_record(record_format.CHUNK, content))
 
     assert read_log(small).damage.offset == start
 
@@ -132,9 +132,9 @@ def test_a_record_that_is_no_chunk_is_damage(small, content):
     "content", [None, [], {"kinds": []}, {"format": 1, "writer": "", "schema": 1, "kinds": 3}]
 )
 def test_a_header_that_describes_nothing_is_damage(small, content):
-    small.write_bytes(frames.MAGIC + frames.pack_record(frames.HEADER, content))
+    small.write_bytes(record_format.MAGIC + record_format.pack_record(record_format.HEADER, content))
 
-    assert verify(small).damage.offset == len(frames.MAGIC)
+    assert verify_log(small).damage.offset == len(record_format.MAGIC)
     with pytest.raises(LogError, match="the header does not describe"):
         read_log(small)
 
@@ -143,7 +143,7 @@ def test_a_header_with_python_objects_is_refused(small):
     column = {"name": "time", "dtype": "|O", "meaning": "", "size": None, "codes": []}
     kinds = [{"name": "wake", "meaning": "", "columns": [column]}]
     header = {"format": 1, "writer": "", "schema": 1, "kinds": kinds}
-    small.write_bytes(frames.MAGIC + frames.pack_record(frames.HEADER, header))
+    small.write_bytes(record_format.MAGIC + record_format.pack_record(record_format.HEADER, header))
 
     with pytest.raises(LogError, match="not a fixed little-endian number type"):
         read_log(small)
@@ -151,7 +151,7 @@ def test_a_header_with_python_objects_is_refused(small):
 
 def test_a_later_format_is_refused_by_name(small):
     header = {"format": 2, "writer": "gossiprec 9.0"}
-    small.write_bytes(frames.MAGIC + frames.pack_record(frames.HEADER, header))
+    small.write_bytes(record_format.MAGIC + record_format.pack_record(record_format.HEADER, header))
 
     with pytest.raises(LogError, match=r"has format 2.*gossiprec 9\.0"):
         read_log(small)
@@ -173,7 +173,7 @@ def test_whole_chunks_beyond_the_damage_are_counted_and_the_lost_named(small):
     content = bytearray(small.read_bytes())
     content[record_starts(content)[2] + 20] ^= 1  # the first messages
     small.write_bytes(content)
-    found = verify(small)
+    found = verify_log(small)
 
     assert found.rows["message"] == 0
     assert found.rows_after == {**dict.fromkeys(found.rows, 0), "message": 1, "view": 2, "drop": 1}
@@ -189,7 +189,7 @@ def test_chunks_swapped_or_written_twice_are_found_by_the_index(small):
         content[: starts[3]] + first + content[starts[3] :],
     ):
         small.write_bytes(changed)
-        assert "does not list" in verify(small).damage.reason
+        assert "does not list" in verify_log(small).damage.reason
 
 
 def test_rows_beyond_the_index_are_unknown_where_it_is_damaged(small):
@@ -199,7 +199,7 @@ def test_rows_beyond_the_index_are_unknown_where_it_is_damaged(small):
     content[-30] ^= 1  # the index
     small.write_bytes(content)
 
-    assert verify(small).rows_lost is None
+    assert verify_log(small).rows_lost is None
 
 
 @pytest.fixture
@@ -213,14 +213,14 @@ def run(tmp_path):
 
 
 def test_a_run_whose_log_is_what_its_manifest_says_is_intact(run):
-    assert verify(run).complete
+    assert verify_log(run).complete
 
 
 def test_a_log_put_in_place_of_a_runs_own_is_found(run, small):
     (run / "events.mplog").write_bytes(small.read_bytes())
-    found = verify(run)
+    found = verify_log(run)
 
-    assert verify(run / "events.mplog").complete
+    assert verify_log(run / "events.mplog").complete
     assert not found.complete
     assert "manifest.json records" in str(found)
 
@@ -230,18 +230,18 @@ def test_a_complete_run_whose_log_was_cut_between_records_is_found(run):
     content = log.read_bytes()
     log.write_bytes(content[: record_starts(content)[2]])
     manifest = run / "manifest.json"
-    assert verify(run).damage is None
-    assert "without an index, but" in str(verify(run))
+    assert verify_log(run).damage is None
+    assert "without an index, but" in str(verify_log(run))
     manifest.write_text("{}")
-    assert "is not a manifest" in str(verify(run))
+    assert "is not a manifest" in str(verify_log(run))
     manifest.unlink()
-    assert "intact so far, but ends at byte" in str(verify(run))
+    assert "intact so far, but ends at byte" in str(verify_log(run))
 
 
 def test_a_log_that_is_being_written_is_not_called_ended(tmp_path):
     directory = RunDirectory.create(tmp_path / "run", scenario={"name": "tiny"}, seed=1)
-    assert verify(directory.path).is_growing
-    assert "is being written at byte" in str(verify(directory.path))
+    assert verify_log(directory.path).is_growing
+    assert "is being written at byte" in str(verify_log(directory.path))
     assert open_run(directory.path).status == "running"
     directory.finish("failed")
-    assert not verify(directory.path).is_growing
+    assert not verify_log(directory.path).is_growing

@@ -9,10 +9,10 @@ import pytest
 from small_logs import SIZES, WAKES
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog import lock, rundir
+from gossiprec.eventlog import lock, run_directory
 from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.rundir import RunDirectory, check_free, remove_run
-from gossiprec.eventlog.verify import verify
+from gossiprec.eventlog.run_directory import RunDirectory, check_path_free, remove_run
+from gossiprec.eventlog.verify import verify_log
 
 ROW = {"time": 1.0, "round": 1, "metric": "hr@5", "value": 0.5}
 ROUNDS = 25
@@ -31,14 +31,14 @@ def test_a_writer_that_comes_between_look_and_lock_loses_nothing(tmp_path, monke
     """The second has looked when nobody wrote yet: what it sees then is no reason to empty the folder."""
     first = create(tmp_path / "r")
     first.metrics.append([ROW])
-    monkeypatch.setattr(rundir, "is_written_now", lambda log: False)
+    monkeypatch.setattr(run_directory, "is_locked", lambda log: False)
     with pytest.raises(LogError, match="is in use by a running process"):
         create(tmp_path / "r", overwrite=True)
     first.log.append("wake", WAKES)
     first.finish("complete")
 
     assert open_run(tmp_path / "r").metrics["value"].tolist() == [0.5]
-    assert verify(tmp_path / "r").complete
+    assert verify_log(tmp_path / "r").complete
 
 
 def test_a_writer_that_looks_while_another_empties_the_folder_is_told_of_it(tmp_path, monkeypatch):
@@ -46,19 +46,19 @@ def test_a_writer_that_looks_while_another_empties_the_folder_is_told_of_it(tmp_
     first = create(tmp_path / "r")
     (tmp_path / "r" / "manifest.json").unlink()
     looks = iter([False])
-    monkeypatch.setattr(rundir, "is_written_now", lambda log: next(looks, None) or lock.is_written_now(log))
+    monkeypatch.setattr(run_directory, "is_locked", lambda log: next(looks, None) or lock.is_locked(log))
     with pytest.raises(LogError, match="is in use by a running process"):
-        check_free(tmp_path / "r", overwrite=True)
+        check_path_free(tmp_path / "r", overwrite=True)
     first.finish("failed")
 
 
 def test_a_manifest_deleted_between_two_looks_at_it_is_no_traceback(tmp_path, monkeypatch):
     first = create(tmp_path / "r")
     looks = iter([False])
-    monkeypatch.setattr(rundir, "is_written_now", lambda log: next(looks, None) or lock.is_written_now(log))
-    monkeypatch.setattr(rundir, "_holds_a_run", lambda path: (path / "manifest.json").unlink() or True)
+    monkeypatch.setattr(run_directory, "is_locked", lambda log: next(looks, None) or lock.is_locked(log))
+    monkeypatch.setattr(run_directory, "_holds_a_run", lambda path: (path / "manifest.json").unlink() or True)
     with pytest.raises(LogError, match="is in use by a running process"):
-        check_free(tmp_path / "r", overwrite=False)
+        check_path_free(tmp_path / "r", overwrite=False)
     first.finish("failed")
 
 
@@ -72,18 +72,18 @@ def test_a_run_that_has_only_just_begun_is_not_called_something_else(tmp_path, n
 
 
 def test_a_run_that_came_and_went_between_look_and_lock_is_not_replaced_unasked(tmp_path, monkeypatch):
-    real = rundir.RunLock
+    real = run_directory.RunLock
 
     def late(log):
-        monkeypatch.setattr(rundir, "RunLock", real)
+        monkeypatch.setattr(run_directory, "RunLock", real)
         create(log.parent).finish("complete")
         return real(log)
 
-    monkeypatch.setattr(rundir, "RunLock", late)
+    monkeypatch.setattr(run_directory, "RunLock", late)
     with pytest.raises(LogError, match="already contains a run"):
         create(tmp_path / "r")
     assert open_run(tmp_path / "r").status == "complete"
-    assert not lock.is_written_now(tmp_path / "r" / "events.mplog")
+    assert not lock.is_locked(tmp_path / "r" / "events.mplog")
 
 
 def test_a_lock_on_a_log_that_has_been_replaced_is_not_taken_for_one_on_the_new(tmp_path):
@@ -104,10 +104,10 @@ def test_a_new_run_that_could_not_begin_leaves_a_folder_that_can_be_used(tmp_pat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rundir, "new_manifest", full)
+        patch.setattr(run_directory, "new_manifest", full)
         with pytest.raises(OSError, match="No space"):
             create(tmp_path / "r")
-    check_free(tmp_path / "r", overwrite=False)
+    check_path_free(tmp_path / "r", overwrite=False)
     create(tmp_path / "r").finish("complete")
     assert sorted(os.listdir(tmp_path / "r")) == sorted(
         ["attacks.csv", "events.mplog", "findings.csv", "manifest.json", "metrics.csv", "scenario.yaml"]

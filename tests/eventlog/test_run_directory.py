@@ -14,13 +14,13 @@ from small_logs import SIZES, WAKES, file_size_limit, same
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import atomic_write
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.atomic_write import replace_file, replacing
-from gossiprec.eventlog.layout import FILES
+from gossiprec.eventlog.atomic_write import open_replacement, replace_file
 from gossiprec.eventlog.manifest import git_commit
 from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.rundir import RunDirectory
-from gossiprec.machine import processor
-from gossiprec.portable import target
+from gossiprec.eventlog.run_directory import RunDirectory
+from gossiprec.eventlog.run_files import FILES
+from gossiprec.machine import processor_name
+from gossiprec.portable import describe_target
 from gossiprec.version import __version__
 
 SCENARIO = {"name": "tiny", "seed": 7, "model": {"name": "gmf", "init_std": 1e-05}, "policies": [], "b": True}
@@ -103,7 +103,7 @@ def test_the_manifest_says_where_the_run_comes_from(tmp_path):
     assert manifest["gossiprec"] == __version__
     assert (manifest["seed"], manifest["status"], manifest["log_digest"]) == (7, "running", None)
     assert manifest["packages"]["numpy"] == np.__version__
-    assert (manifest["processor"], manifest["target"]) == (processor(), target())
+    assert (manifest["processor"], manifest["target"]) == (processor_name(), describe_target())
     assert manifest["started"].endswith("+00:00")
     assert manifest["finished"] is None
 
@@ -345,7 +345,7 @@ def test_a_scenario_reads_back_with_any_yaml_reader(tmp_path):
 def test_a_file_is_replaced_in_one_step(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text("old")
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_text() == "old"
@@ -356,7 +356,7 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
 def test_a_replacement_that_fails_leaves_the_old_file_alone(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text("old")
-    with pytest.raises(TypeError), replacing(path) as file:
+    with pytest.raises(TypeError), open_replacement(path) as file:
         file.writelines([b"new", "not bytes"])
     assert os.listdir(tmp_path) == ["summary.json"]
     assert path.read_text() == "old"

@@ -125,7 +125,7 @@ def test_a_run_of_another_scenario_or_code_or_end_is_not_reused(tmp_path, monkey
         began = stamp(gossiprec.open_run(out))
         again = gossiprec.simulate(tiny(seed=9), out=out, on_exists="reuse")
         assert (stamp(again) == began) == same
-    monkeypatch.setattr("gossiprec.emulation.run.simulate.code_of", lambda scenario: "other")
+    monkeypatch.setattr("gossiprec.emulation.run.simulate.scenario_code_version", lambda scenario: "other")
     began = stamp(again)
     assert stamp(gossiprec.simulate(tiny(seed=9), out=out, on_exists="reuse")) > began
 

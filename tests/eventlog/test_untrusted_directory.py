@@ -9,16 +9,16 @@ import pytest
 from small_logs import SIZES, WAKES
 
 from gossiprec.errors import GossipRecError, LogError
-from gossiprec.eventlog import layout
+from gossiprec.eventlog import run_files
 from gossiprec.eventlog.atomic_write import replace_file, sync_file
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import read_stamp
 from gossiprec.eventlog.direct_file import DirectFile
-from gossiprec.eventlog.lock import RunLock, is_written_now, only_writer
+from gossiprec.eventlog.lock import RunLock, exclusive_writer, is_locked
 from gossiprec.eventlog.reader import read_log
 from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.rundir import RunDirectory
-from gossiprec.eventlog.verify import verify
+from gossiprec.eventlog.run_directory import RunDirectory
+from gossiprec.eventlog.verify import verify_log
 from gossiprec.study.folder import StudyFolder
 
 
@@ -52,18 +52,18 @@ def files_in(folder):
 
 READERS = {
     "open": open_run,
-    "verify": verify,
+    "verify": verify_log,
     "log": lambda run: read_log(run / "events.mplog"),
     "overwrite": lambda run: create(run, overwrite=True),
 }
 
 
-@pytest.mark.parametrize("name", [*layout.FILES, layout.CHECKPOINTS])
+@pytest.mark.parametrize("name", [*run_files.FILES, run_files.CHECKPOINTS])
 @pytest.mark.parametrize("use", ["open", "verify", "overwrite"])
 def test_a_link_in_place_of_a_file_of_the_run_is_refused_and_not_followed(run, outside, name, use):
     before = files_in(outside)
     (run / name).unlink(missing_ok=True)
-    (run / name).symlink_to(outside if name == layout.CHECKPOINTS else outside / "secret")
+    (run / name).symlink_to(outside if name == run_files.CHECKPOINTS else outside / "secret")
     with pytest.raises(LogError, match=r"found a link.*(delete|place)"):
         READERS[use](run)
     assert files_in(outside) == before
@@ -71,7 +71,7 @@ def test_a_link_in_place_of_a_file_of_the_run_is_refused_and_not_followed(run, o
 
 def test_links_at_the_temporary_names_of_earlier_versions_are_not_followed(run, outside):
     before = files_in(outside)
-    for name in layout.FILES:
+    for name in run_files.FILES:
         (run / f".{name}.writing").symlink_to(outside / "secret")
     again = create(run, overwrite=True)
     again.write_summary({"nodes": 4})
@@ -131,7 +131,7 @@ def test_a_linked_file_is_opened_by_nobody(tmp_path, outside, use):
     (tmp_path / "link").symlink_to(outside / "secret")
     with pytest.raises((GossipRecError, FileExistsError)):
         use(tmp_path / "link")
-    assert not is_written_now(tmp_path / "link")
+    assert not is_locked(tmp_path / "link")
     assert files_in(outside) == before
 
 
@@ -147,7 +147,7 @@ def test_a_study_follows_no_link_either(tmp_path, outside):
     study.mkdir()
     (study / "study.json").write_text('{"gossiprec": "1", "study": "small"}')
     (study / ".lock").symlink_to(outside / "made")
-    with pytest.raises(LogError, match="found a link"), only_writer(study, what="study", patience_s=0.1):
+    with pytest.raises(LogError, match="found a link"), exclusive_writer(study, what="study", patience_s=0.1):
         pass
     (study / ".lock").unlink()
     (study / "runs").symlink_to(outside)

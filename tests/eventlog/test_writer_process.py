@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from test_run_directory import new_run
 
 from gossiprec.cli.log import log
-from gossiprec.eventlog import open_run, writer_process
-from gossiprec.eventlog.writer_process import what_became
+from gossiprec.eventlog import lock, open_run
+from gossiprec.eventlog.lock import resolve_status
 
-HERE = writer_process.this_process()
+HERE = lock.process_identity()
 REBOOTED = {**HERE, "boot": "another start"}
 RENAMED = {**HERE, "host": "elsewhere"}
 ELSEWHERE = {"host": "elsewhere", "boot": "another start", "process": 7}
@@ -33,13 +33,13 @@ UNTOLD = {"host": "elsewhere", "boot": None, "process": 7}
     ],
 )
 def test_only_of_other_machines_it_is_not_known(writer, status):
-    assert what_became(writer) == status
+    assert resolve_status(writer) == status
 
 
 def test_two_machines_that_tell_no_start_are_not_taken_for_one(monkeypatch, tmp_path):
-    monkeypatch.setattr(writer_process, "_BOOT", tmp_path / "none")
-    assert writer_process.this_process()["boot"] is None
-    assert what_became(UNTOLD) == "unknown"
+    monkeypatch.setattr(lock, "_BOOT", tmp_path / "none")
+    assert lock.process_identity()["boot"] is None
+    assert resolve_status(UNTOLD) == "unknown"
 
 
 def stats(path, *options):

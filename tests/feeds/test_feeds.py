@@ -12,8 +12,8 @@ from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.data.split import Transitions
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
-from gossiprec.feeds.transitions import recent
-from gossiprec.numerics.purposes import NEGATIVES
+from gossiprec.feeds.transitions import drop_stale_previous
+from gossiprec.numerics.draw_purposes import NEGATIVES
 from gossiprec.ragged import Ragged
 from gossiprec.rng import philox_words
 
@@ -108,7 +108,9 @@ def naive_negatives(feed, nodes, updates, negatives, seed):
 def test_negatives_are_the_first_of_their_words_that_name_no_positive(feed, monkeypatch, negatives, few):
     monkeypatch.setattr(base, "FEW", few)
     nodes, updates = [1, 2, 0, 1], [3, 0, 5, 4]
-    found = base.draw_negatives_of_some(feed, np.array(nodes), np.array(updates), negatives=negatives, seed=5)
+    found = base.draw_negatives_of_nodes(
+        feed, np.array(nodes), np.array(updates), negatives=negatives, seed=5
+    )
 
     assert found.ravel().tolist() == [*naive_negatives(feed, nodes, updates, negatives, 5)]
 
@@ -241,4 +243,4 @@ def test_a_move_that_took_longer_than_the_window_has_no_previous_place():
     moves = Ragged(np.array([0, 4]), np.arange(4, dtype=np.int32))
     seen = Transitions(moves, np.array([1, 2, 3, -1], np.int32), gaps)
 
-    assert recent(seen, 360.0).tolist() == [1, 2, -1, -1]
+    assert drop_stale_previous(seen, 360.0).tolist() == [1, 2, -1, -1]

@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from gossiprec.data.loading import first_users
-from gossiprec.data.sequences import sequences_of
+from gossiprec.data.loading import keep_first_users
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split_helpers import extract_sequences
 from gossiprec.errors import DataError
 from gossiprec.feeds import ListFeed, SequenceFeed
 from gossiprec.feeds.lists import UNIT
@@ -143,18 +143,18 @@ ROWS = [(0, 5, 30), (0, 4, 10), (0, 9, 10), (0, 5, 20), (0, 8, -1), (1, 1, 7)]
 
 def test_sequences_are_in_the_order_of_first_meetings():
     split = split_of([[4, 5, 8, 9], [1]])
-    found = sequences_of(interactions(ROWS), split)
+    found = extract_sequences(interactions(ROWS), split)
     assert [found[user].tolist() for user in range(2)] == [[8, 4, 9, 5], [1]]  # unknown first; ties by item
 
 
 def test_what_no_part_holds_is_in_no_sequence():
-    found = sequences_of(interactions(ROWS), split_of([[4, 5], [1]]))
+    found = extract_sequences(interactions(ROWS), split_of([[4, 5], [1]]))
     assert [found[user].tolist() for user in range(2)] == [[4, 5], [1]]
 
 
 def test_data_without_times_have_no_sequences():
-    assert sequences_of(interactions(ROWS, times=False), split_of([[4], [1]])) is None
+    assert extract_sequences(interactions(ROWS, times=False), split_of([[4], [1]])) is None
 
 
 def test_the_first_users_keep_their_sequences():
-    assert first_users(split_of([[4, 2], [1]]), 1).sequences[0].tolist() == [4, 2]
+    assert keep_first_users(split_of([[4, 2], [1]]), 1).sequences[0].tolist() == [4, 2]

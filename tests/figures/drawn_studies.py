@@ -7,10 +7,10 @@ import json
 import pyarrow.parquet as pq
 
 from gossiprec.figures.study.draw import KINDS
-from gossiprec.figures.study.panels import Choice
-from gossiprec.figures.study.table import read_study
-from gossiprec.figures.style import house_look
-from gossiprec.study.table import write_table
+from gossiprec.figures.study.panels import StudyFigureOptions
+from gossiprec.figures.study.table_reader import read_study
+from gossiprec.figures.style import house_style
+from gossiprec.study.table_writer import write_study_table
 
 ATTACKS = ("single", "coalition-10%")
 NONE = dict.fromkeys(("observer", "relevance", "momentum", "community_size"))
@@ -38,7 +38,7 @@ def write_study(folder, *, seeds=(1, 2, 3), baseline=None, graphs=("ring", "rand
                         {**about, **attack, "measure": "max_aac", "value": times * (0.1 * fanout + value)}
                     )
     folder.mkdir(exist_ok=True)
-    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    write_study_table(folder, rows, {"fanout": "int64", "graph": "string"})
     told = {
         "study": "s",
         "gossiprec": "0",
@@ -58,7 +58,7 @@ def with_levels(folder, **levels):
         if row["measure"] == "max_aac"
         for name, level in levels.items()
     ]
-    write_table(folder, rows + more, {"fanout": "int64", "graph": "string"})
+    write_study_table(folder, rows + more, {"fanout": "int64", "graph": "string"})
     return folder
 
 
@@ -71,8 +71,8 @@ def marked(folder, **told):
 
 def figure_of(folder, kind="lines", **choice):
     """Return a figure of a study."""
-    with house_look():
-        return KINDS[kind](read_study(folder), Choice(**choice))[2]()
+    with house_style():
+        return KINDS[kind](read_study(folder), StudyFigureOptions(**choice))[2]()
 
 
 def titles(figure):

@@ -9,7 +9,7 @@ from small_runs import lines, write_run
 
 from gossiprec.errors import LogError
 from gossiprec.figures import attack_cdf, style
-from gossiprec.figures.series import Selection
+from gossiprec.figures.attack_selection import AttackSelection
 
 
 def test_the_table_holds_the_distribution_worked_by_hand(tmp_path):
@@ -33,13 +33,13 @@ def test_every_run_observer_and_rule_is_in_the_table(tmp_path):
 
 def test_a_choice_of_observer_leaves_the_others_out(tmp_path):
     run = write_run(tmp_path / "run", observers=("single", "coalition-5%"))
-    attack_cdf.draw([run], tmp_path / "cdf", selection=Selection(observers=("coalition-5%",)))
+    attack_cdf.draw([run], tmp_path / "cdf", selection=AttackSelection(observers=("coalition-5%",)))
     assert {line.split(",")[1] for line in lines(tmp_path / "cdf.csv")[1:]} == {"coalition-5%"}
 
 
 def test_a_choice_that_matches_nothing_lists_what_there_is(tmp_path):
     with pytest.raises(LogError, match=r"single/ndcg/0\.9"):
-        attack_cdf.draw([write_run(tmp_path / "run")], tmp_path / "cdf", selection=Selection(("dual",)))
+        attack_cdf.draw([write_run(tmp_path / "run")], tmp_path / "cdf", selection=AttackSelection(("dual",)))
 
 
 def test_runs_without_attacks_are_refused_by_name(tmp_path):
@@ -62,7 +62,7 @@ def test_long_titles_stay_above_their_own_panels(tmp_path, monkeypatch):
     runs = [
         write_run(tmp_path / name, **several) for name in ("plain", "a-run-whose-name-is-longer-than-a-panel")
     ]
-    with style.house_look():
+    with style.house_style():
         attack_cdf.draw(runs, tmp_path / "cdf")
         (figure,) = figures
         FigureCanvasAgg(figure).draw()

@@ -7,8 +7,8 @@ from small_runs import lines, write_run
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
 from gossiprec.figures import curves
+from gossiprec.figures.attack_selection import AttackSelection, attack_curves, ranking_metrics
 from gossiprec.figures.curve_rows import curve_rows
-from gossiprec.figures.series import Selection, attack_curves, ranking_metrics
 
 
 def rows_of(runs):
@@ -49,7 +49,7 @@ def test_a_run_without_attacks_has_its_utility_drawn(tmp_path):
 def test_an_attack_that_no_run_has_is_refused(tmp_path):
     run = write_run(tmp_path / "run", observers=())
     with pytest.raises(LogError, match=r"no attack results: attacks\.csv"):
-        curves.draw([run], tmp_path / "curves", selection=Selection(observers=("single",)))
+        curves.draw([run], tmp_path / "curves", selection=AttackSelection(observers=("single",)))
 
 
 def test_a_run_with_neither_attacks_nor_utility_is_refused(tmp_path):

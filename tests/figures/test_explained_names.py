@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossiprec.cli.plot import plot
-from gossiprec.cli.study_table import means_table
-from gossiprec.figures.study.explained import explained
+from gossiprec.cli.study import means_table
+from gossiprec.figures.study.label_folding import fold_labels
 from gossiprec.figures.study.quantity import Quantity
-from gossiprec.figures.study.table import is_numeric, read_study
-from gossiprec.study.table import write_table
+from gossiprec.figures.study.table_reader import is_numeric, read_study
+from gossiprec.study.table_writer import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles
 
 PLACEMENTS = ("random", "degree", "greedy-cover")
@@ -28,7 +28,7 @@ def written(folder, rows, axes):
     about = {"run": "r", "status": "complete", "code": "c"}
     attack = {"relevance": "ndcg", "momentum": 0.9, "community_size": 5, "measure": "max_aac"}
     told = [{**about, **attack, "seed": seed, "value": 0.1 * seed, **row} for row in rows for seed in (1, 2)]
-    write_table(folder, told, axes)
+    write_study_table(folder, told, axes)
     mark = {"study": "s", "gossiprec": "0", "axes": list(axes), "baseline": {}}
     (folder / "study.json").write_text(json.dumps(mark))
     return folder
@@ -111,7 +111,7 @@ def of(observer, momentum=0.9, relevance="ndcg"):
 def merged(values):
     """Return the quantities of values given as sets of points."""
     mappings = {quantity: dict.fromkeys(points) for quantity, points in values.items()}
-    joined = explained(mappings, lambda parts: {point: None for part in parts for point in part})
+    joined = fold_labels(mappings, lambda parts: {point: None for part in parts for point in part})
     return {quantity: set(points) for quantity, points in joined.items()}
 
 

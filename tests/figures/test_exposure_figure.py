@@ -6,11 +6,11 @@ from small_runs import VIEWS, lines, write_run
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
-from gossiprec.figures import exposure, met_over_time
+from gossiprec.figures import contact_curves, exposure
 
 
 def test_meetings_are_counted_as_worked_by_hand(tmp_path):
-    found = exposure.measure(write_run(tmp_path / "run"), n_points=5)
+    found = exposure.contact_curve(write_run(tmp_path / "run"), n_points=5)
     assert found.time.tolist() == [0, 1, 2, 3, 4]
     # node 1 meets both others at 1, node 0 meets one of two at 4
     assert found.mean == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3, 1 / 2])
@@ -19,7 +19,7 @@ def test_meetings_are_counted_as_worked_by_hand(tmp_path):
 
 
 def test_the_prediction_follows_from_the_views_drawn(tmp_path):
-    found = exposure.measure(write_run(tmp_path / "run"), n_points=5)
+    found = exposure.contact_curve(write_run(tmp_path / "run"), n_points=5)
     assert found.views == pytest.approx([0, 2 / 3, 1, 1, 4 / 3])
     assert found.predicted == pytest.approx(1 - np.exp(-found.views / 2))
 
@@ -29,12 +29,12 @@ def test_the_table_holds_what_was_measured(tmp_path):
     table = lines(tmp_path / "exposure.csv")
     assert table[0] == "run,time,views,mean,p10,p90,predicted"
     assert table[1] == "run,0.0,0.0,0.0,0.0,0.0,0.0"
-    assert len(table) == 1 + met_over_time.N_POINTS
+    assert len(table) == 1 + contact_curves.N_POINTS
     assert table[-1].startswith("run,4.0,1.3333333333333333,0.5,0.1,0.9,0.486582880967")
 
 
 def test_an_interrupted_run_counts_its_nodes_by_their_ids(tmp_path):
-    found = exposure.measure(write_run(tmp_path / "run", status="interrupted"), n_points=2)
+    found = exposure.contact_curve(write_run(tmp_path / "run", status="interrupted"), n_points=2)
     assert found.mean == pytest.approx([0, 1 / 2])
 
 
@@ -70,9 +70,9 @@ def test_a_coordinator_is_nobody_to_meet(tmp_path):
     with pytest.raises(
         LogError, match="nodes receive models only from the coordinator, so there are no contacts"
     ):
-        exposure.measure(star_run(tmp_path / "star", around, coordinator=2))
+        exposure.contact_curve(star_run(tmp_path / "star", around, coordinator=2))
     both = star_run(tmp_path / "both", [*around, (2.0, 0, 1)], coordinator=2)
-    assert exposure.measure(both, n_points=2).mean.tolist() == [0.0, 0.5]
+    assert exposure.contact_curve(both, n_points=2).mean.tolist() == [0.0, 0.5]
 
 
 def test_only_the_peers_sent_to_count_in_the_prediction(tmp_path):
@@ -90,7 +90,7 @@ def test_only_the_peers_sent_to_count_in_the_prediction(tmp_path):
     }
     directory.log.append("message", message)
     directory.finish("complete")
-    found = exposure.measure(open_run(tmp_path / "run"), n_points=2)
+    found = exposure.contact_curve(open_run(tmp_path / "run"), n_points=2)
     assert found.predicted[-1] == pytest.approx(1 - np.exp(-1 * (4 / 3) / 2))
 
 

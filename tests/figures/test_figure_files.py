@@ -13,8 +13,8 @@ from PIL import Image
 from small_runs import write_run
 
 from gossiprec.errors import LogError, ResourceError
-from gossiprec.figures import attack_cdf, curves, exposure, output, position, style
-from gossiprec.figures.series import AttackKey, arrange, grouped, run_names
+from gossiprec.figures import attack_cdf, curves, exposure, figure_files, position, style
+from gossiprec.figures.attack_selection import AttackKey, arrange_panels, group_keys, run_names
 
 TEXT_SIZES = (
     "font.size",
@@ -65,13 +65,13 @@ def test_pictures_are_as_wide_as_a_column_or_a_page(name, tmp_path):
 
 
 def test_no_text_of_the_look_is_smaller_than_eight_points():
-    with style.house_look():
+    with style.house_style():
         assert min(mpl.rcParams[key] for key in TEXT_SIZES) >= 8
 
 
 def test_the_users_own_look_comes_back():
     before = mpl.rcParams["font.size"]
-    with pytest.raises(RuntimeError), style.house_look():
+    with pytest.raises(RuntimeError), style.house_style():
         raise RuntimeError
     assert mpl.rcParams["font.size"] == before
 
@@ -84,12 +84,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_unknown_numbers_are_empty_fields():
-    assert output.csv_bytes(("a", "b"), [(float("nan"), 0.1)]) == b"a,b\n,0.1\n"
+    assert figure_files.csv_bytes(("a", "b"), [(float("nan"), 0.1)]) == b"a,b\n,0.1\n"
 
 
 @given(several_lines, st.floats(0.001, 0.5))
 def test_spread_labels_keep_their_order_their_distance_and_the_panel(wanted, gap):
-    placed = style.spread(wanted, gap=gap, low=0.0, high=1.0)
+    placed = style.spread_apart(wanted, gap=gap, low=0.0, high=1.0)
     room = min(gap, 1 / max(len(wanted) - 1, 1))
     in_order = np.array(placed)[np.argsort(wanted, kind="stable")]
     assert (np.diff(in_order) >= room - 1e-9).all()
@@ -100,7 +100,7 @@ def test_spread_labels_keep_their_order_their_distance_and_the_panel(wanted, gap
 @given(several_lines)
 def test_labels_with_room_enough_are_not_moved(wanted):
     apart = np.linspace(0.1, 0.9, len(wanted)).tolist()
-    assert style.spread(apart, gap=0.05, low=0.0, high=1.0) == pytest.approx(apart)
+    assert style.spread_apart(apart, gap=0.05, low=0.0, high=1.0) == pytest.approx(apart)
 
 
 def test_a_long_name_keeps_both_ends_and_a_short_one_all():
@@ -119,9 +119,9 @@ def test_the_first_lines_of_a_panel_all_look_different():
 
 def test_lines_are_observers_where_there_are_several_and_panels_all_that_varies_besides():
     keys = [AttackKey("r", o, q, b, 50) for o in "ab" for q in ("x", "y") for b in (0.0, 0.9)]
-    layout = arrange(keys)
+    layout = arrange_panels(keys)
     assert (layout.line, layout.across, layout.down) == ("observer", ("relevance",), ("momentum",))
-    assert [(k[0].momentum, k[0].relevance) for k in grouped(keys, (*layout.down, *layout.across))] == [
+    assert [(k[0].momentum, k[0].relevance) for k in group_keys(keys, (*layout.down, *layout.across))] == [
         (0.0, "x"),
         (0.0, "y"),
         (0.9, "x"),
@@ -131,7 +131,7 @@ def test_lines_are_observers_where_there_are_several_and_panels_all_that_varies_
 
 def test_lines_are_runs_where_only_one_observer_is_shown():
     keys = [AttackKey(run, "single", "ndcg", 0.9, 50) for run in ("plain", "defended")]
-    assert arrange(keys).line == "run"
+    assert arrange_panels(keys).line == "run"
 
 
 def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):

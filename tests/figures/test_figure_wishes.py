@@ -9,9 +9,15 @@ from small_runs import lines, write_run
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
-from gossiprec.figures import curves, output, style, wishes
+from gossiprec.figures import curves, figure_files, style
+from gossiprec.figures.figure_options import (
+    HOUSE,
+    FigureOptions,
+    apply_options,
+    figure_options,
+    palette_colours,
+)
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels
-from gossiprec.figures.wishes import Wishes, as_wished, wishing
 
 PANELS = [Panel("one, two", [Series("a", [0, 1], [0, 1]), Series("b", [0, 1], [1, 0])])]
 
@@ -23,8 +29,8 @@ def run(tmp_path):
 
 def drawn(**wished):
     """Return a figure of two lines, as wished."""
-    with wishing(Wishes(**wished)):
-        return as_wished(draw_panels(PANELS, x=Axis("across"), y=Axis("up")))
+    with figure_options(FigureOptions(**wished)):
+        return apply_options(draw_panels(PANELS, x=Axis("across"), y=Axis("up")))
 
 
 def invoke(*arguments):
@@ -71,7 +77,7 @@ def test_title_labels_and_size_are_as_wished():
 
 def test_without_wishes_nothing_changes():
     plain = draw_panels(PANELS, x=Axis("across"), y=Axis("up"))
-    assert as_wished(plain) is plain
+    assert apply_options(plain) is plain
     assert (plain.axes[0].get_xlabel(), plain.texts) == ("across", [])
 
 
@@ -88,7 +94,7 @@ def test_lines_have_the_colours_of_the_palette(palette, first):
 
 @pytest.mark.parametrize("palette", ["grey", "tab10", "viridis", "Set1"])
 def test_lines_of_a_palette_differ(palette):
-    with wishing(Wishes(palette=palette)):
+    with figure_options(FigureOptions(palette=palette)):
         looks = {(each.color, str(each.dashes), each.marker) for each in map(style.line_style, range(20))}
     assert len(looks) == 20
 
@@ -119,7 +125,7 @@ def test_many_panels_are_told_with_a_way_to_fewer(tmp_path):
 def curves_of(monkeypatch, *runs):
     """Return the figure of the curves of some runs."""
     found = []
-    monkeypatch.setattr(output, "as_wished", lambda figure: found.append(figure) or figure)
+    monkeypatch.setattr(figure_files, "apply_options", lambda figure: found.append(figure) or figure)
     curves.draw(runs, runs[0].path / "c")
     return found[0]
 
@@ -136,7 +142,7 @@ def test_runs_share_the_panels_of_curves(tmp_path, monkeypatch):
 
 def test_a_line_that_ended_is_not_drawn_on():
     with mpl.rc_context():
-        figure, ((axes,),) = style.panels(1, 1, width=4, panel_height=2, margins=style.Margins(right=1))
+        figure, ((axes,),) = style.panel_grid(1, 1, width=4, panel_height=2, margins=style.Margins(right=1))
         axes.set_xlim(0, 10)
         ends = [style.LineEnd(x, 0.5, f"to {x}", style.line_style(0)) for x in (3.0, 10.0)]
         style.label_ends(figure, axes, ends)
@@ -146,4 +152,4 @@ def test_a_line_that_ended_is_not_drawn_on():
 
 
 def test_the_house_palette_is_that_of_okabe_and_ito():
-    assert wishes.colours_of(wishes.HOUSE) == style.OKABE_ITO
+    assert palette_colours(HOUSE) == style.OKABE_ITO

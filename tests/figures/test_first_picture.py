@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
-from gossiprec.figures.study.words import in_words, observer_in_words, rule_in_words
-from gossiprec.measures.names import OF_ATTACKS
+from gossiprec.figures.study.labels import measure_label, observer_label, rule_label
+from gossiprec.measures.selectors import OF_ATTACKS
 from gossiprec.study.measures import OF_RUNS
 from gossiprec.study.result import StudyResult
 from tests.figures.drawn_studies import figure_of, legend, marked, titles, with_levels, write_study
@@ -103,8 +103,8 @@ def test_titles_leave_out_what_all_attacks_share(tmp_path):
 
 @pytest.mark.parametrize("name", [*OF_RUNS, *OF_ATTACKS, "recall@20[popularity]", "val_full_ndcg@10"])
 def test_every_measure_of_ours_is_called_in_words(name):
-    assert not {"_", "["} & set(in_words(name))
-    assert "." not in in_words(name)
+    assert not {"_", "["} & set(measure_label(name))
+    assert "." not in measure_label(name)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_every_measure_of_ours_is_called_in_words(name):
     ],
 )
 def test_observers_are_called_in_words(name, words):
-    assert observer_in_words(name) == words
+    assert observer_label(name) == words
 
 
 def test_rules_of_attacks_are_called_in_words():
-    assert [rule_in_words(rule) for rule in ("ndcg", "aia", "mia-0.4")] == [
+    assert [rule_label(rule) for rule in ("ndcg", "aia", "mia-0.4")] == [
         "ndcg relevance",
         "AIA by gradients",
         "entropy MIA, threshold 0.4",

@@ -12,8 +12,8 @@ from small_runs import write_run
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
 from gossiprec.figures import position
-from gossiprec.figures.by_node import groups
-from gossiprec.figures.series import Selection
+from gossiprec.figures.attack_selection import AttackSelection
+from gossiprec.figures.node_values import group_by_position
 
 
 def drawn(path):
@@ -56,7 +56,7 @@ def test_the_table_holds_nodes_means_and_the_correlation(tmp_path):
 
 
 def test_nodes_of_one_position_are_one_group_with_an_interval():
-    two, one = groups(np.array([2.0, 5.0, 2.0, 2.0]), np.array([0.1, 0.9, 0.3, 0.5]))
+    two, one = group_by_position(np.array([2.0, 5.0, 2.0, 2.0]), np.array([0.1, 0.9, 0.3, 0.5]))
     error = 1.96 * 0.2 / np.sqrt(3)
     assert (two.position, two.nodes, two.mean) == (2.0, 3, pytest.approx(0.3))
     assert (two.low, two.high) == (pytest.approx(0.3 - error), pytest.approx(0.3 + error))
@@ -67,7 +67,7 @@ def test_nodes_of_one_position_are_one_group_with_an_interval():
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 8))
 def test_groups_part_the_nodes_by_position(values, most):
     at = np.array(values, float)
-    found = groups(at, at, most=most)
+    found = group_by_position(at, at, most=most)
     assert sum(group.nodes for group in found) == len(at)
     assert len(found) <= max(most, 1)
     assert [group.position for group in found] == sorted({group.position for group in found})
@@ -76,7 +76,7 @@ def test_groups_part_the_nodes_by_position(values, most):
 
 def test_many_positions_make_groups_of_about_equal_size():
     at = np.random.default_rng(1).random(800)
-    assert {group.nodes for group in groups(at, at)} == {100}
+    assert {group.nodes for group in group_by_position(at, at)} == {100}
 
 
 def test_a_distance_is_that_to_the_attacks_own_coalition(tmp_path):
@@ -98,7 +98,7 @@ def test_a_distance_is_that_to_the_attacks_own_coalition(tmp_path):
     assert {row["quantity"] for row in rows} == {"found"}
     with pytest.raises(LogError, match="none of the attacks shown has the measure distance"):
         position.draw(
-            [run], tmp_path / "f", measures=["distance"], selection=Selection(observers=("single",))
+            [run], tmp_path / "f", measures=["distance"], selection=AttackSelection(observers=("single",))
         )
 
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
 from gossiprec.figures.study import panels
-from gossiprec.figures.study.table import read_study
-from gossiprec.study.table import write_table
+from gossiprec.figures.study.table_reader import read_study
+from gossiprec.study.table_writer import write_study_table
 from tests.figures.drawn_studies import NONE, figure_of, write_study
 
 KINDS = ("lines", "heat", "front", "paired")
@@ -89,7 +89,7 @@ def test_seeds_that_failed_are_left_out(tmp_path):
     for row in rows:
         if row["seed"] == 2 and row["fanout"] == 5:
             row.update(measure=None, value=None, status="failed")
-    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    write_study_table(folder, rows, {"fanout": "int64", "graph": "string"})
     counts = {(row["fanout"], row["n"]) for row in drawn(folder, "lines")}
     assert counts == {("1", "2"), ("2", "2"), ("5", "1")}
 
@@ -148,7 +148,7 @@ def test_findings_are_chosen_by_labels_that_have_no_column(tmp_path):
          "observer": "everybody", "measure": "heard", "labels": json.dumps({"least": least}), "value": fanout / least}
         for fanout in (1, 2) for seed in (1, 2) for least in (3, 4)
     ]  # fmt: skip
-    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    write_study_table(folder, rows, {"fanout": "int64", "graph": "string"})
     table = drawn(folder, "lines", "--x", "fanout", "--y", "heard[least=4]")
     assert [row["measure"] for row in table] == 2 * ["heard[least=4]"]
     assert [float(row["mean"]) for row in table] == [0.25, 0.5]

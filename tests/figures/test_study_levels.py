@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from gossiprec.figures.study.beside import AT_MOST, GUESSING, POPULARITY, levels_of
-from gossiprec.figures.study.paired import differences_to_baseline
+from gossiprec.figures.study.paired_differences import differences_to_baseline
 from gossiprec.figures.study.quantity import Quantity
-from gossiprec.figures.study.table import read_study
-from gossiprec.study.table import write_table
+from gossiprec.figures.study.reference_levels import AT_MOST, GUESSING, POPULARITY, collect_levels
+from gossiprec.figures.study.table_reader import read_study
+from gossiprec.study.table_writer import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles, with_levels, write_study
 
 SINGLE = "max_aac[single]"
@@ -64,7 +64,7 @@ def test_levels_of_differences_are_paired_by_seed(tmp_path):
     write_study(tmp_path)
     rows = pq.read_table(tmp_path / "table.parquet").to_pylist()
     of = [row for row in rows if row["measure"] == "max_aac" and row["seed"] > 1]
-    write_table(
+    write_study_table(
         tmp_path,
         rows + [{**row, "measure": "upper_bound", "value": 0.5} for row in of],
         {"fanout": "int64", "graph": "string"},
@@ -79,7 +79,7 @@ def test_a_level_far_off_the_scale_is_told_instead(tmp_path):
     write_study(tmp_path, fanouts=(0.1, 0.2))  # accuracies of some 5 %
     rows = pq.read_table(tmp_path / "table.parquet").to_pylist()
     more = [{**r, "measure": "upper_bound", "value": 0.9} for r in rows if r["measure"] == "max_aac"]
-    write_table(tmp_path, rows + more, {"fanout": "float64", "graph": "string"})
+    write_study_table(tmp_path, rows + more, {"fanout": "float64", "graph": "string"})
     figure = figure_of(tmp_path, y=SINGLE)
     assert titles(figure) == ["single nodes, upper bound outside the axis range, at 90 %"]
     assert figure.axes[0].get_ylim()[1] < 30
@@ -120,8 +120,8 @@ def test_panels_of_different_measures_have_scales_of_their_own(tmp_path):
 def test_each_measure_knows_what_stands_beside_it(tmp_path, name, beside, level):
     table = read_study(write_study(tmp_path))
     table.values[Quantity(beside)] = {(1, "ring"): {1: 0.5}}
-    assert levels_of(table, Quantity(name)) == {level: {(1, "ring"): {1: 0.5}}}
-    assert levels_of(table, Quantity(beside)) == {}
+    assert collect_levels(table, Quantity(name)) == {level: {(1, "ring"): {1: 0.5}}}
+    assert collect_levels(table, Quantity(beside)) == {}
 
 
 def test_a_front_marks_the_bound_of_each_point_that_is_on_its_scale(tmp_path):

@@ -8,7 +8,15 @@ import pytest
 
 from gossiprec import graphs
 from gossiprec.figures import style, topology
-from gossiprec.figures.topology import CURVE_POINTS, DEPTH, MOST_LINKS, bowed, draw, is_ring, placed
+from gossiprec.figures.topology import (
+    CURVE_POINTS,
+    DEPTH,
+    MOST_LINKS,
+    curved_links,
+    draw,
+    is_ring,
+    place_nodes,
+)
 
 
 def table(path):
@@ -30,7 +38,7 @@ def test_the_colluders_of_the_table_see_every_link(tmp_path):
 @pytest.mark.parametrize("layout", ["spring", "circular"])
 @pytest.mark.parametrize("graph", [graphs.ring(12, 2), graphs.ring(200, 4), nx.Graph([(0, 1), (2, 3)])])
 def test_nodes_lie_apart_and_inside_the_panel(layout, graph):
-    places = placed("graph", graph, layout).places
+    places = place_nodes("graph", graph, layout).places
 
     assert np.isfinite(places).all()
     assert np.abs(places).max() == pytest.approx(1)
@@ -38,7 +46,7 @@ def test_nodes_lie_apart_and_inside_the_panel(layout, graph):
 
 
 def test_a_ring_is_drawn_as_one():
-    distances = np.hypot(*placed("ring", graphs.ring(40, 2), "spring").places.T)
+    distances = np.hypot(*place_nodes("ring", graphs.ring(40, 2), "spring").places.T)
 
     assert distances.std() / distances.mean() < 0.02
 
@@ -58,9 +66,9 @@ def test_more_links_than_can_be_told_apart_are_refused(tmp_path):
 @pytest.mark.parametrize(("n", "k"), [(30, 4), (300, 2), (943, 6)])
 def test_links_of_a_ring_run_between_its_nodes_and_not_beneath_them(n, k):
     graph = graphs.ring(n, k)
-    places = placed("ring", graph, "spring").places
+    places = place_nodes("ring", graph, "spring").places
     links = np.array(sorted(graph.edges))
-    courses = bowed(places, links)
+    courses = curved_links(places, links)
     middles = np.linalg.norm(courses[:, CURVE_POINTS // 2], axis=1)
     hops = np.minimum(np.abs(links[:, 0] - links[:, 1]), n - np.abs(links[:, 0] - links[:, 1]))
 
@@ -72,8 +80,8 @@ def test_links_of_a_ring_run_between_its_nodes_and_not_beneath_them(n, k):
 
 
 def test_a_link_across_a_circle_is_straight():
-    places = placed("ring", graphs.ring(24, 2), "circular").places
-    course = bowed(places, np.array([[0, 10], [0, 12]]))
+    places = place_nodes("ring", graphs.ring(24, 2), "circular").places
+    course = curved_links(places, np.array([[0, 10], [0, 12]]))
     assert np.allclose(course, np.linspace(places[[0, 0]], places[[10, 12]], CURVE_POINTS, axis=1))
 
 

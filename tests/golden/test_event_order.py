@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from gossiprec.testing.tapes import protocol, record
+from gossiprec.testing.tapes import make_test_protocol, record_tape
 
 GOSSIP = {"fanout": 2, "wakes": 12, "view": {"size": 3, "refresh": {"law": "exponential", "mean": 0.5}}}
 RUNS = {
@@ -39,7 +39,7 @@ DIGESTS = {
 
 def digest(made, network):
     name, n_users, seed, options = made
-    segments, _ = record(protocol(name, n_users, seed, **options), **network)
+    segments, _ = record_tape(make_test_protocol(name, n_users, seed, **options), **network)
     whole = hashlib.sha256()
     for segment in segments:
         for column in (segment.kind, segment.node, segment.message, segment.count, segment.receiver):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec import graphs
-from gossiprec.graphs.cover import colluder_cover, edge_cover_bound
+from gossiprec.graphs.vertex_cover import colluder_bound, find_colluder_cover
 
 
 def sees_all(graph, members):
@@ -27,7 +27,7 @@ def fewest_by_trying(graph):
 def test_a_cover_sees_every_link_and_the_exact_one_is_the_smallest(n, p, seed, directed):
     graph = nx.gnp_random_graph(n, p, seed=seed, directed=directed)
     fewest = fewest_by_trying(graph)
-    exact, quick = colluder_cover(graph, exact=True), colluder_cover(graph)
+    exact, quick = find_colluder_cover(graph, exact=True), find_colluder_cover(graph)
     assert sees_all(graph, set(exact))
     assert sees_all(graph, set(quick))
     assert len(exact) == fewest <= len(quick)
@@ -50,8 +50,8 @@ def test_a_cover_sees_every_link_and_the_exact_one_is_the_smallest(n, p, seed, d
     ],
 )
 def test_known_graphs_have_their_known_cover(graph, fewest):
-    assert len(colluder_cover(graph, exact=True)) == fewest
-    assert len(colluder_cover(graph)) == fewest  # on these the quick way finds it too
+    assert len(find_colluder_cover(graph, exact=True)) == fewest
+    assert len(find_colluder_cover(graph)) == fewest  # on these the quick way finds it too
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -59,8 +59,8 @@ def test_the_quick_cover_of_a_bipartite_graph_is_near_koenigs(seed):
     """König: as many as there are links in a largest matching. The quick way may need 5 % more."""
     graph = nx.bipartite.random_graph(60, 60, 0.05, seed=seed)
     matched = len(nx.bipartite.maximum_matching(graph, top_nodes=range(60))) // 2
-    assert len(colluder_cover(graph, exact=True)) == matched
-    assert matched <= len(colluder_cover(graph)) <= 1.05 * matched
+    assert len(find_colluder_cover(graph, exact=True)) == matched
+    assert matched <= len(find_colluder_cover(graph)) <= 1.05 * matched
 
 
 @given(n=st.integers(2, 30), p=st.floats(0.02, 0.9), seed=st.integers(0, 10**6))
@@ -68,37 +68,37 @@ def test_the_quick_cover_of_a_bipartite_graph_is_near_koenigs(seed):
 def test_the_quick_cover_needs_no_more_than_the_bound(n, p, seed):
     graph = nx.gnp_random_graph(n, p, seed=seed)
     degree = 2 * graph.number_of_edges() / n
-    assert len(colluder_cover(graph)) <= edge_cover_bound(n, degree) + 1e-9
+    assert len(find_colluder_cover(graph)) <= colluder_bound(n, degree) + 1e-9
 
 
 def test_groups_that_are_all_linked_need_as_many_as_the_bound():
     graph = nx.disjoint_union_all([nx.complete_graph(4)] * 5)
-    assert len(colluder_cover(graph, exact=True)) == edge_cover_bound(20, 3) == 15
+    assert len(find_colluder_cover(graph, exact=True)) == colluder_bound(20, 3) == 15
 
 
 def test_a_node_no_longer_needed_leaves():
     """Node 0 has most links and is taken first, but then its neighbours see all of them."""
     graph = nx.Graph([(0, leaf) for leaf in (1, 2, 3)] + [(leaf, leaf + 3) for leaf in (1, 2, 3)])
-    assert colluder_cover(graph) == [1, 2, 3]
+    assert find_colluder_cover(graph) == [1, 2, 3]
 
 
 def test_one_node_comes_in_for_two_that_leave():
     """Taking the highest degree ends with 0, 1, 2 and 5, all needed; 4 can take the places of 0 and 5."""
     graph = nx.Graph([(0, 1), (0, 2), (0, 4), (1, 3), (1, 5), (2, 4), (2, 5), (4, 5)])
-    assert colluder_cover(graph) == [1, 2, 4]
+    assert find_colluder_cover(graph) == [1, 2, 4]
 
 
 def test_the_cover_of_a_graph_without_links_is_empty():
-    assert colluder_cover(nx.empty_graph(3)) == colluder_cover(nx.empty_graph(3), exact=True) == []
+    assert find_colluder_cover(nx.empty_graph(3)) == find_colluder_cover(nx.empty_graph(3), exact=True) == []
 
 
 def test_the_same_graph_has_the_same_cover_whatever_the_order_of_its_links():
     graph = graphs.watts_strogatz(50, 6, 0.3, 4)
     turned = nx.Graph()
     turned.add_edges_from(sorted(((v, u) for u, v in graph.edges), reverse=True))
-    assert colluder_cover(turned) == colluder_cover(graph)
+    assert find_colluder_cover(turned) == find_colluder_cover(graph)
 
 
 def test_the_bound_refuses_what_is_no_graph():
     with pytest.raises(ValueError, match="found 0 nodes of mean degree 3"):
-        edge_cover_bound(0, 3)
+        colluder_bound(0, 3)

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec import graphs
 from gossiprec.errors import PluginError
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 
 def test_every_family_of_the_package_is_registered_under_the_name_of_its_function():
@@ -34,9 +34,9 @@ def test_a_name_used_twice_and_an_option_that_is_no_argument_are_refused():
     with pytest.raises(
         PluginError, match=r"family 'ring' is registered twice, by gossiprec\.graphs\.families\.ring"
     ):
-        family("ring")(lambda n: None)
+        register_family("ring")(lambda n: None)
     with pytest.raises(ValueError, match=r"has arguments \['n', 'k'\], but options \['degree'\]"):
-        family("nowhere", degree=Option(int, "degree"))(lambda n, k: None)
+        register_family("nowhere", degree=FamilyOption(int, "degree"))(lambda n, k: None)
 
 
 def test_listing_families_does_not_load_the_graph_library():

@@ -8,10 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossiprec import graphs
-from gossiprec.graphs.edge_lists import read_edge_list
-from gossiprec.graphs.files import graph_from, graph_text
-from gossiprec.graphs.graphml import read_graphml
-from gossiprec.graphs.node_link import read_node_link
+from gossiprec.graphs.files import build_graph, graph_text, read_edge_list, read_graphml, read_node_link
 
 READERS = {"edges": read_edge_list, "json": read_node_link, "graphml": read_graphml}
 SUFFIX = {"edges": ".edges", "json": ".json", "graphml": ".graphml"}
@@ -36,7 +33,7 @@ def small_graphs(draw):
 @pytest.mark.parametrize("form", READERS)
 @given(graph=small_graphs())
 def test_what_is_written_is_read_again(form, graph):
-    again = graph_from(*READERS[form](graph_text(graph, form)), directed=None)
+    again = build_graph(*READERS[form](graph_text(graph, form)), directed=None)
 
     assert again.is_directed() == graph.is_directed()
     assert list(again) == list(range(len(graph)))
@@ -163,9 +160,9 @@ def test_ids_of_graphml_may_begin_with_n():
     inside = "<node id='n0'/><node id='n1'/><edge source='n0' target='n1'/>"
     text = f"<graphml><graph edgedefault='undirected'>{inside}</graph></graphml>"
 
-    assert links(graph_from(*read_graphml(text), directed=None)) == [(0, 1)]
+    assert links(build_graph(*read_graphml(text), directed=None)) == [(0, 1)]
 
 
 def test_a_graph_of_another_size_than_the_data_is_refused_with_both_numbers():
     with pytest.raises(ValueError, match="here: found 5 nodes, but the data have 24 users"):
-        graphs.check_size_of(graphs.ring(5, 2), 24, "here")
+        graphs.check_node_count(graphs.ring(5, 2), 24, "here")

@@ -140,19 +140,17 @@ def test_graphs_that_are_not_over_the_first_numbers_or_have_loops_are_refused(gr
 
 def test_a_fixed_graph_lets_a_node_meet_its_neighbours_only():
     ring = graphs.ring(11, 4)
-    assert measures.most_met(ring) == pytest.approx(0.4)
-    assert measures.static_wakes_to_meet(0.4, ring, 4) is None
-    assert measures.static_wakes_to_meet(0.2, ring, 4) == pytest.approx(
-        math.log(2)
-    )  # half of four, at rate 1
-    assert measures.static_wakes_to_meet(0.2, ring, 1) == pytest.approx(4 * math.log(2))  # at rate 1/4
+    assert measures.reachable_fraction(ring) == pytest.approx(0.4)
+    assert measures.wakes_to_meet(0.4, ring, 4) is None
+    assert measures.wakes_to_meet(0.2, ring, 4) == pytest.approx(math.log(2))  # half of four, at rate 1
+    assert measures.wakes_to_meet(0.2, ring, 1) == pytest.approx(4 * math.log(2))  # at rate 1/4
     complete = graphs.complete(11)
-    assert measures.static_wakes_to_meet(0.5, complete, 2) == pytest.approx(5 * math.log(2))
+    assert measures.wakes_to_meet(0.5, complete, 2) == pytest.approx(5 * math.log(2))
 
 
 def test_leaves_are_met_by_the_centre_sooner_than_the_centre_by_them():
     """The centre sends to one of four leaves at each wake, each leaf always to the centre."""
-    time = measures.static_wakes_to_meet(0.25, graphs.star(5), 1)
+    time = measures.wakes_to_meet(0.25, graphs.star(5), 1)
     assert (4 * (1 - math.exp(-time)) + 4 * (1 - math.exp(-time / 4))) / 20 == pytest.approx(0.25)
 
 
@@ -160,11 +158,11 @@ def test_leaves_are_met_by_the_centre_sooner_than_the_centre_by_them():
     ("call", "message"),
     [
         (
-            lambda: measures.static_wakes_to_meet(1.1, graphs.star(4), 3),
+            lambda: measures.wakes_to_meet(1.1, graphs.star(4), 3),
             "found fraction 1.1, must be from 0 to 1",
         ),
         (
-            lambda: measures.static_wakes_to_meet(0.5, graphs.star(4), 0),
+            lambda: measures.wakes_to_meet(0.5, graphs.star(4), 0),
             "found fanout 0, must be at least 1",
         ),
     ],

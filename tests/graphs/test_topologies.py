@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossiprec import graphs
-from gossiprec.graphs import likeness
-from gossiprec.graphs.likeness import place_likeness, taste_likeness
+from gossiprec.graphs import similarity
+from gossiprec.graphs.similarity import spatial_proximity, taste_similarity
 
 ITEMS = [np.random.default_rng(node).choice(30, 12, replace=False) for node in range(10)]
 PLACES = np.random.default_rng(7).uniform((40, 0), (50, 10), (10, 2))
@@ -97,12 +97,12 @@ def test_distances_are_those_of_the_haversine_library():
     places = np.random.default_rng(1).uniform((-90, -180), (90, 180), (40, 2))
     expected = haversine_vector(np.repeat(places, 40, axis=0), np.tile(places, (40, 1))).reshape(40, 40)
 
-    np.testing.assert_allclose(-place_likeness(places), expected, rtol=1e-6, atol=1e-3)
+    np.testing.assert_allclose(-spatial_proximity(places), expected, rtol=1e-6, atol=1e-3)
 
 
 @given(st.lists(st.sets(st.integers(0, 12), max_size=8), min_size=2, max_size=8))
 def test_likeness_of_taste_is_the_jaccard_similarity(items):
-    likeness = taste_likeness([sorted(own) for own in items])
+    likeness = taste_similarity([sorted(own) for own in items])
     for a, one in enumerate(items):
         for b, other in enumerate(items):
             union = one | other
@@ -229,6 +229,6 @@ BY_LIKENESS = {
 @pytest.mark.parametrize("family", BY_LIKENESS)
 def test_likeness_is_the_same_block_by_block(family, monkeypatch):
     whole = edges(BY_LIKENESS[family]())
-    monkeypatch.setattr(likeness, "BLOCK_CELLS", 31)  # three rows of ten at a time
+    monkeypatch.setattr(similarity, "BLOCK_CELLS", 31)  # three rows of ten at a time
 
     assert edges(BY_LIKENESS[family]()) == whole

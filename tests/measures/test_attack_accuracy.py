@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gossiprec.measures.attack import (
-    aac,
+from gossiprec.measures.attack_accuracy import (
     accuracies,
+    average_attack_accuracy,
     best_decile,
     certain_hits,
     exposures,
@@ -137,7 +137,9 @@ def test_a_guesser_reaches_the_random_bound():
     # Hypergeometric share: mean K/N, standard error below 0.001 over 2,000 guessers; tolerance four of them.
     draw, n, k = np.random.default_rng(2), 100, 10
     members = np.argsort(draw.random((2_000, n)), axis=1)[:, :k]
-    assert aac(found_in(draw.random((2_000, n)), members)) == pytest.approx(random_bound(k, n), abs=0.008)
+    assert average_attack_accuracy(found_in(draw.random((2_000, n)), members)) == pytest.approx(
+        random_bound(k, n), abs=0.008
+    )
 
 
 def test_a_victim_is_exposed_by_the_share_of_the_interested_that_found_it():

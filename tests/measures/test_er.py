@@ -5,7 +5,7 @@ import pytest
 
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import TargetRanks
-from gossiprec.measures.full_ranking import target_ranks
+from gossiprec.measures.ranking import target_ranks
 
 ER = MEASURES["er"]
 

@@ -9,7 +9,7 @@ from sklearn.metrics import ndcg_score
 
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import BEHIND, NOWHERE
-from gossiprec.measures.full_ranking import relevant_ranks, target_ranks, top_items
+from gossiprec.measures.ranking import relevant_ranks, target_ranks, top_items
 from tests.measures.lists import side_by_side
 
 N_USERS, N_ITEMS = 4, 8

@@ -4,7 +4,7 @@ import pytest
 
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.metric import measure_name, read_metric
-from gossiprec.measures.names import split_beside
+from gossiprec.measures.selectors import split_baseline_name
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_measure_of_anybody_is_asked_for_like_ours(monkeypatch):
     ],
 )
 def test_a_metric_of_another_order_is_told_from_one_of_a_target(name, parts):
-    assert split_beside(name) == parts
+    assert split_baseline_name(name) == parts
 
 
 def test_validation_items_are_asked_for_by_a_prefix():

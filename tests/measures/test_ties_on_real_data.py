@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gossiprec.measures.attack import accuracies, guess, random_bound, shares_met
+from gossiprec.measures.attack_accuracy import accuracies, guess, random_bound, shares_met
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
 

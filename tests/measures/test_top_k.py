@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gossiprec.measures.top_k import top_k
+from gossiprec.measures.ranking import top_k
 
 few_levels = hnp.arrays(
     np.float32, st.tuples(st.integers(0, 4), st.integers(1, 7)), elements=st.sampled_from([-np.inf, 0, 1, 2])

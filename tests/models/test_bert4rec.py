@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from torch.func import grad, vmap
 from torch.nn.functional import gelu, layer_norm
 
-from gossiprec.compute.executors.tensors import tables_of, tensor_of
-from gossiprec.models.base.blocks import Role
+from gossiprec.compute.executors.tensors import table_views, to_tensor
+from gossiprec.models.base.parameter_blocks import BlockRole
 from tests.compute.worlds import make_model
 
 N_ITEMS, LENGTH, DIM, HEADS, INNER, LAYERS, MAX_LENGTH = 12, 7, 6, 2, 10, 2, 6
@@ -39,7 +39,7 @@ def made(**options):
 def blocks_of(model, seed=0, dtype=torch.float64):
     layout = model.layout(N_ITEMS)
     row = torch.randn(layout.size, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-    return layout.named(tables_of(layout, row))
+    return layout.named(table_views(layout, row))
 
 
 def sequences(*rows, length=LENGTH):
@@ -62,7 +62,7 @@ BATCH = sequences([3, [1], 4, 1, [5]], [[7]], [2, 0, 6, 8, 9, [10]])
 def dropping_out(model, batch=BATCH, seed=0):
     samples = {name: part.numpy() for name, part in batch.items()}
     drawn = model.draws(samples, np.random.default_rng(seed))
-    return {name: tensor_of(part).double() for name, part in drawn.items()}
+    return {name: to_tensor(part).double() for name, part in drawn.items()}
 
 
 def library_encoder(p):
@@ -176,7 +176,7 @@ def test_a_packed_batch_has_the_loss_and_the_gradient_of_the_whole(rate):
         rows.flatten(0, 1)[torch.from_numpy(packed["real"])] = keep["keep"]
         batch = {name: part[:, :6] if name in ("previous", "items") else part for name, part in BATCH.items()}
         batch |= keep | {"keep": rows.nan_to_num(0.7)}
-    some = {name: tensor_of(part) for name, part in packed.items()} | {"weights": BATCH["weights"]} | keep
+    some = {name: to_tensor(part) for name, part in packed.items()} | {"weights": BATCH["weights"]} | keep
     p = blocks_of(model)
     for job in (model.loss, grad(model.loss)):
         torch.testing.assert_close(job(p, some), job(p, batch), rtol=1e-9, atol=1e-9)
@@ -249,7 +249,9 @@ def test_a_score_tells_the_order_of_a_history():
 def test_it_begins_with_small_weights_norms_of_one_and_offsets_of_zero():
     model = make_model("bert4rec")
     layout = model.layout(100)
-    p = layout.named(tables_of(layout, torch.from_numpy(model.initial_rows(layout, 1, 3)[0, : layout.size])))
+    p = layout.named(
+        table_views(layout, torch.from_numpy(model.initial_rows(layout, 1, 3)[0, : layout.size]))
+    )
     for name, part in p.items():
         if name.endswith("scales"):
             assert (part == 1).all(), name
@@ -261,7 +263,7 @@ def test_it_begins_with_small_weights_norms_of_one_and_offsets_of_zero():
 
 def test_it_has_the_sizes_of_recbole_and_no_row_for_a_user():
     layout = make_model("bert4rec").layout(100)
-    assert not layout.of(Role.USER)
+    assert not layout.of(BlockRole.USER)
     per_layer = 4 * (64 * 64 + 64) + 2 * 64 * 256 + 256 + 64 + 4 * 64
     assert layout.n_shared == 64 + 50 * 64 + 2 * 64 + 2 * per_layer + 64 * 64 + 3 * 64
     plain = make_model("bert4rec", output_layer=False).layout(100)

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.compute.executors.tensors import tables_of
-from gossiprec.models import MODELS, Block, Layout, Role
-from gossiprec.models.base.blocks import normal, uniform, zeros
+from gossiprec.compute.executors.tensors import table_views
+from gossiprec.models import MODELS, BlockRole, Layout, ParameterBlock
+from gossiprec.models.base.parameter_blocks import normal, uniform, zeros
 from tests.compute.worlds import make_model
 
 N_ITEMS, N_USERS = 7, 4
 MANY = (
-    Block("level", Role.SHARED, (1,)),
-    Block("taste", Role.USER, (2, 3)),
-    Block("kind", Role.ITEM, (2, 3)),
-    Block("own", Role.PRIVATE, (3, 2)),
-    Block("mood", Role.USER, (1,)),
-    Block("bias", Role.ITEM, (1,)),
-    Block("matrix", Role.SHARED, (2, 2)),
+    ParameterBlock("level", BlockRole.SHARED, (1,)),
+    ParameterBlock("taste", BlockRole.USER, (2, 3)),
+    ParameterBlock("kind", BlockRole.ITEM, (2, 3)),
+    ParameterBlock("own", BlockRole.PRIVATE, (3, 2)),
+    ParameterBlock("mood", BlockRole.USER, (1,)),
+    ParameterBlock("bias", BlockRole.ITEM, (1,)),
+    ParameterBlock("matrix", BlockRole.SHARED, (2, 2)),
 )
 
 
@@ -56,10 +56,10 @@ def test_merging_spares_the_own_row_but_not_a_user_table_and_never_what_is_priva
 
 def test_the_tensors_of_a_row_are_the_row_in_order(layout):
     row = torch.arange(float(layout.row_size))
-    tables = tables_of(layout, row)
+    tables = table_views(layout, row)
 
     assert torch.cat([part.flatten() for part in tables.values()]).tolist() == row[: layout.size].tolist()
-    stacked = tables_of(layout, torch.stack([row, -row]))
+    stacked = table_views(layout, torch.stack([row, -row]))
     assert all(
         (part[0] == tables[name]).all() and (part[1] == -tables[name]).all() for name, part in stacked.items()
     )
@@ -68,7 +68,7 @@ def test_the_tensors_of_a_row_are_the_row_in_order(layout):
 def test_blocks_lie_where_their_role_says_in_the_order_in_which_they_are_named(n_users):
     layout = Layout(MANY, N_ITEMS, n_users)
     row = np.arange(layout.size)
-    tables = {name: part.numpy() for name, part in tables_of(layout, torch.from_numpy(row)).items()}
+    tables = {name: part.numpy() for name, part in table_views(layout, torch.from_numpy(row)).items()}
     named = layout.named(tables)
 
     users = row[layout.users].reshape(n_users, 7)
@@ -87,7 +87,7 @@ def test_blocks_lie_where_their_role_says_in_the_order_in_which_they_are_named(n
 def test_a_block_is_a_view_of_the_row():
     layout = Layout(MANY, N_ITEMS, N_USERS)
     row = torch.zeros(layout.size)
-    for part in layout.named(tables_of(layout, row)).values():
+    for part in layout.named(table_views(layout, row)).values():
         part += 1
 
     in_tables = 2.0  # those of users and items are also parts of their tables
@@ -99,7 +99,7 @@ def test_a_versions_tables_are_views_of_items_and_shared_blocks_whatever_it_is_m
     layout = Layout(MANY, N_ITEMS)
     row = np.arange(float(layout.row_size))
     version = row[layout.merged]
-    expected = tables_of(layout, torch.from_numpy(row))
+    expected = table_views(layout, torch.from_numpy(row))
 
     for flat in (version, torch.from_numpy(version)):
         found = layout.version_tables(flat)
@@ -136,9 +136,9 @@ def test_user_index_is_the_place_of_the_nodes_own_row():
 def test_first_versions_are_drawn_by_each_blocks_own_law_in_the_order_of_the_row():
     """Draws of a block follow those of the one before, of one generator for each role."""
     blocks = (
-        Block("p", Role.ITEM, (2,), normal(0.5)),
-        Block("q", Role.ITEM, (1,), uniform(2.0)),
-        Block("w", Role.SHARED, (3,), zeros),
+        ParameterBlock("p", BlockRole.ITEM, (2,), normal(0.5)),
+        ParameterBlock("q", BlockRole.ITEM, (1,), uniform(2.0)),
+        ParameterBlock("w", BlockRole.SHARED, (3,), zeros),
     )
     layout = Layout(blocks, N_ITEMS)
     drawn, rng = layout.initial_common(np.random.default_rng(1)), np.random.default_rng(1)
@@ -151,7 +151,7 @@ def test_first_versions_are_drawn_by_each_blocks_own_law_in_the_order_of_the_row
 def test_what_is_private_begins_at_each_node_with_draws_of_its_own():
     class Model(type(make_model("gmf"))):
         def blocks(self):
-            return (*super().blocks(), Block("own", Role.PRIVATE, (4,), normal(1.0)))
+            return (*super().blocks(), ParameterBlock("own", BlockRole.PRIVATE, (4,), normal(1.0)))
 
     model = Model(Model.Options())
     rows = model.initial_rows(model.layout(N_ITEMS), N_USERS, 3)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.lightgcn.propagation import convolved, mean_of
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate
 from gossiprec.ragged import Ragged
 
 N_USERS, N_ITEMS, DIM = 9, 14, 6
@@ -26,7 +26,7 @@ def positives():
 
 @pytest.fixture(scope="module")
 def graph(positives):
-    return Graph.of(positives, N_ITEMS)
+    return InteractionGraph.of(positives, N_ITEMS)
 
 
 def model(name="lightgcn", **options):
@@ -144,12 +144,12 @@ def test_ten_steps_of_adam_end_where_those_of_torch_geometric_do(positives, grap
 
 def test_one_clients_star_is_a_graph_too():
     """A user with two items: by hand, 1/sqrt(2) of the items' sum, and 1/sqrt(2) of the user."""
-    star = Graph.of(Ragged.from_parts([np.array([0, 2], np.int32)]), 3)
+    star = InteractionGraph.of(Ragged.from_parts([np.array([0, 2], np.int32)]), 3)
     rows = torch.tensor([[1.0], [2.0], [4.0], [6.0]])
-    (layer,) = convolved(rows, star, 1)
+    (layer,) = propagate(rows, star, 1)
     expected = torch.tensor([[8.0], [1.0], [0.0], [1.0]]) / 2**0.5
     torch.testing.assert_close(layer, expected)
-    torch.testing.assert_close(mean_of([rows, layer]), (rows + expected) / 2)
+    torch.testing.assert_close(mean_of_layers([rows, layer]), (rows + expected) / 2)
 
 
 def test_a_view_lacks_a_share_of_the_edges_and_has_no_others(graph):
@@ -225,7 +225,7 @@ def test_nothing_random_is_recommended_by(graph, name):
     assert torch.equal(one, again)
     first = 0 if name == SGL else 1
     rows = stacked(tables())
-    torch.testing.assert_close(one, mean_of([rows, *convolved(rows, graph, 2)][first:])[:N_USERS])
+    torch.testing.assert_close(one, mean_of_layers([rows, *propagate(rows, graph, 2)][first:])[:N_USERS])
 
 
 def test_first_rows_are_xavier_uniform():
@@ -249,7 +249,7 @@ def test_a_client_encodes_as_the_graph_of_its_own_items_would(layers, first_laye
     own = {"users": p["users"][:1], "items": p["items"]}
     items = torch.tensor([2, 5, 5, 11, 0])  # 5 twice: two negatives; 0 is padding
     found = made.encode_own(own, {"items": items, "weights": torch.tensor([1.0, 1, 1, 1, 0])})
-    star = Graph.of(Ragged.from_parts([np.array([2, 5, 11], np.int32)]), N_ITEMS)
+    star = InteractionGraph.of(Ragged.from_parts([np.array([2, 5, 11], np.int32)]), N_ITEMS)
     expected = made.encode(own, star)
     for name in ("users", "items"):
         torch.testing.assert_close(found[name], expected[name], rtol=0, atol=1e-6)

@@ -10,18 +10,18 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gossiprec.emulation import prepare
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.feeds import PointwiseFeed
-from gossiprec.models import MODELS, Block, Model, Role
-from gossiprec.models.base.blocks import normal, zeros
+from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
+from gossiprec.models.base.parameter_blocks import normal, zeros
 from gossiprec.models.gmf import GMF
-from gossiprec.models.gmf.compiled import GMFKernels
+from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.options import Options
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_model, model_runs
-from gossiprec.testing.reach import reachable
-from gossiprec.testing.worlds import FEDERATED, carried_out, registered, scenario
+from gossiprec.testing.blinding import reachable
+from gossiprec.testing.tiny_runs import FEDERATED, run_to_end, temporarily_registered, tiny_scenario
 
 OPTIONS = {
     "bert4rec": [{"dim": 8, "inner": 12}, {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False}],
@@ -48,12 +48,12 @@ class Biased(Model):
 
     def blocks(self):
         return (
-            Block("taste", Role.USER, (2, 3), normal(0.1)),
-            Block("mood", Role.USER, (1,)),
-            Block("kind", Role.ITEM, (2, 3), normal(0.1)),
-            Block("bias", Role.ITEM, (1,)),
-            Block("level", Role.SHARED, (1,)),
-            Block("own", Role.PRIVATE, (1,)),
+            ParameterBlock("taste", BlockRole.USER, (2, 3), normal(0.1)),
+            ParameterBlock("mood", BlockRole.USER, (1,)),
+            ParameterBlock("kind", BlockRole.ITEM, (2, 3), normal(0.1)),
+            ParameterBlock("bias", BlockRole.ITEM, (1,)),
+            ParameterBlock("level", BlockRole.SHARED, (1,)),
+            ParameterBlock("own", BlockRole.PRIVATE, (1,)),
         )
 
     def score(self, p, query):
@@ -76,7 +76,7 @@ class Popularity(Model):
     feed = PointwiseFeed
 
     def blocks(self):
-        return (Block("worth", Role.ITEM, (1,)),)
+        return (ParameterBlock("worth", BlockRole.ITEM, (1,)),)
 
     def score(self, p, query):
         return p["worth"][query["items"], 0]
@@ -178,14 +178,14 @@ class DrawsAnew(Biased):
     def blocks(self):
         return (
             *super().blocks(),
-            Block("w", Role.SHARED, (9,), lambda rng, n: np.random.default_rng().random(n)),
+            ParameterBlock("w", BlockRole.SHARED, (9,), lambda rng, n: np.random.default_rng().random(n)),
         )
 
 
 class BeginsAlike(Biased):
     def blocks(self):
         _, mood, *others = super().blocks()
-        return (Block("taste", Role.USER, (2, 3), lambda rng, n: np.ones(n)), mood, *others)
+        return (ParameterBlock("taste", BlockRole.USER, (2, 3), lambda rng, n: np.ones(n)), mood, *others)
 
 
 class HasAnothersGradient(MODELS["gmf"]):
@@ -234,14 +234,17 @@ def test_a_model_that_breaks_the_contract_is_told_which_claim(model):
 
 
 MORE = {
-    "level": (Role.SHARED, "the block 'level' shares its name with another block or a constant"),
-    "bias": (Role.PRIVATE, "the block 'bias' shares its name"),
-    "places": (Role.USER, "the block 'places' shares its name"),
+    "level": (BlockRole.SHARED, "the block 'level' shares its name with another block or a constant"),
+    "bias": (BlockRole.PRIVATE, "the block 'bias' shares its name"),
+    "places": (BlockRole.USER, "the block 'places' shares its name"),
     "items": (
-        Role.SHARED,
+        BlockRole.SHARED,
         "the block 'items' is shared, but its name is reserved for the table of all items",
     ),
-    "users": (Role.ITEM, "the block 'users' is item, but its name is reserved for the table of all users"),
+    "users": (
+        BlockRole.ITEM,
+        "the block 'users' is item, but its name is reserved for the table of all users",
+    ),
 }
 
 
@@ -255,13 +258,13 @@ def test_a_block_whose_name_is_taken_is_refused(name):
             return self
 
         def blocks(self):
-            return (*super().blocks(), Block(name, role, (2,), zeros))
+            return (*super().blocks(), ParameterBlock(name, role, (2,), zeros))
 
     with (
-        registered(MODELS, {"crowded": Crowded}),
+        temporarily_registered(MODELS, {"crowded": Crowded}),
         pytest.raises(PluginError, match=f"^model: Crowded: {told}"),
     ):
-        prepare(load_scenario(scenario(model={"name": "crowded"})))
+        prepare(load_scenario(tiny_scenario(model={"name": "crowded"})))
 
 
 def test_a_model_that_would_send_nothing_is_refused():
@@ -317,24 +320,24 @@ def with_kernels(kernels_class):
 
 
 def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_claim_it():
-    run = {**scenario(model={"name": "own"}), "training": {"optimizer": "sgd", "learning_rate": 0.05}}
+    run = {**tiny_scenario(model={"name": "own"}), "training": {"optimizer": "sgd", "learning_rate": 0.05}}
     claims = model_runs.kernels_compute_what_they_do_not_refuse
-    with registered(MODELS, {"own": with_kernels(OwnRowKernels)}):
+    with temporarily_registered(MODELS, {"own": with_kernels(OwnRowKernels)}):
         with pytest.raises(AssertionError, match=r"With rows of all users, two negatives kernels end .* off"):
             claims(run)
         OwnRowKernels.all_users = False
         claims(run)
         averaged = {**run, "protocol": {**FEDERATED, "user_table": "averaged"}}
         with pytest.raises(ScenarioError, match=r"no kernels for Model with rows of all users"):
-            carried_out(averaged, name="fused", threads=1)
+            run_to_end(averaged, name="fused", threads=1)
 
 
 def test_kernels_that_never_run_break_the_contract():
     with (
-        registered(MODELS, {"never": with_kernels(NeverKernels)}),
+        temporarily_registered(MODELS, {"never": with_kernels(NeverKernels)}),
         pytest.raises(AssertionError, match=r"kernels never run: they lack Model with anything"),
     ):
-        model_runs.kernels_compute_what_they_do_not_refuse(scenario(model={"name": "never"}))
+        model_runs.kernels_compute_what_they_do_not_refuse(tiny_scenario(model={"name": "never"}))
 
 
 class Peeks(GMF):
@@ -353,7 +356,7 @@ def test_a_model_that_looks_at_test_items_breaks_the_contract():
 
 
 def test_training_data_hold_the_training_items_in_order_and_no_other():
-    data = load_data(load_scenario(scenario()))
+    data = load_data(load_scenario(tiny_scenario()))
     found = data.training_data()
 
     for user in range(data.n_users):

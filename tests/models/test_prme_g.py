@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.compute.executors.tensors import constants_of
+from gossiprec.compute.executors.tensors import constants_to_tensors
 from gossiprec.geodesy import EARTH_RADIUS_KM, distances_km, unit_vectors
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_model, split_of
@@ -26,7 +26,7 @@ def small_model(coordinates=COORDINATES, **options):
 
 def numbers(model, users, items):
     """Return the blocks of a float64 version that holds these numbers, and the model's constants."""
-    dim, known = model.options.dim, constants_of(model.constants)
+    dim, known = model.options.dim, constants_to_tensors(model.constants)
     blocks = {
         "users": torch.tensor([users], dtype=torch.float64, requires_grad=True),
         "items": torch.tensor(items, dtype=torch.float64).reshape(-1, 2, dim).requires_grad_(),

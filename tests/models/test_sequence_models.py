@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.executors.tensors import tables_of
-from gossiprec.models.base.sequence_model import dropped
+from gossiprec.compute.executors.tensors import table_views
+from gossiprec.models.base.sequence_model import dropout_mask
 from tests.compute.worlds import make_model
 
 N_ITEMS, LENGTH = 12, 6
@@ -19,7 +19,7 @@ def blocks_of(model, seed=0):
     """Return random blocks of a model, in float64."""
     layout = model.layout(N_ITEMS, 3)
     row = torch.randn(layout.size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return layout.named(tables_of(layout, row))
+    return layout.named(table_views(layout, row))
 
 
 def sequences(*rows):
@@ -58,7 +58,7 @@ def test_gru4rec_is_torchs_unit_forward_and_backward(with_dropout):
     model = made()
     p = {name: part.requires_grad_() for name, part in blocks_of(model).items()}
     batch = sequences([3, 1, 4, 1, 5], [2, 7])
-    keep = torch.from_numpy(dropped((2, LENGTH, 5), 0.3, np.random.default_rng(0))["keep"]).double()
+    keep = torch.from_numpy(dropout_mask((2, LENGTH, 5), 0.3, np.random.default_rng(0))["keep"]).double()
     if with_dropout:
         batch["keep"] = keep
     found = model.states(p, batch)
@@ -172,8 +172,8 @@ def test_a_score_tells_the_order_of_a_history():
 
 
 def test_dropout_keeps_the_mean_and_drops_its_share():
-    keep = dropped((200, 500), 0.3, np.random.default_rng(0))["keep"]
+    keep = dropout_mask((200, 500), 0.3, np.random.default_rng(0))["keep"]
     assert set(np.unique(keep)) == {np.float32(0), np.float32(1) / np.float32(0.7)}
     # 100,000 draws: five standard deviations of the share are 5 * sqrt(0.3 * 0.7 / 1e5)
     assert abs(np.mean(keep == 0) - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 1e5)
-    assert dropped((2, 3), 0.0, np.random.default_rng(0)) == {}
+    assert dropout_mask((2, 3), 0.0, np.random.default_rng(0)) == {}

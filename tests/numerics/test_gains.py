@@ -6,10 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy import float32
 
-from gossiprec.measures.ranking import CUTOFF, gains
+from gossiprec.measures.ranking import CUTOFF, discounted_gains
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.relevance_kernels import MANY, SCRATCH, mean_gain
-from gossiprec.numerics.tiles import LANES
+from gossiprec.numerics.relevance_kernels import MANY, SCRATCH, mean_ndcg
+from gossiprec.numerics.small_matmul import LANES
 
 SIZES = st.integers(1, 3 * LANES + 1)
 
@@ -17,15 +17,15 @@ SIZES = st.integers(1, 3 * LANES + 1)
 @kernel
 def gain_in(scores, n_targets):
     """Return the mean gain of the first scores among the others."""
-    return mean_gain(scores[:n_targets], scores[n_targets:], np.empty(SCRATCH, float32))
+    return mean_ndcg(scores[:n_targets], scores[n_targets:], np.empty(SCRATCH, float32))
 
 
 def counted(targets, references):
-    """Return what :func:`mean_gain` is to be."""
+    """Return what :func:`mean_ndcg` is to be."""
     total = 0.0
     for target in targets:
         ahead = int(np.sum(~(references < target)))
-        total += gains(np.array([ahead]))[0] if ahead < CUTOFF else 0.0
+        total += discounted_gains(np.array([ahead]))[0] if ahead < CUTOFF else 0.0
     return total / len(targets)
 
 
@@ -52,6 +52,6 @@ def test_a_reference_that_is_not_a_number_is_ahead_of_all(n_references):
     scores = np.zeros(1 + n_references, np.float32)
     scores[0] = np.inf
     scores[5:8] = np.nan
-    assert gain_in(scores, 1) == gains(np.array([3]))[0]
+    assert gain_in(scores, 1) == discounted_gains(np.array([3]))[0]
     scores[1 : 1 + CUTOFF] = np.nan
     assert gain_in(scores, 1) == 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.cache import distrust, exposed
+from gossiprec.cache_dir import distrust, exposed
 
 OTHER = 12345
 """A user id that is neither ours nor root's."""
@@ -23,7 +23,7 @@ def double(x):
 RUN = """
 import json
 from doubling import double
-from gossiprec.kept_code import unreported_problems
+from gossiprec.numba_cache import unreported_problems
 value = double(1.0)
 print(json.dumps([value, sum(double.stats.cache_hits.values()), unreported_problems(), unreported_problems()]))
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from gossiprec.numerics import kept
+from gossiprec.numerics import kernel_cache
 from gossiprec.numerics.jit import inline, kernel
 
 KERNELS = """
@@ -155,10 +155,14 @@ def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, 
         return x / 2.0
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kept, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(kernel_cache, "PATIENCE_S", 0.0)
     one, other = kernel(half), kernel(half)
-    refused = pytest.raises(kept.NotKeptError, match="half")
-    with FileLock(one._cache.lock_path), kept.if_missing(kept.Missing.CLAIM), refused:
+    refused = pytest.raises(kernel_cache.KernelNotCachedError, match="half")
+    with (
+        FileLock(one._cache.lock_path),
+        kernel_cache.missing_kernel_policy(kernel_cache.MissingKernelPolicy.CLAIM),
+        refused,
+    ):
         one(3.0)
     assert one(3.0) == 1.5
     with FileLock(other._cache.lock_path):

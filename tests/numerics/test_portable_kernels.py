@@ -34,7 +34,7 @@ RUNS = [*product(("nehalem", "haswell"), (True, False)), ("skylake-avx512", True
 """Processors that this one pretends to be, and whether it compiles for the portable target; wide code would not run."""
 SUM = """
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.stretches import dot
+from gossiprec.numerics.flat_ops import dot
 
 @kernel
 def total(a):
@@ -50,7 +50,7 @@ llvm.get_host_cpu_name, llvm.get_host_cpu_features = lambda: name, lambda: featu
 
 import numpy as np
 from sums import total
-from gossiprec.numerics.tiles import LANES
+from gossiprec.numerics.small_matmul import LANES
 from gossiprec.portable import target
 
 numbers = np.random.default_rng(1).normal(size=1003).astype(np.float32)

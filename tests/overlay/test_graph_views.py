@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from gossiprec import graphs
 from gossiprec.errors import ScenarioError
-from gossiprec.overlay.base import Setting
+from gossiprec.overlay.base import OverlayContext
+from gossiprec.overlay.graph_loading import load_graph, load_graph_sequence
 from gossiprec.overlay.graph_options import Graph, family_options
-from gossiprec.overlay.graphs import graph_of, graphs_of
-from gossiprec.overlay.picks import WordStreams, picked
-from gossiprec.overlay.static import StaticViewOptions, graph_views
-from gossiprec.overlay.views import CHOICE
+from gossiprec.overlay.graph_views import StaticViewOptions, make_graph_views
+from gossiprec.overlay.random_views import CHOICE
+from gossiprec.overlay.wake_draws import WordStreams, pick_distinct
 from gossiprec.rng import distinct_below
 from gossiprec.sim.availability import Availability
 
@@ -30,7 +30,9 @@ def options(raw):
 
 
 def views(raw, n_nodes=24, fanout=2, seed=1):
-    return graph_views(options(raw), Setting(n_nodes, fanout, seed, Availability.forever(n_nodes)), key=KEY)
+    return make_graph_views(
+        options(raw), OverlayContext(n_nodes, fanout, seed, Availability.forever(n_nodes)), key=KEY
+    )
 
 
 def lists(neighbors):
@@ -38,7 +40,7 @@ def lists(neighbors):
 
 
 def neighbors_in(raw, n_nodes):
-    return lists(graphs.out_neighbors(graph_of(options(raw), n_nodes, seed=1, key=KEY)))
+    return lists(graphs.out_neighbors(load_graph(options(raw), n_nodes, seed=1, key=KEY)))
 
 
 def test_a_frozen_graph_goes_by_its_name():
@@ -128,7 +130,7 @@ def test_a_sequence_of_one_graph_sends_as_that_graph_does():
 
 def test_graphs_of_a_sequence_are_drawn_each_on_its_own():
     raw = {"family": "random-regular", "degree": 3}
-    _, graphs = graphs_of(sequence([{"from": 0, **raw}, {"from": 1, **raw}]), 24, seed=1, key=KEY)
+    _, graphs = load_graph_sequence(sequence([{"from": 0, **raw}, {"from": 1, **raw}]), 24, seed=1, key=KEY)
 
     assert sorted(graphs[0].edges) != sorted(graphs[1].edges)
 
@@ -147,7 +149,7 @@ def test_a_folder_of_snapshots_is_read_in_the_order_of_its_times(tmp_path):
     graphs.write_graph(graphs.complete(5), tmp_path / "12.5.graphml")
     graphs.write_graph(graphs.ring(5, 2), tmp_path / "3.json")
     (tmp_path / "notes.md").write_text("not a graph")
-    starts, read = graphs_of(sequence(str(tmp_path)), 5, seed=1, key=KEY)
+    starts, read = load_graph_sequence(sequence(str(tmp_path)), 5, seed=1, key=KEY)
 
     assert starts == [0.0, 3.0, 12.5]
     assert [graph.number_of_edges() for graph in read] == [4, 5, 10]
@@ -159,7 +161,7 @@ def test_snapshots_may_stand_in_one_json_file(tmp_path):
 
     path = tmp_path / "all.json"
     path.write_text(json.dumps([snapshot(0, [(0, 1), (1, 2)]), snapshot(4, [(0, 2), (0, 1)])]))
-    starts, graphs = graphs_of(sequence(str(path)), 3, seed=1, key=KEY)
+    starts, graphs = load_graph_sequence(sequence(str(path)), 3, seed=1, key=KEY)
 
     assert starts == [0.0, 4.0]
     assert sorted(graphs[1].edges) == [(0, 1), (0, 2)]
@@ -181,7 +183,7 @@ def test_folders_that_are_no_sequence_are_refused(files, message, tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(ScenarioError, match=message):
-        graphs_of(sequence(str(tmp_path)), 3, seed=1, key=KEY)
+        load_graph_sequence(sequence(str(tmp_path)), 3, seed=1, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_folders_that_are_no_sequence_are_refused(files, message, tmp_path):
 def test_files_that_are_no_sequence_are_refused(text, message, tmp_path):
     (tmp_path / "all.json").write_text(text)
     with pytest.raises(ScenarioError, match=message):
-        graphs_of(sequence(str(tmp_path / "all.json")), 3, seed=1, key=KEY)
+        load_graph_sequence(sequence(str(tmp_path / "all.json")), 3, seed=1, key=KEY)
 
 
 @given(
@@ -209,10 +211,10 @@ def test_files_that_are_no_sequence_are_refused(text, message, tmp_path):
 def test_picks_of_one_wake_are_those_that_are_made_for_many_at_once(n_picks, size, words):
     pool = [10 * place for place in range(size)]
     if size <= n_picks:
-        assert picked(pool, n_picks, words) == pool
+        assert pick_distinct(pool, n_picks, words) == pool
     else:
         together = distinct_below(np.array(words[:n_picks], np.uint32), size)
-        assert picked(pool, n_picks, words) == [pool[place] for place in together]
+        assert pick_distinct(pool, n_picks, words) == [pool[place] for place in together]
 
 
 def test_words_of_a_wake_depend_on_nothing_but_node_and_number():

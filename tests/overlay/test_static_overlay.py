@@ -6,9 +6,9 @@ from pydantic import TypeAdapter
 
 from gossiprec.errors import ScenarioError
 from gossiprec.graphs import out_neighbors
-from gossiprec.overlay.graphs import graph_of
-from gossiprec.overlay.static import Graph, GraphViews
-from gossiprec.overlay.views import chosen
+from gossiprec.overlay.graph_loading import load_graph
+from gossiprec.overlay.graph_views import Graph, GraphViews
+from gossiprec.overlay.random_views import choose_receivers
 
 GRAPHS = [
     {"family": "ring", "k": 4},
@@ -22,7 +22,7 @@ GRAPHS = [
 
 def neighbors(options, n_nodes=12, seed=1):
     graph = TypeAdapter(Graph).validate_python(options)
-    return out_neighbors(graph_of(graph, n_nodes, seed=seed, key="protocol.view.graph"))
+    return out_neighbors(load_graph(graph, n_nodes, seed=seed, key="protocol.view.graph"))
 
 
 @pytest.mark.parametrize("options", GRAPHS, ids=lambda options: options["family"])
@@ -77,6 +77,8 @@ def test_picks_among_neighbours_are_those_of_earlier_versions():
     """Drawn for many wakes at once then; runs of old scenarios keep their bytes."""
     views = GraphViews([0.0], [[np.array([1, 2, 3, 4]), *[np.array([0])] * 4]], fanout=2, seed=1)
     wakes, nodes = np.arange(20), np.array([0])
-    together = chosen(np.broadcast_to(np.arange(1, 5), (1, 20, 4)), wakes, nodes, fanout=2, seed=1)[0]
+    together = choose_receivers(np.broadcast_to(np.arange(1, 5), (1, 20, 4)), wakes, nodes, fanout=2, seed=1)[
+        0
+    ]
 
     assert [list(views.next_receivers(0)) for _ in range(20)] == together.tolist()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import yaml
 
-from gossiprec.overlay.static import StaticViewOptions
+from gossiprec.overlay.graph_views import StaticViewOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
 BEFORE = "import gossiprec.graphs.registry as registry\n"
 RUN = """
 import numpy as np
-from gossiprec.overlay.exchange import ExchangeView
+from gossiprec.overlay.view_exchange import ExchangeView
 from gossiprec.overlay.base import Setting
 from gossiprec.sim.availability import Availability
 found = registry.FAMILIES["caves"].graph({"n": 15}, {})

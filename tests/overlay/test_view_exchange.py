@@ -8,7 +8,7 @@ import pytest
 from gossiprec.data.split import CheckIns, Transitions
 from gossiprec.errors import ScenarioError
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.profiles import Profiles
+from gossiprec.overlay.base import UserProfiles
 from gossiprec.ragged import Ragged
 from gossiprec.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, rounds
@@ -146,8 +146,8 @@ def profiles(items, places=None):
     users = np.repeat(np.arange(len(items)), [len(own) for own in items])
     sets = Ragged.sets(users, np.concatenate(items), len(items))
     if places is None:
-        return Profiles("toy", sets)
-    return Profiles("toy", sets, check_ins(places, [[user] for user in range(len(items))]))
+        return UserProfiles("toy", sets)
+    return UserProfiles("toy", sets, check_ins(places, [[user] for user in range(len(items))]))
 
 
 def check_ins(places, visited):
@@ -179,7 +179,7 @@ def test_home_is_where_a_user_was_most_often_and_ties_go_to_the_lower_id():
     known = check_ins([(0, 0), (1, 1), (2, 2)], [[2, 0, 2], [1, 0]])
     sets = Ragged(np.array([0, 1, 2]), np.array([0, 0], np.int32))
 
-    assert Profiles("toy", sets, known).places.tolist() == [[2.0, 2.0], [0.0, 0.0]]
+    assert UserProfiles("toy", sets, known).places.tolist() == [[2.0, 2.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews
+from gossiprec.overlay.random_views import PeriodicRefresh, PoissonRefresh, RandomViews
 from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
 

@@ -6,15 +6,15 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.base import Setting
-from gossiprec.overlay.exchange import ExchangeView
+from gossiprec.overlay.base import OverlayContext
+from gossiprec.overlay.view_exchange import ExchangeView
 from gossiprec.sim.availability import Availability
 
 
 def exchange(view, n_nodes, *, fanout=2, seed=1, availability=None, profiles=None):
     """Return the overlay that a scenario's view names."""
     options = TypeAdapter(ExchangeView).validate_python(view)
-    setting = Setting(n_nodes, fanout, seed, availability or Availability.forever(n_nodes), profiles)
+    setting = OverlayContext(n_nodes, fanout, seed, availability or Availability.forever(n_nodes), profiles)
     return SAMPLINGS[options.sampling](options, setting)
 
 

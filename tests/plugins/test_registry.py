@@ -192,7 +192,7 @@ def test_an_object_stands_for_the_function_it_wraps(site):
 
 def code_of(*names):
     plugins._code.cache_clear()
-    used = plugins.used(toys().entry_point(name) for name in names)
+    used = plugins.distributions_used(toys().entry_point(name) for name in names)
     assert list(used) == ["tops"]
     return used["tops"]["code"]
 

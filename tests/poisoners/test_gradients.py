@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.compute.messages import Payload, Push
-from gossiprec.emulation.assembly.attackers import surroundings
+from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.emulation.assembly.poisoners import poisoner_context
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
@@ -18,7 +18,7 @@ from gossiprec.rng import generator
 SEED, NODE, NUMBER = 5, 12, 3
 N_ITEMS, DIM = 15, 4
 TARGETS = np.array([2, 11], np.int32)
-PUSH = Push(SEED, NODE, NUMBER, np.zeros(0, np.int32), round=4)
+PUSH = PushContext(SEED, NODE, NUMBER, np.zeros(0, np.int32), round=4)
 
 
 def ncf(p, user, item):
@@ -57,7 +57,7 @@ class World:
         draw = np.random.default_rng(7)
         items = draw.normal(0, 0.7, (N_ITEMS, DIM)).astype(np.float32)
         shared = draw.normal(0, 0.7, self.layout.n_shared).astype(np.float32)
-        self.sent = Payload(None, items, shared)
+        self.sent = MessagePayload(None, items, shared)
         self.items = torch.tensor(items, dtype=torch.float64, requires_grad=True)
         self.shared = torch.tensor(shared, dtype=torch.float64, requires_grad=True)
         self.p, at = {}, 0
@@ -69,7 +69,7 @@ class World:
 
     def poisoner(self, name, targets=TARGETS, **options):
         nobody = PointwiseFeed(Ragged.from_sizes(np.zeros(20, np.int64), np.zeros(0, np.int32)), N_ITEMS)
-        world = surroundings(self.model, self.layout, nobody, 2, targets)
+        world = poisoner_context(self.model, self.layout, nobody, 2, targets)
         return POISONERS[name](POISONERS[name].Options(**options), world)
 
     def loss(self, user, label, targets=TARGETS):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.messages import Outgoing, Transform
+from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.emulation import prepare
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.models.base import Role
+from gossiprec.models.base import BlockRole
 from gossiprec.policies import POLICIES
-from gossiprec.policies.accounting import epsilon_of, most_epochs
+from gossiprec.policies.accounting import compute_epsilon, max_epochs
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 from tests.layouts import layout_of
@@ -36,7 +36,7 @@ def treated(*policies, local_epochs=2):
 
 
 def sent(*policies, layout=GMF.layout(5)):  # noqa: B008 (a layout is a frozen fact)
-    outgoing = Outgoing(layout, N)
+    outgoing = OutgoingTransforms(layout, N)
     for one in policies:
         outgoing.add("share-less", one.transform(), one.nodes)
     return outgoing
@@ -46,8 +46,8 @@ def test_share_less_withholds_the_user_row_and_penalises_drift_on_its_nodes_only
     node_settings = treated(policy("share-less", tau=0.5))
 
     outgoing = sent(policy("share-less", tau=0.5))
-    assert outgoing.hides(Role.USER).tolist() == [False, True, False, True, True, False]
-    assert not outgoing.hides(Role.ITEM).any()
+    assert outgoing.hides(BlockRole.USER).tolist() == [False, True, False, True, True, False]
+    assert not outgoing.hides(BlockRole.ITEM).any()
     whole = GMF.layout(5).message_bytes
     assert (whole - outgoing.message_bytes).tolist() == [0, 32, 0, 32, 32, 0]
     assert node_settings.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
@@ -60,7 +60,7 @@ def test_noise_is_calibrated_to_each_nodes_own_number_of_local_epochs():
     assert node_settings.clip_norm.tolist() == [0, 3, 0, 3, 3, 0]
     for node, updates in ((1, 20), (3, 40), (4, 50)):
         noise = float(node_settings.noise_multiplier[node])
-        assert 9.9999 < epsilon_of(noise, 2 * updates, 1e-6) <= 10
+        assert 9.9999 < compute_epsilon(noise, 2 * updates, 1e-6) <= 10
     assert (node_settings.most_updates == NO_LIMIT).all()
 
 
@@ -78,7 +78,7 @@ def test_infinite_epsilon_clips_only():
 def test_given_noise_stops_training_when_the_budget_is_spent():
     node_settings = treated(policy("dp-sgd", epsilon=10, noise_multiplier=5.0))
 
-    most = most_epochs(5.0, 10.0, 1e-6) // 2
+    most = max_epochs(5.0, 10.0, 1e-6) // 2
     assert 0 < most < 40
     assert node_settings.most_updates.tolist() == [NO_LIMIT, most, NO_LIMIT, most, most, NO_LIMIT]
     assert node_settings.noise_multiplier[1] == 5.0
@@ -109,7 +109,7 @@ def test_spent_privacy_grows_with_the_updates_of_each_node():
     assert whole.nodes.tolist() == [1, 3, 4]
     assert whole.epsilon == pytest.approx([10, 10, 10], rel=1e-5)
     expected = [
-        epsilon_of(float(node_settings.noise_multiplier[n]), int(UPDATES[n]), 1e-6) for n in (1, 3, 4)
+        compute_epsilon(float(node_settings.noise_multiplier[n]), int(UPDATES[n]), 1e-6) for n in (1, 3, 4)
     ]
     assert half.epsilon == pytest.approx(expected)
 
@@ -183,10 +183,10 @@ def test_a_row_cannot_be_withheld_that_nobody_has_or_that_everybody_holds():
 
 def test_what_receivers_merge_cannot_be_withheld():
     class ItemsStay(Transform):
-        hides = frozenset({Role.ITEM})
+        hides = frozenset({BlockRole.ITEM})
 
     with pytest.raises(ScenarioError, match="policies: mine hides the item blocks, but receivers merge them"):
-        Outgoing(GMF.layout(5), N).add("mine", ItemsStay(), np.arange(2))
+        OutgoingTransforms(GMF.layout(5), N).add("mine", ItemsStay(), np.arange(2))
 
 
 def test_dp_sgd_refuses_a_model_whose_loss_has_no_samples():

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.plan.tape import Event, with_resets
-from gossiprec.testing.naive_interpreter import Naive, first_values
-from gossiprec.testing.plans import Plans, waves
-from gossiprec.testing.tapes import planner, protocol, record
+from gossiprec.compute.plan.tape import TapeEvent, insert_resets
+from gossiprec.testing.naive_interpreter import NaiveInterpreter, initial_models
+from gossiprec.testing.shuffled_plans import ShuffledPlanRunner, waves
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 views = st.one_of(
     st.builds(lambda every: {"size": 2, "refresh": {"every": every}}, st.integers(1, 3)),
     st.just({"graph": {"family": "ring", "k": 2}}),
 )
 gossips = st.builds(
-    lambda n, seed, reads, merge, view: protocol(
+    lambda n, seed, reads, merge, view: make_test_protocol(
         "rand-gossip", n, seed, fanout=2, train_on=reads[0], average=reads[1], merge=merge, view=view, wakes=6
     ),
     st.integers(3, 7),
@@ -27,7 +27,9 @@ gossips = st.builds(
     views,
 )
 fedavgs = st.builds(
-    lambda n, seed, participation: protocol("fedavg", n, seed, rounds=6, participation=participation),
+    lambda n, seed, participation: make_test_protocol(
+        "fedavg", n, seed, rounds=6, participation=participation
+    ),
     st.integers(2, 6),
     st.integers(0, 2**32),
     st.sampled_from([0.4, 0.7, 1.0]),
@@ -46,7 +48,7 @@ networks = st.fixed_dictionaries(
 def runs(draw):
     """Draw a protocol, its tape, and up to two pools of observers."""
     control = draw(st.one_of(gossips, fedavgs))
-    segments, inline = record(control, **draw(networks))
+    segments, inline = record_tape(control, **draw(networks))
     members = st.sets(st.integers(0, control.n_nodes - 1), min_size=1)
     return control, segments, inline, draw(st.lists(members, max_size=2))
 
@@ -62,15 +64,15 @@ def per_pair(seen):
 def delivered(segments, inline):
     if inline:
         return np.arange(sum(len(s.receiver) for s in segments))
-    return np.concatenate([s.message[s.kind == Event.DELIVER] for s in segments])
+    return np.concatenate([s.message[s.kind == TapeEvent.DELIVER] for s in segments])
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(run=runs(), spare=st.sampled_from([0, 1, 100]), order=st.integers(0, 9))
 def test_waves_in_any_order_inside_give_what_one_event_at_a_time_gives(run, spare, order):
     control, segments, inline, pools = run
-    plans, naive = Plans(control.n_nodes, order), Naive(control, pools, inline=inline)
-    made = planner(control, inline=inline, spare_rows=spare, pools=pools)
+    plans, naive = ShuffledPlanRunner(control.n_nodes, order), NaiveInterpreter(control, pools, inline=inline)
+    made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools)
     for segment in segments:
         plan = made.plan(segment)
         plans.run(plan, made.capacity)
@@ -86,7 +88,7 @@ def test_waves_in_any_order_inside_give_what_one_event_at_a_time_gives(run, spar
 @given(run=runs(), spare=st.sampled_from([0, 1, 100]))
 def test_nothing_in_a_wave_reads_or_writes_what_a_task_of_it_writes(run, spare):
     control, segments, inline, pools = run
-    made = planner(control, inline=inline, spare_rows=spare, pools=pools)
+    made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools)
     for plan in map(made.plan, segments):
         program, seen = plan.program, plan.sightings
         for tasks, sightings in waves(plan):
@@ -104,7 +106,7 @@ def test_nothing_in_a_wave_reads_or_writes_what_a_task_of_it_writes(run, spare):
 @given(run=runs(), spare=st.sampled_from([0, 1, 100]))
 def test_every_delivered_message_is_merged_once_and_a_lost_one_never(run, spare):
     control, segments, inline, pools = run
-    made = planner(control, inline=inline, spare_rows=spare, pools=pools)
+    made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools)
 
     merged = np.concatenate([made.plan(segment).program.merge_message for segment in segments])
 
@@ -115,7 +117,7 @@ def test_every_delivered_message_is_merged_once_and_a_lost_one_never(run, spare)
 @given(run=runs())
 def test_no_victim_is_sighted_twice_by_a_pool_in_one_wave(run):
     control, segments, inline, pools = run
-    made = planner(control, inline=inline, pools=pools)
+    made = make_test_planner(control, inline=inline, pools=pools)
     for plan in map(made.plan, segments):
         for _, sightings in waves(plan):
             pairs = [(plan.sightings.pool[k], plan.sightings.victim[k]) for k in sightings]
@@ -131,9 +133,9 @@ def test_rows_stay_within_what_nodes_and_waiting_versions_need(spare, train_on):
     merging up to one row a node.
     """
     n = 16
-    control = protocol("rand-gossip", n, fanout=2, train_on=train_on, view={"size": 2}, wakes=200)
-    made = planner(control, inline=True, spare_rows=spare)
-    segments, _ = record(control, every=20)
+    control = make_test_protocol("rand-gossip", n, fanout=2, train_on=train_on, view={"size": 2}, wakes=200)
+    made = make_test_planner(control, inline=True, spare_rows=spare)
+    segments, _ = record_tape(control, every=20)
 
     used = [(made.plan(segment), made.rows_used)[1] for segment in segments]
 
@@ -149,28 +151,28 @@ def test_rows_stay_within_what_nodes_and_waiting_versions_need(spare, train_on):
 )
 def test_nodes_that_are_reset_go_on_from_their_first_version(control, network, spare, resets):
     """Against the naive interpreter, with the waves' work in a random order; every cut keeps the first versions."""
-    segments, inline = record(control, **network, inline=False)
-    naive, plans = Naive(control), Plans(control.n_nodes)
-    made = planner(control, inline=inline, spare_rows=spare, keeps_first=True)
+    segments, inline = record_tape(control, **network, inline=False)
+    naive, plans = NaiveInterpreter(control), ShuffledPlanRunner(control.n_nodes)
+    made = make_test_planner(control, inline=inline, spare_rows=spare, keeps_first=True)
     n, done = control.n_nodes, 0
     for number, segment in enumerate(segments, 1):
         due = [reset for reset in resets[done:] if reset[0] <= number * network["every"]]
         done += len(due)
-        segment = with_resets(
+        segment = insert_resets(
             segment, np.array([time for time, _ in due]), np.array([node for _, node in due], np.int32)
         )
         naive.play(segment)
         plan = made.plan(segment)
         if number == 1:
-            plans.rows = np.concatenate([plans.rows, first_values(n)])
+            plans.rows = np.concatenate([plans.rows, initial_models(n)])
         plans.run(plan, max(made.capacity, len(plans.rows)))
         np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
-        np.testing.assert_array_equal(plans.rows[n : 2 * n], first_values(n))
+        np.testing.assert_array_equal(plans.rows[n : 2 * n], initial_models(n))
     assert plans.received == naive.received
 
 
 steered = st.builds(
-    lambda n, seed, mixing, late: protocol(
+    lambda n, seed, mixing, late: make_test_protocol(
         "fedavg", n, seed, rounds=6, participation=0.7, round={"deadline": 1.0, "give_up": 2.0, "late": late},
         aggregation={"name": "synchronous", "mixing": mixing, "staleness": {"law": "polynomial"}},
     ),
@@ -194,20 +196,25 @@ def test_inboxes_are_reduced_when_a_model_is_read_and_never_before(control, netw
     inboxes = (
         {control.n_users} if control.has_coordinator else set(range(max(1, round(share * control.n_users))))
     )
-    segments, inline = record(control, **network, inline=False)
-    naive, plans = Naive(control, inboxes=inboxes, rewriting=[0]), Plans(control.n_nodes, inboxes=inboxes)
-    made = planner(control, inline=inline, spare_rows=spare, keeps_first=True, inboxes=inboxes, rewriting=[0])
+    segments, inline = record_tape(control, **network, inline=False)
+    naive, plans = (
+        NaiveInterpreter(control, inboxes=inboxes, rewriting=[0]),
+        ShuffledPlanRunner(control.n_nodes, inboxes=inboxes),
+    )
+    made = make_test_planner(
+        control, inline=inline, spare_rows=spare, keeps_first=True, inboxes=inboxes, rewriting=[0]
+    )
     n, done = control.n_nodes, 0
     for number, segment in enumerate(segments, 1):
         due = [reset for reset in resets[done:] if reset[0] <= number * network["every"]]
         done += len(due)
-        segment = with_resets(
+        segment = insert_resets(
             segment, np.array([time for time, _ in due]), np.array([node for _, node in due], np.int32)
         )
         naive.play(segment)
         plan = made.plan(segment)
         if number == 1:
-            plans.rows = np.concatenate([plans.rows, first_values(n)])
+            plans.rows = np.concatenate([plans.rows, initial_models(n)])
         plans.run(plan, max(made.capacity, len(plans.rows)))
         np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
     for node, (seen, all_of_it) in enumerate(zip(plans.received, naive.received, strict=True)):
@@ -223,8 +230,11 @@ def test_what_rewriting_nodes_push_is_a_row_of_its_own(run, spare, share, order)
     """Against the naive interpreter: what others receive is encoded; the node's own model is not."""
     control, segments, inline, pools = run
     rewriting = range(max(1, round(share * control.n_users)))
-    plans, naive = Plans(control.n_nodes, order), Naive(control, pools, inline=inline, rewriting=rewriting)
-    made = planner(control, inline=inline, spare_rows=spare, pools=pools, rewriting=rewriting)
+    plans, naive = (
+        ShuffledPlanRunner(control.n_nodes, order),
+        NaiveInterpreter(control, pools, inline=inline, rewriting=rewriting),
+    )
+    made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools, rewriting=rewriting)
     for segment in segments:
         plan = made.plan(segment)
         plans.run(plan, made.capacity)

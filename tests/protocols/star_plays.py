@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.compute.plan.tape import Event, Tape
+from gossiprec.compute.plan.tape import Tape, TapeEvent
 from gossiprec.sim.availability import Availability
-from gossiprec.sim.causes import LOSS
 from gossiprec.sim.engine import Engine
-from gossiprec.sim.network import lost
+from gossiprec.sim.event_causes import LOSS
+from gossiprec.sim.network import loss_marker
 from gossiprec.sim.transport import Transport
-from gossiprec.testing.tapes import protocol
+from gossiprec.testing.tapes import make_test_protocol
 
 LOST = None
 
@@ -27,7 +27,7 @@ class Script:
     def one(self, sender, receiver, leave):
         waiting = self._delays.get(sender)
         delay = waiting.pop(0) if waiting else self._usual
-        return lost(LOSS) if delay is LOST else delay
+        return loss_marker(LOSS) if delay is LOST else delay
 
     def with_copies(self, sender, receivers):
         return [*receivers, *receivers] if sender in self._doubled else receivers
@@ -35,7 +35,7 @@ class Script:
 
 def fedavg(n_users, seed=1, availability=None, **options):
     """Return FedAvg whose merges weigh all clients alike."""
-    control = protocol("fedavg", n_users, seed, **{"merge": "mean", **options})
+    control = make_test_protocol("fedavg", n_users, seed, **{"merge": "mean", **options})
     if availability is not None:
         control.availability = availability
     return control
@@ -75,8 +75,8 @@ def coordinator_lines(control, segment):
     ):
         to = segment.receiver[first : first + count].tolist()
         first += count
-        if node == control.n_users and kind == Event.WAKE:
+        if node == control.n_users and kind == TapeEvent.WAKE:
             found.append((round(float(time), 9), to))
-        elif node == control.n_users and kind == Event.DELIVER:
+        elif node == control.n_users and kind == TapeEvent.DELIVER:
             found.append((round(float(time), 9), int(sender[message]), float(factor)))
     return found

@@ -10,34 +10,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.plan.planner import SMALL
+from gossiprec.sim.distributions import Exponential
 from gossiprec.sim.latency import Latency
-from gossiprec.sim.laws import Exponential
 from gossiprec.sim.network import Network
-from gossiprec.testing.naive_interpreter import Naive, first_values, trained
-from gossiprec.testing.plans import Plans
-from gossiprec.testing.tapes import planner, protocol
+from gossiprec.testing.naive_interpreter import NaiveInterpreter, initial_models, train_once
+from gossiprec.testing.shuffled_plans import ShuffledPlanRunner
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol
 from tests.compute.test_planner import flat
 from tests.protocols.star_plays import Script, coordinator_lines, fedavg, play
 
 
 def shared_values(control, segment):
     """Return the coordinator's shared number after the run, carried out one event at a time."""
-    naive = Naive(control)
+    naive = NaiveInterpreter(control)
     naive.play(segment)
     return naive.values[control.n_users][1]
 
 
 def answer(client, update, own, model):
     """Return what a client answers to a model of which it has seen `update` before: its own and the shared number."""
-    return trained(client, update, np.array([own, model]))
+    return train_once(client, update, np.array([own, model]))
 
 
 def test_the_old_version_keeps_its_share():
     """Three answers of weights 1, 2, 3, alpha 0.6: at the second wake 0.4 old + 0.6 (a + 2 b + 3 c) / 6."""
-    control = protocol("fedavg", 3, rounds=2, aggregation={"name": "synchronous", "mixing": 0.6})
+    control = make_test_protocol("fedavg", 3, rounds=2, aggregation={"name": "synchronous", "mixing": 0.6})
     segment = play(control, Script(0.25))
-    old = first_values(4)[3][1]
-    first = [answer(i, 0, first_values(4)[i][0], old) for i in range(3)]
+    old = initial_models(4)[3][1]
+    first = [answer(i, 0, initial_models(4)[i][0], old) for i in range(3)]
     mixed = 0.4 * old + 0.6 * sum((i + 1) * first[i][1] for i in range(3)) / 6
     second = [answer(i, 1, first[i][0], mixed) for i in range(3)]
 
@@ -60,7 +60,7 @@ def test_with_a_buffer_of_one_it_is_fedasync():
         },
     )
     segment = play(control, Script(0.0, n0=[0.1] * 9, n1=[0.35] * 9, n2=[0.8] * 9))
-    first = first_values(4)
+    first = initial_models(4)
     own, updates, version = [list(first[i][:1]) for i in range(3)], [0, 0, 0], first[3][1]
     versions, held, weights, pooled = [], {}, set(), None
     for line in coordinator_lines(control, segment):
@@ -77,7 +77,7 @@ def test_with_a_buffer_of_one_it_is_fedasync():
             weights.add(pooled[0])
             if len(versions) == 6:
                 break
-    naive = Naive(control)
+    naive = NaiveInterpreter(control)
     cut = next(k for k in range(len(segment.kind)) if (segment.kind[:k] == 0).sum() == 6)
     naive.play(first_events(segment, cut))
 
@@ -94,7 +94,7 @@ def first_events(segment, number):
 def test_a_discarded_answer_is_merged_with_no_weight():
     control = fedavg(2, rounds=2, round={"deadline": 1.0, "late": "discard"})
     segment = play(control, Script(0.25, n1=[1.0]))
-    plan = planner(control, inline=False, weights=[1, 1]).plan(segment)
+    plan = make_test_planner(control, inline=False, weights=[1, 1]).plan(segment)
     keeps = {
         int(segment.sender[m]): float(k)
         for m, k in zip(plan.program.merge_message, plan.program.merge_keep, strict=True)
@@ -107,7 +107,7 @@ def test_a_discarded_answer_is_merged_with_no_weight():
 def test_the_coordinators_observers_see_what_it_discards():
     control = fedavg(2, rounds=2, round={"deadline": 1.0, "late": "discard"})
     segment = play(control, Script(0.25, n1=[1.0]))
-    made = planner(control, inline=False, weights=[1, 1], pools=[{2}])
+    made = make_test_planner(control, inline=False, weights=[1, 1], pools=[{2}])
 
     seen = made.plan(segment).sightings
 
@@ -120,7 +120,7 @@ def test_a_round_of_which_nothing_comes_leaves_the_model_as_it_is():
         control = fedavg(2, rounds=3, round={"give_up": 2.0}, aggregation=aggregation)
         segment = play(control, Script(0.25, n2=[None] * 6))
 
-        assert shared_values(control, segment) == first_values(3)[2][1]
+        assert shared_values(control, segment) == initial_models(3)[2][1]
 
 
 aggregations = st.one_of(
@@ -160,7 +160,7 @@ def stars(draw):
     """Draw a federation whose coordinator steers, and its tape on a network with losses."""
     aggregation = draw(aggregations)
     ends = None if aggregation["name"] == "buffered" else draw(round_ends)
-    control = protocol(
+    control = make_test_protocol(
         "fedavg",
         draw(st.integers(2, 6)),
         draw(st.integers(0, 2**32)),
@@ -183,8 +183,8 @@ def noisy(control, latency, loss):
 @given(star=stars(), spare=st.sampled_from([0, 1, 100]), order=st.integers(0, 9))
 def test_waves_give_what_one_event_at_a_time_gives_with_factors_and_mixing(star, spare, order):
     control, segment = star
-    plans, naive = Plans(control.n_nodes, order), Naive(control)
-    made = planner(control, inline=False, spare_rows=spare)
+    plans, naive = ShuffledPlanRunner(control.n_nodes, order), NaiveInterpreter(control)
+    made = make_test_planner(control, inline=False, spare_rows=spare)
 
     plans.run(made.plan(segment), made.capacity)
     naive.play(segment)
@@ -204,7 +204,7 @@ def test_where_all_answer_in_time_rounds_that_wait_are_classic_averaging(n, seed
     """The classic rounds are one unit long and the slowest answer takes less; so both average the same answers."""
 
     def final(**options):
-        control = protocol("fedavg", n, seed, rounds=5, participation=0.7, **options)
+        control = make_test_protocol("fedavg", n, seed, rounds=5, participation=0.7, **options)
         draw = np.random.default_rng(seed)
         delays = {f"n{i}": draw.uniform(0.0, 0.9, 5) for i in range(n)}
         return shared_values(control, play(control, Script(0.05, **delays)))
@@ -219,12 +219,12 @@ def test_the_compiled_loop_weighs_and_mixes_alike():
         "aggregation": {"name": "buffered", "buffer": 2, "concurrency": 6, "mixing": 0.5},
     }
     options["aggregation"]["staleness"] = {"law": "polynomial"}
-    control = protocol("fedavg", 9, **options)
+    control = make_test_protocol("fedavg", 9, **options)
     segment = play(control, noisy(control, 0.4, 0.1))
     assert segment.factor.min(initial=1.0) < 1
 
     plain, fast = (
-        planner(control, inline=False, spare_rows=2, pools=[{9}], expected_messages=n).plan(segment)
+        make_test_planner(control, inline=False, spare_rows=2, pools=[{9}], expected_messages=n).plan(segment)
         for n in (0, SMALL)
     )
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.compute.plan.tape import Event
-from gossiprec.testing.naive_interpreter import Naive, first_values, merged, trained
-from gossiprec.testing.plans import Plans, waves
-from gossiprec.testing.tapes import planner, protocol, record
+from gossiprec.compute.plan.tape import TapeEvent
+from gossiprec.testing.naive_interpreter import NaiveInterpreter, initial_models, merge_once, train_once
+from gossiprec.testing.shuffled_plans import ShuffledPlanRunner, waves
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 
 def lines(segment):
@@ -20,14 +20,14 @@ def lines(segment):
     ):
         to = segment.receiver[first : first + count].tolist()
         first += count
-        what = (to,) if kind == Event.WAKE else (int(message), to)
-        found.append((float(time), Event(kind).name.lower(), int(node), *what))
+        what = (to,) if kind == TapeEvent.WAKE else (int(message), to)
+        found.append((float(time), TapeEvent(kind).name.lower(), int(node), *what))
     return found
 
 
 def pushes(control):
     """Return whom each node sent to at each of its wakes."""
-    (segment,), _ = record(control)
+    (segment,), _ = record_tape(control)
     found = [[] for _ in range(control.n_nodes)]
     for _, event, node, *_, to in lines(segment):
         if event == "wake":
@@ -36,15 +36,15 @@ def pushes(control):
 
 
 def final_models(control, **network):
-    segments, inline = record(control, **network)
-    naive = Naive(control, inline=inline)
+    segments, inline = record_tape(control, **network)
+    naive = NaiveInterpreter(control, inline=inline)
     for segment in segments:
         naive.play(segment)
     return naive
 
 
 def test_a_round_of_fedavg_is_ask_train_answer():
-    (segment,), _ = record(protocol("fedavg", 2, rounds=2), latency=0.25)
+    (segment,), _ = record_tape(make_test_protocol("fedavg", 2, rounds=2), latency=0.25)
 
     assert lines(segment) == [
         (1.0, "wake", 2, [0, 1]),
@@ -61,23 +61,25 @@ def test_a_round_of_fedavg_is_ask_train_answer():
 
 
 def test_clients_adopt_train_and_answer_and_the_coordinator_averages():
-    control = protocol("fedavg", 2, rounds=1)  # weights 1 and 2
-    (segment,), inline = record(control)
-    first = first_values(3)
-    clients = [trained(i, 0, np.array([first[i][0], first[2][1]])) for i in (0, 1)]
-    average = merged(float(np.float32(1 / 3)), np.array([first[2][0], clients[0][1]]), clients[1])
+    control = make_test_protocol("fedavg", 2, rounds=1)  # weights 1 and 2
+    (segment,), inline = record_tape(control)
+    first = initial_models(3)
+    clients = [train_once(i, 0, np.array([first[i][0], first[2][1]])) for i in (0, 1)]
+    average = merge_once(float(np.float32(1 / 3)), np.array([first[2][0], clients[0][1]]), clients[1])
 
-    naive = Naive(control, inline=inline)
+    naive = NaiveInterpreter(control, inline=inline)
     naive.play(segment)
 
     np.testing.assert_array_equal(naive.values, [*clients, average])
-    assert len(waves(planner(control, inline=inline).plan(segment))) == 2  # clients, then the coordinator
+    assert (
+        len(waves(make_test_planner(control, inline=inline).plan(segment))) == 2
+    )  # clients, then the coordinator
 
 
 def test_late_answers_count_for_the_round_in_which_they_arrive():
     """A latency of 0.6 there and back: the answers to round 1 come in round 2, as its only ones."""
-    control = protocol("fedavg", 2, rounds=2)
-    (segment,), _ = record(control, latency=0.6)
+    control = make_test_protocol("fedavg", 2, rounds=2)
+    (segment,), _ = record_tape(control, latency=0.6)
     assert [line[:3] for line in lines(segment)][2:6] == [
         (1.6, "deliver", 1),
         (2.0, "wake", 2),
@@ -85,7 +87,7 @@ def test_late_answers_count_for_the_round_in_which_they_arrive():
         (2.2, "deliver", 2),
     ]
 
-    plan = planner(control, inline=False).plan(segment)
+    plan = make_test_planner(control, inline=False).plan(segment)
     of_coordinator = [
         plan.program.merge_keep[plan.program.merge_offsets[t] : plan.program.merge_offsets[t + 1]]
         for t in range(len(plan.order))
@@ -97,9 +99,9 @@ def test_late_answers_count_for_the_round_in_which_they_arrive():
 
 
 def test_a_coordinator_forgets_earlier_answers_at_its_next_wake():
-    control = protocol("fedavg", 2, rounds=2)
-    (segment,), _ = record(control)
-    plan = planner(control, inline=False).plan(segment)
+    control = make_test_protocol("fedavg", 2, rounds=2)
+    (segment,), _ = record_tape(control)
+    plan = make_test_planner(control, inline=False).plan(segment)
     keeps = [
         plan.program.merge_keep[plan.program.merge_offsets[t] : plan.program.merge_offsets[t + 1]]
         for t in range(len(plan.order))
@@ -110,7 +112,7 @@ def test_a_coordinator_forgets_earlier_answers_at_its_next_wake():
 
 
 def test_participation_asks_that_many_distinct_clients_in_order():
-    asked = pushes(protocol("fedavg", 10, rounds=30, participation=0.3))[10]
+    asked = pushes(make_test_protocol("fedavg", 10, rounds=30, participation=0.3))[10]
 
     assert {len(set(clients)) for clients in asked} == {3}
     assert all(clients == sorted(clients) for clients in asked)
@@ -118,34 +120,36 @@ def test_participation_asks_that_many_distinct_clients_in_order():
 
 
 def test_training_on_wake_comes_before_the_push_and_merging_trains_nothing():
-    naive = final_models(protocol("rand-gossip", 3, fanout=1, view={"size": 1}, wakes=2))
+    naive = final_models(make_test_protocol("rand-gossip", 3, fanout=1, view={"size": 1}, wakes=2))
 
     assert naive.updates == [2, 2, 2]
     firsts = {message: model for got in naive.received for message, *model in got}
-    sender = int(record(protocol("rand-gossip", 3, fanout=1, view={"size": 1}, wakes=2))[0][0].sender[0])
-    assert firsts[0] == trained(sender, 0, first_values(3)[sender]).tolist()
+    sender = int(
+        record_tape(make_test_protocol("rand-gossip", 3, fanout=1, view={"size": 1}, wakes=2))[0][0].sender[0]
+    )
+    assert firsts[0] == train_once(sender, 0, initial_models(3)[sender]).tolist()
 
 
 def test_training_on_receive_runs_one_update_a_message():
-    control = protocol("rand-gossip", 3, fanout=1, view={"size": 1}, wakes=2, train_on="receive")
+    control = make_test_protocol("rand-gossip", 3, fanout=1, view={"size": 1}, wakes=2, train_on="receive")
     naive = final_models(control)
 
     assert naive.updates == [len(got) for got in naive.received]
     firsts = {message: model for got in naive.received for message, *model in got}
-    sender = int(record(control)[0][0].sender[0])
-    assert firsts[0] == first_values(3)[sender].tolist()
+    sender = int(record_tape(control)[0][0].sender[0])
+    assert firsts[0] == initial_models(3)[sender].tolist()
 
 
 def test_training_on_receive_starts_from_the_merged_model():
     options = {"fanout": 1, "view": {"graph": {"family": "complete"}}, "wakes": 1, "train_on": "receive"}
-    control = protocol("rand-gossip", 2, merge="mean", **options)
-    (segment,), inline = record(control)
+    control = make_test_protocol("rand-gossip", 2, merge="mean", **options)
+    (segment,), inline = record_tape(control)
     one, two = (int(node) for node in segment.sender)  # `one` pushes to `two`, then `two` to `one`
-    first = first_values(2)
-    of_two = trained(two, 0, merged(0.5, first[two], first[one]))
-    of_one = trained(one, 0, merged(0.5, first[one], of_two))
+    first = initial_models(2)
+    of_two = train_once(two, 0, merge_once(0.5, first[two], first[one]))
+    of_one = train_once(one, 0, merge_once(0.5, first[one], of_two))
 
-    plans, planning = Plans(2), planner(control, inline=inline)
+    plans, planning = ShuffledPlanRunner(2), make_test_planner(control, inline=inline)
     plans.run(planning.plan(segment), planning.capacity)
 
     np.testing.assert_array_equal(plans.rows[planning.current][[one, two]], [of_one, of_two])
@@ -153,15 +157,15 @@ def test_training_on_receive_starts_from_the_merged_model():
 
 def test_latency_zero_gives_the_models_of_implied_deliveries():
     control = {"fanout": 2, "view": {"size": 2}, "wakes": 5, "train_on": "receive"}
-    implied = final_models(protocol("rand-gossip", 5, **control))
-    scheduled = final_models(protocol("rand-gossip", 5, **control), inline=False)
+    implied = final_models(make_test_protocol("rand-gossip", 5, **control))
+    scheduled = final_models(make_test_protocol("rand-gossip", 5, **control), inline=False)
 
     np.testing.assert_array_equal(implied.values, scheduled.values)
 
 
 def test_a_view_refreshed_every_three_wakes_lasts_three_wakes():
     options = {"fanout": 2, "view": {"size": 2, "refresh": {"every": 3}}, "wakes": 9}
-    for sent in pushes(protocol("rand-gossip", 50, **options)):
+    for sent in pushes(make_test_protocol("rand-gossip", 50, **options)):
         drawn = [sent[first] for first in (0, 3, 6)]
 
         assert sent == [to for to in drawn for _ in range(3)]
@@ -170,13 +174,15 @@ def test_a_view_refreshed_every_three_wakes_lasts_three_wakes():
 
 def test_a_smaller_fanout_picks_from_the_view():
     options = {"fanout": 2, "view": {"size": 4, "refresh": {"every": 60}}, "wakes": 60}
-    for sent in pushes(protocol("rand-gossip", 9, **options)):
+    for sent in pushes(make_test_protocol("rand-gossip", 9, **options)):
         assert {len(set(to)) for to in sent} == {2}
         assert len(set(np.concatenate(sent).tolist())) == 4
 
 
 def test_peers_in_a_ring_are_the_neighbours():
-    control = protocol("rand-gossip", 6, fanout=2, wakes=2, view={"graph": {"family": "ring", "k": 2}})
+    control = make_test_protocol(
+        "rand-gossip", 6, fanout=2, wakes=2, view={"graph": {"family": "ring", "k": 2}}
+    )
 
     assert pushes(control)[0] == [[1, 5], [1, 5]]
     assert pushes(control)[4] == [[3, 5], [3, 5]]
@@ -184,7 +190,7 @@ def test_peers_in_a_ring_are_the_neighbours():
 
 def test_fanout_is_capped_by_the_degree():
     options = {"fanout": 3, "wakes": 20, "view": {"graph": {"family": "star"}}}
-    sent = pushes(protocol("rand-gossip", 6, **options))
+    sent = pushes(make_test_protocol("rand-gossip", 6, **options))
 
     assert {len(set(to)) for to in sent[0]} == {3}
     assert sent[1:] == [[[0]] * 20] * 5
@@ -192,8 +198,8 @@ def test_fanout_is_capped_by_the_degree():
 
 def test_the_fraction_met_is_foretold_for_random_views_alone():
     views = {"size": 3, "refresh": {"every": 10}}
-    random = protocol("rand-gossip", 943, view=views)
-    graph = protocol("rand-gossip", 943, view={"graph": {"family": "ring"}})
+    random = make_test_protocol("rand-gossip", 943, view=views)
+    graph = make_test_protocol("rand-gossip", 943, view={"graph": {"family": "ring"}})
 
     assert random.predicted_fraction_met(200) == pytest.approx(
         0.0617, abs=1e-3
@@ -213,4 +219,4 @@ def test_the_fraction_met_is_foretold_for_random_views_alone():
 )
 def test_contradictory_options_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):
-        protocol("rand-gossip", 10, **options)
+        make_test_protocol("rand-gossip", 10, **options)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.bil import present, spread
+from gossiprec.recommenders.bil import item_mask, pairwise_dot_norm
 from tests.recommenders.test_fedcl import DIM, DRAWN, GRU, N_ITEMS, TOWERS, client, version
 
 BIL = RECOMMENDERS["bil"]
@@ -67,7 +67,7 @@ def test_a_positive_that_is_near_enough_has_no_loss():
 def test_items_count_once_and_padding_does_not():
     _, batch = case(GRU, [[0, 4, 2, 4], [6, 1]], [[2, 5], [3, 8]])
     batch["weights"] = torch.tensor([1.0, 0.0])
-    assert present(batch, 9).tolist() == [1, 0, 1, 0, 1, 1, 0, 0, 0]
+    assert item_mask(batch, 9).tolist() == [1, 0, 1, 0, 1, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("items", [[0, 1], [1, 2]])
@@ -75,7 +75,7 @@ def test_slopes_are_numbers_where_items_are_alone_alike_or_zero(items):
     rows = torch.tensor([[0.0, 0.0], [0.3, 0.1], [0.3, 0.1]], requires_grad=True)
     there = torch.zeros(3)
     there[items] = 1.0
-    (slope,) = torch.autograd.grad(spread(rows, there), rows)
+    (slope,) = torch.autograd.grad(pairwise_dot_norm(rows, there), rows)
     assert torch.isfinite(slope).all()
     p, batch = case(GRU, [[0, 1]], [[-1]])
     p["items"] = torch.zeros_like(p["items"]).requires_grad_()
@@ -83,8 +83,8 @@ def test_slopes_are_numbers_where_items_are_alone_alike_or_zero(items):
 
 
 def test_rows_that_are_at_right_angles_are_spread_out():
-    assert spread(torch.eye(4), torch.ones(4)).item() < 1e-5
-    assert spread(torch.ones(3, 1), torch.ones(3)).item() == pytest.approx(np.sqrt(6))
+    assert pairwise_dot_norm(torch.eye(4), torch.ones(4)).item() < 1e-5
+    assert pairwise_dot_norm(torch.ones(3, 1), torch.ones(3)).item() == pytest.approx(np.sqrt(6))
 
 
 def test_random_items_are_none_of_the_client_s_own():

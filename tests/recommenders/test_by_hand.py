@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gossiprec.emulation import prepare
-from gossiprec.models.base.contrast import info_nce
+from gossiprec.models.base.contrastive import info_nce
 from gossiprec.scenario import load_scenario
 from tests.recommenders.by_hand import Loop, info_nce_slopes
 

@@ -11,11 +11,10 @@ from contributing import Given, alike, drawn_at_random, users_with
 
 from gossiprec.data import load_split
 from gossiprec.errors import ScenarioError
-from gossiprec.named import make_named
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders import exponential_mechanism
-from gossiprec.recommenders.contribution import _inverse, contribute
-from gossiprec.recommenders.exponential_mechanism import ExponentialMechanism
+from gossiprec.recommenders import contribution
+from gossiprec.recommenders.contribution import ExponentialMechanism, _inverse, perturb_items
+from gossiprec.registry_options import build_registered
 from gossiprec.similarities import SIMILARITIES
 
 N_ITEMS = 40
@@ -23,7 +22,7 @@ TRAIN = users_with([5, 1, 12, 30, 8], N_ITEMS)
 
 
 def contributed(train=TRAIN, similarity=None, *, epsilon=6.0, seed=1, **more):
-    return contribute(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=seed, **more)
+    return perturb_items(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=seed, **more)
 
 
 def test_probabilities_are_those_of_the_mechanism():
@@ -67,7 +66,7 @@ def test_what_a_user_contributes_depends_on_nobody_else(monkeypatch):
         some = contributed(Ragged.from_parts(rows))
         for user in range(first, last):
             assert some.sets[user].tobytes() == whole.sets[user].tobytes()
-    monkeypatch.setattr(exponential_mechanism, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(contribution, "BLOCK_CELLS", 1)
     assert contributed().drawn.tobytes() == whole.drawn.tobytes()
 
 
@@ -181,7 +180,7 @@ def test_movielens_1m_is_contributed_by_its_titles_as_expected():
     if not folder.is_dir():
         pytest.skip(f"{folder} is absent")
     train = load_split("movielens-1m", {"path": folder}, "random", {"test": 0.2, "validation": 0}, 1)
-    similarity = make_named(SIMILARITIES, "titles").fit(train, seed=1)
+    similarity = build_registered(SIMILARITIES, "titles").fit(train, seed=1)
     found = contributed(train.train, similarity, epsilon=30.0)
     assert len(found.drawn) == 800_193
     assert found.kept == pytest.approx(

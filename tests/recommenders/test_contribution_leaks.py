@@ -11,11 +11,11 @@ from contributing import alike, drawn_at_random, users_with
 from gossiprec.errors import ScenarioError
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders.contribution import contribute
+from gossiprec.recommenders.contribution import perturb_items
 from gossiprec.recommenders.contribution_leaks import (
     _evidence,
-    community_leak,
-    membership_leak,
+    measure_community_leakage,
+    measure_membership_leakage,
     sampled_pairs,
 )
 
@@ -25,11 +25,11 @@ POPULARITY = np.bincount(TRAIN.values, minlength=N_ITEMS)
 
 
 def contribution(epsilon, train=TRAIN, similarity=None):
-    return contribute(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=2)
+    return perturb_items(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=2)
 
 
 def membership(epsilon, popularity=POPULARITY, **more):
-    return membership_leak(TRAIN, contribution(epsilon), popularity=popularity, seed=3, **more)
+    return measure_membership_leakage(TRAIN, contribution(epsilon), popularity=popularity, seed=3, **more)
 
 
 def test_sets_that_are_not_perturbed_tell_everything():
@@ -37,14 +37,14 @@ def test_sets_that_are_not_perturbed_tell_everything():
     members = jaccard_communities(TRAIN, n_items=N_ITEMS, k=K).dense()
     known = float((members**2).sum() / members.sum())  # of users tied at the border, a guess at random
     assert 0.5 < known < 1
-    assert community_leak(TRAIN, bare, n_items=N_ITEMS, k=K).accuracy == pytest.approx(known)
+    assert measure_community_leakage(TRAIN, bare, n_items=N_ITEMS, k=K).accuracy == pytest.approx(known)
     leak = membership(1e5)
     assert (leak.precision, leak.recall, leak.f1, leak.auc) == (1, 1, 1, 1)
 
 
 def test_sets_that_are_noise_tell_no_more_than_a_guess():
     """Of n independent shares p the mean has a deviation of sqrt(p (1 - p) / n); five of them. Sizes are all alike."""
-    leak = community_leak(TRAIN, contribution(1e-9), n_items=N_ITEMS, k=K)
+    leak = measure_community_leakage(TRAIN, contribution(1e-9), n_items=N_ITEMS, k=K)
     assert leak.random_bound == K / (N_USERS - 1)
     assert leak.accuracy == pytest.approx(
         leak.random_bound, abs=5 * math.sqrt(leak.random_bound / (N_USERS * K)) + 0.01
@@ -78,7 +78,9 @@ def test_the_simple_guess_is_counted_pair_by_pair():
     true, guessed = (
         {(user, item) for user in range(3) for item in sets[user].tolist()} for sets in (train, given.sets)
     )
-    leak = membership_leak(train, given, popularity=np.bincount(train.values, minlength=12), seed=1)
+    leak = measure_membership_leakage(
+        train, given, popularity=np.bincount(train.values, minlength=12), seed=1
+    )
     both = len(true & guessed)
     assert (leak.precision, leak.recall) == (both / len(guessed), both / len(true))
     assert leak.f1 == pytest.approx(2 / (1 / leak.precision + 1 / leak.recall))
@@ -109,4 +111,4 @@ def test_a_sample_is_of_items_and_of_others_of_the_same_user():
 
 def test_a_community_of_more_than_all_others_is_refused():
     with pytest.raises(ScenarioError, match="community_size is 120"):
-        community_leak(TRAIN, contribution(5.0), n_items=N_ITEMS, k=N_USERS)
+        measure_community_leakage(TRAIN, contribution(5.0), n_items=N_ITEMS, k=N_USERS)

@@ -8,8 +8,8 @@ import torch
 
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.recommenders import Known
-from gossiprec.recommenders.popularity import PopularityRegulariser
+from gossiprec.recommenders import CoordinatorContext
+from gossiprec.recommenders.popularity_regulariser import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import NEGATIVES, SyntheticUsers
 
 N_ITEMS = 40
@@ -19,7 +19,7 @@ LAYOUT = MODEL.layout(N_ITEMS)
 
 def known(popularity=None, **more):
     counts = np.arange(N_ITEMS, 0, -1) if popularity is None else popularity
-    return Known(
+    return CoordinatorContext(
         MODEL,
         LAYOUT,
         np.asarray(counts, np.int64),

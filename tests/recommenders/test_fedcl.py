@@ -12,13 +12,13 @@ from gossiprec.aggregators import Inbox
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.recommenders import RECOMMENDERS, Known
+from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
 from gossiprec.recommenders import fedcl as module
-from gossiprec.recommenders.client_negatives import local_items
-from gossiprec.recommenders.client_side import AtHand
-from gossiprec.recommenders.user_vectors import vectors_of
+from gossiprec.recommenders.client_context import ClientContext
+from gossiprec.recommenders.fed_softmax import draw_local_items
+from gossiprec.recommenders.user_vectors import compute_user_vectors
 from gossiprec.recommenders.vector_bank import VectorBank
-from gossiprec.servers.base import Answers, Round
+from gossiprec.servers.base import ClientAnswers, RoundContext
 
 N_ITEMS, DIM, N_CLIENTS = 60, 4, 20
 GRU = MODELS["gru4rec"](MODELS["gru4rec"].Options(dim=DIM, hidden=5, loss="sampled"))
@@ -42,7 +42,7 @@ def version(seed=1, layout=LAYOUT):
 def client(node=3, update=0, positives=(2, 7, 40), told=None, extras=None, model=GRU, sent=None):
     layout = model.layout(N_ITEMS)
     history = np.array(positives, np.int32)
-    return AtHand(
+    return ClientContext(
         5, node, update, layout, np.sort(history), history, np.full(layout.user_width, 0.1 * node, np.float32),
         version(layout=layout) if sent is None else sent, extras or {}, told,
     )  # fmt: skip
@@ -133,7 +133,9 @@ def test_what_clients_tell_is_the_same_by_any_number_of_threads(model):
 
 
 def test_users_who_have_taken_nothing_have_a_vector():
-    found = vectors_of(GRU, LAYOUT, version(), [np.zeros(0, np.int32)], np.zeros((1, 0), np.float32))
+    found = compute_user_vectors(
+        GRU, LAYOUT, version(), [np.zeros(0, np.int32)], np.zeros((1, 0), np.float32)
+    )
     assert np.isfinite(found).all()
 
 
@@ -174,7 +176,7 @@ def test_what_a_run_will_call_is_compiled_before_it(monkeypatch, model, options,
 
 def test_local_negatives_are_drawn_among_the_client_s_local_items():
     one = client()
-    kept = local_items(5, 3, one.positives, n_items=N_ITEMS, number=12).tolist()
+    kept = draw_local_items(5, 3, one.positives, n_items=N_ITEMS, number=12).tolist()
     drawn = [negatives(fedcl(), one, seed)[0] for seed in range(300)]
     assert all(len(set(row)) == 5 for row in drawn)
     assert {item for row in drawn for item in row} == set(kept)
@@ -184,7 +186,7 @@ def test_each_positive_has_local_negatives_of_its_own():
     """Ten for each positive, in the paper; a place without a positive has none, and semi-hard ones are shared."""
     one, drawn = told_by([0.1, 0.9, 0, 0]), {**DRAWN, "items": DRAWN["items"].copy()}
     drawn["items"][0, :6] = [2, 7, 40, 2, 7, 40]
-    kept = local_items(5, 3, one.positives, n_items=N_ITEMS, number=12).tolist()
+    kept = draw_local_items(5, 3, one.positives, n_items=N_ITEMS, number=12).tolist()
     seen = set()
     for seed in range(60):
         found = fedcl(local_drawn="positive").changed_samples(drawn, one, np.random.default_rng(seed))
@@ -292,7 +294,7 @@ def test_a_client_without_samples_gets_none():
 
 
 def known(n_clients=N_CLIENTS):
-    return Known(GRU, LAYOUT, np.zeros(N_ITEMS, np.int64), 5, 5, n_clients, None)
+    return CoordinatorContext(GRU, LAYOUT, np.zeros(N_ITEMS, np.int64), 5, 5, n_clients, None)
 
 
 def answers(told):
@@ -301,7 +303,7 @@ def answers(told):
     nothing = np.full(DIM, np.nan)
     rows = np.array([nothing if row is None else row for _, row in told], np.float32).reshape(-1, DIM)
     inbox = Inbox(np.zeros((len(clients), 1), np.float32), np.arange(len(clients)), np.ones(len(clients)))
-    return Answers(clients, inbox, rows)
+    return ClientAnswers(clients, inbox, rows)
 
 
 def bank(number=2, remembers=True):
@@ -310,7 +312,7 @@ def bank(number=2, remembers=True):
 
 def step(made, told, number=1):
     given = version()
-    found, extras = made.step(given, answers(told), Round(5, number, N_CLIENTS, LAYOUT))
+    found, extras = made.step(given, answers(told), RoundContext(5, number, N_CLIENTS, LAYOUT))
     assert found is given
     return extras["centroids"].tolist()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.cli.results import opening
+from gossiprec.cli.summary_text import format_header
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
-from gossiprec.models import Role
-from gossiprec.recommenders.client_side import AtHand
+from gossiprec.models import BlockRole
+from gossiprec.recommenders.client_context import ClientContext
 from gossiprec.recommenders.fedcl import FedCL
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN
@@ -66,7 +66,7 @@ def test_a_client_tells_its_vector_by_the_version_it_was_sent_and_before_it_trai
     work, store = prepared.executor.work, prepared.executor.store
     begun, due = store.own.copy(), []
     for node in range(12):
-        at_hand = AtHand(
+        at_hand = ClientContext(
             5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
             begun[node, : work.layout.user_width], store.version(0).copy(), {},
         )  # fmt: skip
@@ -174,7 +174,7 @@ def test_each_told_vector_spends_epsilon(tmp_path):
         "noise_multiplier_max": pytest.approx(1 / 3),
         "updates_in_the_open": True,
     }
-    assert "but not their updates, which are not protected" in opening(run.summary)
+    assert "but not their updates, which are not protected" in format_header(run.summary)
 
 
 def test_what_a_policy_spends_besides_adds_up(tmp_path):
@@ -192,7 +192,7 @@ def test_what_a_policy_spends_besides_adds_up(tmp_path):
     assert run.summary["privacy"]["nodes"] == 2
     assert run.summary["privacy"]["told_rows"]["epsilon_max"] == 3.0 * told.max()
     assert "updates_in_the_open" not in run.summary["privacy"]["told_rows"]
-    assert f"; in addition, epsilon up to {3.0 * told.max():.3g} for what 12 clients upload" in opening(
+    assert f"; in addition, epsilon up to {3.0 * told.max():.3g} for what 12 clients upload" in format_header(
         run.summary
     )
 
@@ -216,7 +216,7 @@ def test_observers_see_told_vectors_where_a_model_has_rows_of_users():
         rows = store.load(held)[:, store.layout.users]
         assert len(rows)
         assert rows.any(axis=1).all() == seen
-        assert prepared.outgoing.hides(Role.USER)[0] != seen
+        assert prepared.outgoing.hides(BlockRole.USER)[0] != seen
 
 
 def test_the_coordinator_can_look_at_models_without_rows_of_users(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.contrast import signed_noise
+from gossiprec.models.base.contrastive import signed_noise
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.correlation import correlation
+from gossiprec.recommenders.correlation import correlation_loss
 
 DIM, N_ITEMS, NEGATIVES, POSITIVES = 5, 23, 4, 4
 EACH = NEGATIVES + 1
@@ -148,11 +148,11 @@ def test_correlation_is_least_of_dimensions_that_are_not_correlated_and_nothing_
     rows = torch.tensor(np.linalg.qr(np.random.default_rng(1).normal(size=(9, 4)) - 0.3)[0])
     rows = torch.cat([rows, -rows])  # means of zero; columns at right angles
     every = torch.ones(len(rows), dtype=torch.bool)
-    assert float(correlation(rows, every)) == pytest.approx(1 / np.sqrt(4))
-    assert float(correlation(rows[:, :1].repeat(1, 4), every)) == pytest.approx(1)
+    assert float(correlation_loss(rows, every)) == pytest.approx(1 / np.sqrt(4))
+    assert float(correlation_loss(rows[:, :1].repeat(1, 4), every)) == pytest.approx(1)
 
     leaf = rows.clone().requires_grad_()
-    alone = correlation(leaf, torch.arange(len(rows)) == 3)
+    alone = correlation_loss(leaf, torch.arange(len(rows)) == 3)
     alone.backward()
     assert alone.item() < 1e-9
     assert torch.isfinite(leaf.grad).all()

@@ -13,12 +13,12 @@ from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders import RECOMMENDERS, Known
-from gossiprec.recommenders.auxiliary import AuxiliaryModel
-from gossiprec.recommenders.auxiliary_leaks import AT_ONCE, auxiliary_leak
+from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
+from gossiprec.recommenders.auxiliary_leaks import AT_ONCE, attack_auxiliary_model
+from gossiprec.recommenders.auxiliary_model import AuxiliaryModel
 from gossiprec.recommenders.contribution import Contribution
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import Answers, Round
+from gossiprec.servers.base import ClientAnswers, RoundContext
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import tiny
@@ -59,20 +59,22 @@ def coordinator(n_clients=N_USERS, **options):
     """Return the coordinator's part of users whose contribution is SETS, and a version."""
     layout = NCF.layout(N_ITEMS)
     given = Contribution(None, SETS, SETS.values, 1.0, 1.0, 1.0, np.ones(N_USERS))
-    known = Known(NCF, layout, np.bincount(SETS.values, minlength=N_ITEMS), 2, SEED, n_clients, given)
+    known = CoordinatorContext(
+        NCF, layout, np.bincount(SETS.values, minlength=N_ITEMS), 2, SEED, n_clients, given
+    )
     size = layout.merged.stop - layout.merged.start
     version = np.random.default_rng(1).normal(0, 0.5, size).astype(np.float32)
     return recommender(**options).between(known), version
 
 
 def rounds_of(between, version, number):
-    return between.step(version, nobody(version), Round(SEED, number, N_USERS, NCF.layout(N_ITEMS)))
+    return between.step(version, nobody(version), RoundContext(SEED, number, N_USERS, NCF.layout(N_ITEMS)))
 
 
 def nobody(version):
     """Return a round's answers, of which there are none."""
     none = np.zeros(0, np.int64)
-    return Answers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
+    return ClientAnswers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
 
 
 # --- the auxiliary model
@@ -206,7 +208,7 @@ def test_soft_labels_are_learned(executor):
         pass
     extras = prepared.serving.extras
     again = prepare(load_scenario(scenario))  # its extras of the first round
-    first = again.between.step(sent, nobody(sent), Round(5, 0, 12, layout))[1]
+    first = again.between.step(sent, nobody(sent), RoundContext(5, 0, 12, layout))[1]
     assert first["sent_items"].shape == extras["sent_items"].shape == (12, 7)
     total = np.zeros(len(sent))
     for node in range(12):
@@ -291,11 +293,11 @@ def test_scores_that_are_the_truth_give_all_away():
     )
     held = np.zeros((20, 200), np.float32)
     held[train.owners, train.values] = 1.0
-    found, of_model = auxiliary_leak(train, lambda: iter(held), n_items=200, k=3)
+    found, of_model = attack_auxiliary_model(train, lambda: iter(held), n_items=200, k=3)
     assert found.accuracy > 0.85  # ties are broken in another way
     assert of_model == 1.0
     nothing = draw.normal(0, 1, (20, 200)).astype(np.float32)
-    found, of_model = auxiliary_leak(train, lambda: iter(nothing), n_items=200, k=3)
+    found, of_model = attack_auxiliary_model(train, lambda: iter(nothing), n_items=200, k=3)
     assert found.accuracy < 0.5
     assert of_model == pytest.approx(0.5, abs=0.05)
 
@@ -307,9 +309,9 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
     )
     scores = draw.normal(0, 1, (11, 50)).astype(np.float32)
     assert AT_ONCE > 11
-    found = auxiliary_leak(train, lambda: iter(scores), n_items=50, k=4)
+    found = attack_auxiliary_model(train, lambda: iter(scores), n_items=50, k=4)
     monkeypatch.setattr("gossiprec.recommenders.auxiliary_leaks.AT_ONCE", 3)
-    assert auxiliary_leak(train, lambda: iter(scores), n_items=50, k=4) == found
+    assert attack_auxiliary_model(train, lambda: iter(scores), n_items=50, k=4) == found
 
 
 # --- whole runs

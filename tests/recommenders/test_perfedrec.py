@@ -10,17 +10,17 @@ import pytest
 from scipy import stats
 
 from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
-from gossiprec.models import MODELS, Role
-from gossiprec.models.base.blocks import Block
-from gossiprec.recommenders import RECOMMENDERS, Known
-from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
-from gossiprec.recommenders.pseudo_items import with_pseudo_items
+from gossiprec.models import MODELS, BlockRole
+from gossiprec.models.base.parameter_blocks import ParameterBlock
+from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
+from gossiprec.recommenders.cluster_models import ClusterModels, ClusterOptions
+from gossiprec.recommenders.pseudo_items import add_pseudo_items
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import Answers, Round
+from gossiprec.servers.base import ClientAnswers, RoundContext
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import carried_out, tiny
@@ -54,8 +54,8 @@ def personal(**sections):
 
 
 def clustering(models="own", noise=0.0, **options):
-    known = Known(MF, LAYOUT, np.zeros(N_ITEMS, np.int64), 1, 5, N_CLIENTS, None)
-    return Clustering(
+    known = CoordinatorContext(MF, LAYOUT, np.zeros(N_ITEMS, np.int64), 1, 5, N_CLIENTS, None)
+    return ClusterModels(
         known,
         ClusterOptions(**{"number": 2, "first": 1, "every": 3, **options}),
         models=models,
@@ -64,14 +64,14 @@ def clustering(models="own", noise=0.0, **options):
 
 
 def round_of(number):
-    return Round(5, number, N_CLIENTS, LAYOUT)
+    return RoundContext(5, number, N_CLIENTS, LAYOUT)
 
 
 def answers(changes, users=None, weights=None):
     """Return what clients answered: of each the item it touched and by how much; and what they told of themselves."""
     clients = np.array(sorted(changes), np.int64)
     each = [
-        Change(np.array([item], np.int32), np.full((1, DIM), by, np.float32), np.zeros(0, np.float32))
+        ModelDelta(np.array([item], np.int32), np.full((1, DIM), by, np.float32), np.zeros(0, np.float32))
         for item, by in (changes[client] for client in clients.tolist())
     ]
     told = None if users is None else np.array([users[client] for client in clients.tolist()], np.float32)
@@ -81,7 +81,7 @@ def answers(changes, users=None, weights=None):
         np.ones(len(clients)) if weights is None else np.array(weights, float),
         changes=each,
     )
-    return Answers(clients, inbox, told)
+    return ClientAnswers(clients, inbox, told)
 
 
 LEFT, RIGHT = [-5.0, 0, 0], [5.0, 0, 0]
@@ -190,7 +190,7 @@ def test_weights_that_stay_with_clients_are_refused():
     kind = RECOMMENDERS["perfedrec"]
     made = kind(kind.Options(), MF, negatives=1, learning_rate=0.1)
     made.check(LAYOUT, full_batches=True)
-    own = Block("own", Role.PRIVATE, (2,), LAYOUT.blocks[0].initial)
+    own = ParameterBlock("own", BlockRole.PRIVATE, (2,), LAYOUT.blocks[0].initial)
     with pytest.raises(ScenarioError, match="MF has private weights"):
         made.check(replace(LAYOUT, blocks=(*LAYOUT.blocks, own)), full_batches=True)
 
@@ -328,7 +328,7 @@ def test_pseudo_items_of_the_published_code_may_be_the_user_s_own():
     taken = np.arange(30, dtype=np.int32)
     samples = {"items": taken.copy(), "negatives": np.full(30, 31, np.int32)}
     drawn = {
-        among: with_pseudo_items(
+        among: add_pseudo_items(
             samples, n_items=32, share=1.0, draw=np.random.default_rng(1), positives=taken, among=among
         )
         for among in ("others", "all")
@@ -396,7 +396,7 @@ def test_what_clients_have_just_made_is_there_after_a_resumption_without_another
 def test_poisoners_and_the_coordinator_tell_of_no_row():
     attackers = [{"name": "a-ra", "number": 2, "targets": [3]}]
     single = {"model": {"name": "gmf", "dim": 6}, "recommender": {"name": "perfedrec", "pseudo_items": 0}}
-    hides = carried_out(personal(attackers=attackers, **single), upto=1).outgoing.hides(Role.USER)
+    hides = carried_out(personal(attackers=attackers, **single), upto=1).outgoing.hides(BlockRole.USER)
     assert hides.tolist() == [False] * 12 + [True] * 3
 
 

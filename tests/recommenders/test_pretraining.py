@@ -7,9 +7,14 @@ import pytest
 import torch
 
 from gossiprec.errors import ScenarioError
-from gossiprec.models.base.graph import Graph
-from gossiprec.recommenders.pretraining import PretrainingOptions, items_of, pretrained, users_of
-from gossiprec.recommenders.pretraining_leaks import edges_known
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.recommenders.pretraining import (
+    PretrainingOptions,
+    draw_epoch_items,
+    draw_epoch_users,
+    pretrain,
+)
+from gossiprec.recommenders.pretraining_leaks import measure_edge_disclosure
 from gossiprec.rng import generator
 
 N_USERS, N_ITEMS, DIM, SEED = 7, 9, 5, 11
@@ -17,7 +22,7 @@ N_USERS, N_ITEMS, DIM, SEED = 7, 9, 5, 11
 
 def drawn_graph(n_users=N_USERS, n_items=N_ITEMS, share=0.3, seed=0):
     users, items = np.nonzero(np.random.default_rng(seed).random((n_users, n_items)) < share)
-    return Graph(n_users, n_items, users, items)
+    return InteractionGraph(n_users, n_items, users, items)
 
 
 GRAPH = drawn_graph()
@@ -30,7 +35,7 @@ def tables(n_users=N_USERS, n_items=N_ITEMS, dim=DIM, seed=1):
 
 def trained(graph=GRAPH, seed=SEED, layers=2, rows=None, **options):
     options = PretrainingOptions(**{"epochs": 3, "sampled": 4, **options})
-    return pretrained(*(rows or tables()), graph, options, layers=layers, seed=seed)
+    return pretrain(*(rows or tables()), graph, options, layers=layers, seed=seed)
 
 
 def adjacency(edges):
@@ -183,7 +188,7 @@ def test_one_torch_thread_is_used():
 
 def test_an_epoch_draws_alike_however_many_there_are_and_another_seed_otherwise():
     options = PretrainingOptions(sampled=4)
-    for draw, n in ((users_of, N_USERS), (items_of, N_ITEMS)):
+    for draw, n in ((draw_epoch_users, N_USERS), (draw_epoch_items, N_ITEMS)):
         epochs = [draw(n, options, seed=SEED, epoch=epoch).tolist() for epoch in range(6)]
         assert all(len(set(some)) == 4 and some == sorted(some) for some in epochs)
         assert len({tuple(some) for some in epochs}) > 1
@@ -196,7 +201,9 @@ def test_in_mixed_views_users_keep_their_rows_if_they_have_no_edge_or_are_never_
     with_edges = set(GRAPH.users.tolist())
     options = PretrainingOptions(views="mix", sampled=2, epochs=2)
     drawn = {
-        user for epoch in range(2) for user in users_of(N_USERS, options, seed=SEED, epoch=epoch).tolist()
+        user
+        for epoch in range(2)
+        for user in draw_epoch_users(N_USERS, options, seed=SEED, epoch=epoch).tolist()
     }
     assert len(drawn & with_edges) < len(drawn) < N_USERS  # both kinds of users are there
     moved = (trained(**dict(options))[0] != tables()[0]).any(axis=1)
@@ -219,7 +226,7 @@ def test_rows_of_others_than_those_in_the_graph_are_refused(sizes):
 
 
 def test_views_of_noise_need_every_interaction():
-    known = edges_known(GRAPH, PretrainingOptions(epochs=1, sampled=2), SEED)
+    known = measure_edge_disclosure(GRAPH, PretrainingOptions(epochs=1, sampled=2), SEED)
     assert known.share == 1.0
     assert known.pseudo_edges == 0
     assert known.sent_bytes.tolist() == (8 * np.bincount(GRAPH.users, minlength=N_USERS)).tolist()
@@ -237,8 +244,8 @@ def test_views_of_noise_need_every_interaction():
 
 def test_mixed_views_need_the_interactions_of_users_whom_some_epoch_draws():
     options = PretrainingOptions(views="mix", sampled=2, epochs=3, pseudo_edges=0.5)
-    known = edges_known(GRAPH, options, SEED)
-    drawn = [users_of(N_USERS, options, seed=SEED, epoch=epoch).tolist() for epoch in range(3)]
+    known = measure_edge_disclosure(GRAPH, options, SEED)
+    drawn = [draw_epoch_users(N_USERS, options, seed=SEED, epoch=epoch).tolist() for epoch in range(3)]
     edges = [GRAPH.users.tolist().count(user) for user in range(N_USERS)]
     told = {user for some in drawn for user in some}
     assert 2 < len(told) < N_USERS
@@ -251,10 +258,10 @@ def test_mixed_views_need_the_interactions_of_users_whom_some_epoch_draws():
 def test_what_is_not_told_decides_nothing():
     """Edges of users never drawn can be any: mixed views are the same without them."""
     options = {"views": "mix", "sampled": 2, "epochs": 3}
-    told = edges_known(GRAPH, PretrainingOptions(**options), SEED).told
+    told = measure_edge_disclosure(GRAPH, PretrainingOptions(**options), SEED).told
     kept = told[GRAPH.users]
     assert 0 < kept.sum() < len(kept)
-    less = Graph(N_USERS, N_ITEMS, GRAPH.users[kept], GRAPH.items[kept])
+    less = InteractionGraph(N_USERS, N_ITEMS, GRAPH.users[kept], GRAPH.items[kept])
     for found, whole in zip(trained(less, **options), trained(**options), strict=True):
         assert found.tobytes() == whole.tobytes()
 
@@ -262,12 +269,14 @@ def test_what_is_not_told_decides_nothing():
 def test_share_told_comes_near_to_all_only_over_many_epochs():
     graph = drawn_graph(2000, 50, 0.2)
     for epochs in (1, 5, 60):
-        found = edges_known(graph, PretrainingOptions(views="mix", sampled=100, epochs=epochs), SEED).share
+        found = measure_edge_disclosure(
+            graph, PretrainingOptions(views="mix", sampled=100, epochs=epochs), SEED
+        ).share
         assert found == pytest.approx(1 - 0.95**epochs, abs=0.02)  # five deviations of users drawn, at most
 
 
 @pytest.mark.parametrize("views", ["noise", "mix"])
 def test_without_epochs_nobody_tells_anything(views):
-    known = edges_known(GRAPH, PretrainingOptions(views=views, epochs=0), SEED)
+    known = measure_edge_disclosure(GRAPH, PretrainingOptions(views=views, epochs=0), SEED)
     assert (known.share, known.sent_bytes.sum(), known.received_bytes(DIM).sum()) == (0, 0, 0)
     assert "note" not in known.report(DIM)

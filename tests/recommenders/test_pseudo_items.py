@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from gossiprec.recommenders.pseudo_items import outside, with_pseudo_items
+from gossiprec.recommenders.pseudo_items import add_pseudo_items, complement_by_rank
 
 N_ITEMS = 12
 POSITIVES = np.array([0, 3, 4, 7, 11], np.int32)
@@ -21,7 +21,7 @@ def pairs(positives=POSITIVES, each=1, negative=1):
 
 
 def replaced(samples=None, *, share=0.1, seed=0, positives=POSITIVES, n_items=N_ITEMS):
-    return with_pseudo_items(
+    return add_pseudo_items(
         pairs(positives) if samples is None else samples,
         n_items=n_items,
         share=share,
@@ -40,9 +40,9 @@ def is_uniform(counts):
 
 
 def test_numbers_outside_are_those_that_are_not_taken_in_order():
-    assert outside(POSITIVES, np.arange(len(OTHERS))).tolist() == OTHERS
-    assert outside(POSITIVES[:0], np.array([4, 0])).tolist() == [4, 0]
-    assert outside(np.arange(3), np.array([[0], [5]])).tolist() == [[3], [8]]
+    assert complement_by_rank(POSITIVES, np.arange(len(OTHERS))).tolist() == OTHERS
+    assert complement_by_rank(POSITIVES[:0], np.array([4, 0])).tolist() == [4, 0]
+    assert complement_by_rank(np.arange(3), np.array([[0], [5]])).tolist() == [[3], [8]]
 
 
 def test_a_pseudo_item_and_its_negative_are_uniform_over_what_the_user_has_not_taken():

@@ -10,10 +10,14 @@ from gossiprec.measures.communities import Communities
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders import vector_attacks
-from gossiprec.recommenders.perturbation import clipped
-from gossiprec.recommenders.user_vectors import vectors_of
-from gossiprec.recommenders.vector_attacks import communities_found, own_ranks, reidentified
-from gossiprec.recommenders.vector_leaks import Told, leaks_of
+from gossiprec.recommenders.perturbation import clip_l1
+from gossiprec.recommenders.user_vectors import compute_user_vectors
+from gossiprec.recommenders.vector_attacks import (
+    community_accuracies,
+    reidentification_rates,
+    true_vector_ranks,
+)
+from gossiprec.recommenders.vector_leaks import VectorHistory, measure_vector_leakage
 
 N, DIM = 300, 16
 EVERYBODY = np.arange(N)
@@ -32,28 +36,29 @@ def noisy(rows, epsilon, seed):
 
 def test_without_noise_everybody_is_found():
     rows = vectors()
-    assert own_ranks(rows, rows, EVERYBODY)["nearest"] == {"own_first": 1.0, "own_rank": 0.0}
-    assert reidentified(rows, rows, 1)["nearest"] == {"reidentified": 1.0}
+    assert true_vector_ranks(rows, rows, EVERYBODY)["nearest"] == {"own_first": 1.0, "own_rank": 0.0}
+    assert reidentification_rates(rows, rows, 1)["nearest"] == {"reidentified": 1.0}
 
 
 def test_in_much_noise_nobody_is():
     rows, told, before = vectors(), noisy(vectors(), 0.01, 1), noisy(vectors(), 0.01, 2)
     for how in ("nearest", "likeliest"):
-        found = own_ranks(rows, told, EVERYBODY)[how]
+        found = true_vector_ranks(rows, told, EVERYBODY)[how]
         assert found["own_first"] <= 4 / N  # of 300, 1 is expected
         assert found["own_rank"] == pytest.approx(0.5, abs=0.06)  # 3.6 standard errors of 0.289 / sqrt(300)
-        assert reidentified(told, before, 1)[how]["reidentified"] <= 4 / N
+        assert reidentification_rates(told, before, 1)[how]["reidentified"] <= 4 / N
 
 
 def test_likelihoods_find_more_than_distances_where_noise_is_large():
-    found = own_ranks(vectors(), noisy(vectors(), 20, 1), EVERYBODY)
+    found = true_vector_ranks(vectors(), noisy(vectors(), 20, 1), EVERYBODY)
     assert found["likeliest"]["own_rank"] < 0.6 * found["nearest"]["own_rank"]
 
 
 def test_what_is_told_often_hides_less():
     told = [noisy(vectors(), 20, seed) for seed in range(16)]
     once, often = (
-        own_ranks(vectors(), rows, EVERYBODY)["likeliest"] for rows in (told[0], np.mean(told, axis=0))
+        true_vector_ranks(vectors(), rows, EVERYBODY)["likeliest"]
+        for rows in (told[0], np.mean(told, axis=0))
     )
     assert often["own_rank"] < once["own_rank"] / 3
 
@@ -61,13 +66,13 @@ def test_what_is_told_often_hides_less():
 def test_of_equal_vectors_none_is_told_from_another():
     equal = np.zeros((5, 2), np.float32)
     for how in ("nearest", "likeliest"):
-        found = own_ranks(equal, equal, np.arange(5))[how]
+        found = true_vector_ranks(equal, equal, np.arange(5))[how]
         assert found == {"own_first": pytest.approx(1 / 5), "own_rank": 0.5}
-        assert reidentified(equal, equal, 1)[how] == {"reidentified": pytest.approx(1 / 5)}
+        assert reidentification_rates(equal, equal, 1)[how] == {"reidentified": pytest.approx(1 / 5)}
         truth = community_of(
             [[u for u in range(5) if u % 2 == user % 2 and u != user][:1] for user in range(5)]
         )
-        assert communities_found(equal, equal, np.arange(5), truth)[how] == {"cda": pytest.approx(1 / 4)}
+        assert community_accuracies(equal, equal, np.arange(5), truth)[how] == {"cda": pytest.approx(1 / 4)}
 
 
 def community_of(members, n_users=None):
@@ -81,38 +86,38 @@ def community_of(members, n_users=None):
 def test_who_told_nothing_is_neither_looked_for_nor_found():
     rows, told = vectors(), vectors()
     told[::3] = np.nan
-    assert own_ranks(rows, told, EVERYBODY)["nearest"] == {"own_first": 1.0, "own_rank": 0.0}
+    assert true_vector_ranks(rows, told, EVERYBODY)["nearest"] == {"own_first": 1.0, "own_rank": 0.0}
     nobody = np.full_like(told, np.nan)
-    assert np.isnan(own_ranks(rows, nobody, EVERYBODY)["likeliest"]["own_rank"])
-    assert np.isnan(reidentified(told, nobody, 1)["nearest"]["reidentified"])
+    assert np.isnan(true_vector_ranks(rows, nobody, EVERYBODY)["likeliest"]["own_rank"])
+    assert np.isnan(reidentification_rates(told, nobody, 1)["nearest"]["reidentified"])
 
 
 def test_communities_are_those_nearest_but_for_the_user_itself():
     rows = np.repeat(np.eye(4, 3), 5, axis=0)  # five users alike each, four times
     told = (rows + np.arange(20)[:, None] * 1e-3).astype(np.float32)
     alike = np.array([[u for u in range(20) if u // 5 == user // 5 and u != user] for user in range(20)])
-    found = communities_found(rows.astype(np.float32), told, np.arange(20), community_of(alike))
+    found = community_accuracies(rows.astype(np.float32), told, np.arange(20), community_of(alike))
     assert found["nearest"] == {"cda": 1.0}
     told[1] = np.nan
     some = np.array([0, 6])
-    found = communities_found(rows.astype(np.float32), told, some, community_of(alike[some], 20))
+    found = community_accuracies(rows.astype(np.float32), told, some, community_of(alike[some], 20))
     assert found["nearest"]["cda"] == (0.75 + 1.0) / 2
 
 
 def test_how_many_are_looked_at_together_changes_nothing(monkeypatch):
     rows, told = vectors(), noisy(vectors(), 40, 1)
-    expected = own_ranks(rows, told, EVERYBODY), reidentified(told, rows, 1)
+    expected = true_vector_ranks(rows, told, EVERYBODY), reidentification_rates(told, rows, 1)
     monkeypatch.setattr(vector_attacks, "AT_ONCE", 7)
-    assert (own_ranks(rows, told, EVERYBODY), reidentified(told, rows, 1)) == expected
+    assert (true_vector_ranks(rows, told, EVERYBODY), reidentification_rates(told, rows, 1)) == expected
 
 
 def test_only_some_are_looked_for_among_all(monkeypatch):
     monkeypatch.setattr(vector_attacks, "MOST", 40)
-    some = vector_attacks.some_of_all(N, 3)
+    some = vector_attacks.sample_users(N, 3)
     assert len(some) == 40
     assert (np.diff(some) > 0).all()
-    assert some.tolist() != vector_attacks.some_of_all(N, 4).tolist()
-    assert reidentified(vectors(), vectors(), 3)["nearest"] == {"reidentified": 1.0}
+    assert some.tolist() != vector_attacks.sample_users(N, 4).tolist()
+    assert reidentification_rates(vectors(), vectors(), 3)["nearest"] == {"reidentified": 1.0}
 
 
 def world(name):
@@ -137,12 +142,14 @@ def world(name):
 @pytest.mark.parametrize("name", ["gru4rec", "two-tower"])
 def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
     model, layout, version, split, own = world(name)
-    true = clipped(vectors_of(model, layout, version, [split.sequences[u] for u in range(N)], own), 1.0)
+    true = clip_l1(
+        compute_user_vectors(model, layout, version, [split.sequences[u] for u in range(N)], own), 1.0
+    )
     found = {}
     for epsilon in (1e6, 0.1):
         told = [noisy(true, epsilon, seed) for seed in range(3)]
-        bank = Told(told[2], told[1], np.sum(told, axis=0), np.full(N, 3), version)
-        found[epsilon] = leaks_of(model, layout, bank, split, own, k=10, clip=1.0, seed=5)
+        bank = VectorHistory(told[2], told[1], np.sum(told, axis=0), np.full(N, 3), version)
+        found[epsilon] = measure_vector_leakage(model, layout, bank, split, own, k=10, clip=1.0, seed=5)
     exact, hidden = found[1e6], found[0.1]
     assert exact["nearest"]["own_first"] > 0.95
     assert exact["nearest"]["own_rank_of_means"] < 0.01
@@ -165,8 +172,8 @@ def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
 def test_whoever_attacks_rows_of_users_has_items_alone_to_look_with():
     model, layout, version, split, own = world("two-tower")
     turned = np.roll(own, 5, axis=1)  # users alike have rows alike, which say nothing of items
-    told = clipped(turned, 1.0).astype(np.float32)
-    bank = Told(told, told, told, np.ones(N, np.int64), version)
-    found = leaks_of(model, layout, bank, split, turned, k=10, clip=1.0, seed=5)
+    told = clip_l1(turned, 1.0).astype(np.float32)
+    bank = VectorHistory(told, told, told, np.ones(N, np.int64), version)
+    found = measure_vector_leakage(model, layout, bank, split, turned, k=10, clip=1.0, seed=5)
     assert found["nearest"]["own_first"] > 0.95
     assert found["exact"]["cda"] < 1.5 * found["random"]["cda"]

@@ -5,26 +5,33 @@ import pytest
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
-from gossiprec.report.blocks import Choice, Graph, Spans, Table, Text, Tiles
-from gossiprec.report.build import report_sections
-from gossiprec.report.runs import Runs, last_time
+from gossiprec.report.blocks import (
+    BlockChoice,
+    IntervalChart,
+    NetworkGraph,
+    TableBlock,
+    TextParagraphs,
+    Tiles,
+)
+from gossiprec.report.build import collect_sections
+from gossiprec.report.runs import ReportRuns, logged_until
 from gossiprec.report.sections import (
+    accuracy_distribution,
     curves,
     findings,
-    headline,
     network,
-    nodes,
+    node_table,
+    overview,
     position,
     privacy,
-    spread,
+    results,
     traffic,
-    what,
 )
 from tests.figures.small_runs import ACCURACIES, write_run
 
 
 def of(*runs):
-    return Runs(list(runs))
+    return ReportRuns(list(runs))
 
 
 def bare_run(path, status="running", *, sizes=None):
@@ -40,7 +47,7 @@ def blocks(section, kind):
 
 def test_a_complete_run_has_every_section_with_something_to_say_and_no_other(tmp_path):
     write_run(tmp_path / "r")
-    titles = [section.title for section in report_sections([tmp_path / "r"], tmp_path)]
+    titles = [section.title for section in collect_sections([tmp_path / "r"], tmp_path)]
     assert titles == [
         "Runs", "Results", "Results over time", "Attack accuracy by adversary", "Leakage by graph position",
         "Contact network", "Traffic and churn", "Nodes", "Provenance",
@@ -49,25 +56,25 @@ def test_a_complete_run_has_every_section_with_something_to_say_and_no_other(tmp
 
 def test_a_run_that_has_only_begun_says_what_it_is_and_leaves_the_rest_out(tmp_path):
     directory = bare_run(tmp_path / "r")
-    titles = [section.title for section in report_sections([tmp_path / "r"], tmp_path)]
+    titles = [section.title for section in collect_sections([tmp_path / "r"], tmp_path)]
     assert titles == ["Runs", "Provenance"]
-    story = report_sections([tmp_path / "r"], tmp_path)[0].blocks[0].paragraphs[0]
+    story = collect_sections([tmp_path / "r"], tmp_path)[0].blocks[0].paragraphs[0]
     assert "still in progress" in story
     directory.finish("failed")
-    assert "failed" in report_sections([tmp_path / "r"], tmp_path)[0].blocks[0].paragraphs[0]
+    assert "failed" in collect_sections([tmp_path / "r"], tmp_path)[0].blocks[0].paragraphs[0]
 
 
 def test_a_run_without_attacks_has_its_utility_alone(tmp_path):
     runs = of(write_run(tmp_path / "r", observers=()))
-    (tiles,) = headline.section(runs).blocks
+    (tiles,) = results.section(runs).blocks
     assert [(tile.name, tile.value) for tile in tiles.tiles] == [("hr@20", "70.0 %")]
-    assert spread.section(runs) is None
+    assert accuracy_distribution.section(runs) is None
     assert position.section(runs) is None
     assert [chart.title for chart in curves.section(runs).blocks] == ["Recommendation quality"]
 
 
 def test_the_headline_stands_between_guessing_and_what_was_met(tmp_path):
-    (spans,) = blocks(headline.section(of(write_run(tmp_path / "r"))), Spans)
+    (spans,) = blocks(results.section(of(write_run(tmp_path / "r"))), IntervalChart)
     (span,) = spans.spans
     assert (span.low, span.value, span.high) == (0.4, 0.25, 0.5)
     assert span.note == "at round 1"
@@ -86,14 +93,14 @@ def test_the_best_report_counts_and_bounds_are_those_of_the_last(tmp_path):
     for turn, (aac, met) in enumerate([(0.1, 0.2), (0.3, 0.5), (0.2, 0.9)]):
         told = {"time": float(turn), "round": turn, "aac": aac, "upper_bound": met, "random_bound": 0.05}
         directory.attacks.append([row | told])
-    (spans,) = blocks(headline.section(of(open_run(tmp_path / "r"))), Spans)
+    (spans,) = blocks(results.section(of(open_run(tmp_path / "r"))), IntervalChart)
     assert [(s.value, s.high, s.note) for s in spans.spans] == [(0.3, 0.9, "at round 1")]
     directory.finish("complete")
 
 
 def test_attacks_are_called_by_what_tells_them_apart_and_the_rest_is_said_once(tmp_path):
     runs = of(write_run(tmp_path / "r", observers=("single", "coalition-5%"), momenta=(0, 0.9)))
-    (spans,) = blocks(headline.section(runs), Spans)
+    (spans,) = blocks(results.section(runs), IntervalChart)
     assert [span.name for span in spans.spans][:2] == ["single, momentum 0", "single, momentum 0.9"]
     assert spans.note.endswith("All with relevance ndcg, K = 4.")
 
@@ -109,17 +116,17 @@ def test_curves_have_both_clocks(tmp_path):
 
 def test_long_curves_are_thinned_and_keep_both_ends():
     points = {"round": np.arange(5000), "time": np.arange(5000.0), "value": np.arange(5000.0)}
-    y = curves.line("l", points, "value").y
+    y = curves.curve_series("l", points, "value").y
     assert (len(y), y[0], y[-1]) == (curves.MOST_POINTS, 0.0, 4999.0)
 
 
 def test_unknown_values_are_no_points_of_a_curve():
     points = {"round": np.arange(3), "time": np.arange(3.0), "value": np.array([0.1, np.nan, 0.3])}
-    assert list(curves.line("l", points, "value").y) == [0.1, 0.3]
+    assert list(curves.curve_series("l", points, "value").y) == [0.1, 0.3]
 
 
 def test_the_distribution_rises_from_nothing_to_all(tmp_path):
-    (chart,) = spread.section(of(write_run(tmp_path / "r"))).blocks
+    (chart,) = accuracy_distribution.section(of(write_run(tmp_path / "r"))).blocks
     (series,) = chart.series
     assert (list(series.x[0]), list(series.y)) == ([0, 0, 0.25, 0.5], [0, 0.25, 0.75, 1])
     assert sorted(set(ACCURACIES)) == [0, 0.25, 0.5]
@@ -148,7 +155,7 @@ def test_a_measure_in_which_nodes_do_not_differ_is_left_out(tmp_path):
 
 
 def test_the_network_says_who_heard_from_whom(tmp_path):
-    (graph,) = blocks(network.section(of(write_run(tmp_path / "r"))), Graph)
+    (graph,) = blocks(network.section(of(write_run(tmp_path / "r"))), NetworkGraph)
     assert graph.n_nodes == 3
     assert graph.links == [0, 1, 0, 2, 1, 2]
     assert graph.met == "IKAA"  # rows 001, 101, 000 in bits, each filled up to a byte
@@ -175,7 +182,7 @@ def test_of_many_links_the_strongest_of_each_node_are_drawn():
 def test_a_network_too_large_to_draw_says_so(tmp_path, monkeypatch):
     run = of(write_run(tmp_path / "r"))
     monkeypatch.setattr(network, "MOST_NODES", 2)
-    (said,) = blocks(network.section(run), Text)
+    (said,) = blocks(network.section(run), TextParagraphs)
     assert "is too large to draw (limit: 2 nodes)" in said.paragraphs[0]
 
 
@@ -225,7 +232,7 @@ def test_traffic_counts_every_message_once_and_losses_by_cause(tmp_path):
     ("end", "width"), [(60, 1), (61, 2), (50, 1), (5, 0.1), (599.8, 10), (1e-3, 2e-5), (0, 2e-8)]
 )
 def test_intervals_are_round_and_hold_the_last_event(end, width):
-    edges = traffic.intervals(end)
+    edges = traffic.interval_edges(end)
     assert edges[1] == pytest.approx(width)
     assert edges[-2] <= end < edges[-1]
     assert len(edges) <= traffic.MOST_INTERVALS + 2
@@ -271,7 +278,7 @@ def test_findings_are_told_by_measure(tmp_path):
 
 
 def test_every_node_is_a_row_with_shares_in_percent(tmp_path):
-    (table,) = nodes.section(of(write_run(tmp_path / "r"))).blocks
+    (table,) = node_table.section(of(write_run(tmp_path / "r"))).blocks
     assert [(column.name, column.kind) for column in table.columns][1:] == [
         ("in contacts", "number"), ("betweenness", "number"),
         ("attack accuracy, single", "percent"), ("exposure, single", "percent"),
@@ -281,12 +288,12 @@ def test_every_node_is_a_row_with_shares_in_percent(tmp_path):
 
 def test_several_runs_stand_side_by_side_under_their_names(tmp_path):
     runs = of(write_run(tmp_path / "plain"), write_run(tmp_path / "defended"))
-    (table,) = blocks(what.section(runs), Table)
+    (table,) = blocks(overview.section(runs), TableBlock)
     assert [row[0] for row in table.rows] == ["plain", "defended"]
-    (spans,) = blocks(headline.section(runs), Spans)
+    (spans,) = blocks(results.section(runs), IntervalChart)
     assert [span.name for span in spans.spans] == ["plain: single", "defended: single"]
-    assert list(blocks(network.section(runs), Choice)[0].blocks) == ["plain", "defended"]
-    (tiles,) = blocks(headline.section(runs), Tiles)
+    assert list(blocks(network.section(runs), BlockChoice)[0].blocks) == ["plain", "defended"]
+    (tiles,) = blocks(results.section(runs), Tiles)
     assert [tile.name for tile in tiles.tiles] == ["plain: hr@20", "defended: hr@20"]
 
 
@@ -294,8 +301,8 @@ def test_a_folder_that_is_neither_run_nor_study_is_refused(tmp_path):
     with pytest.raises(
         LogError, match=r"has no manifest\.json; it is not a study folder either: it has no study\.json"
     ):
-        report_sections([tmp_path], tmp_path)
+        collect_sections([tmp_path], tmp_path)
 
 
 def test_the_last_time_is_that_of_the_last_event(tmp_path):
-    assert last_time(write_run(tmp_path / "r")) == 4.0
+    assert logged_until(write_run(tmp_path / "r")) == 4.0

@@ -6,18 +6,18 @@ import pytest
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog.lock import LOCK, Lock
-from gossiprec.eventlog.rundir import RunDirectory
-from gossiprec.figures.study.numbers import estimate
-from gossiprec.figures.study.table import by_importance
+from gossiprec.eventlog.run_directory import RunDirectory
+from gossiprec.figures.study.estimates import mean_with_interval
+from gossiprec.figures.study.table_reader import order_quantities
 from gossiprec.report import build
-from gossiprec.report.of_studies import front, means, overview, paired, single_runs
-from gossiprec.report.study import is_running, read
-from gossiprec.study.table import write_table
+from gossiprec.report.study import is_running, read_report_study
+from gossiprec.report.study_sections import means, overview, paired_differences, pareto_front, runs
+from gossiprec.study.table_writer import write_study_table
 from tests.figures.test_study_figures import NONE, write_study
 
 
 def study_in(folder, **options):
-    return read(write_study(folder, **options), folder)
+    return read_report_study(write_study(folder, **options), folder)
 
 
 def marked(folder, **more):
@@ -27,7 +27,7 @@ def marked(folder, **more):
 
 
 def test_a_study_has_every_section_in_order(tmp_path):
-    titles = [section.title for section in build.report_sections([write_study(tmp_path / "s")], tmp_path)]
+    titles = [section.title for section in build.collect_sections([write_study(tmp_path / "s")], tmp_path)]
     assert titles == [
         "Study s",
         "Means over seeds",
@@ -38,7 +38,7 @@ def test_a_study_has_every_section_in_order(tmp_path):
 
 
 def test_attacks_come_first_then_utility(tmp_path):
-    names = [quantity.name for quantity in by_importance(study_in(tmp_path / "s").table)]
+    names = [quantity.name for quantity in order_quantities(study_in(tmp_path / "s").table)]
     assert names == ["max_aac", "max_aac", "hr@20"]
 
 
@@ -46,7 +46,7 @@ def test_means_are_drawn_over_the_first_axis_with_their_intervals(tmp_path):
     choice, table = means.section(study_in(tmp_path / "s")).blocks
     chart = choice.blocks["max_aac (single, ndcg, β 0.9, K 5)"]
     ring = next(series for series in chart.series if series.name == "graph ring")
-    expected = [estimate(0.1 * fanout + 0.01 * seed for seed in (1, 2, 3)) for fanout in (1, 2, 5)]
+    expected = [mean_with_interval(0.1 * fanout + 0.01 * seed for seed in (1, 2, 3)) for fanout in (1, 2, 5)]
     assert ring.x == [[1, 2, 5]]
     assert ring.y == pytest.approx([e.mean for e in expected])
     assert ring.low == pytest.approx([e.low for e in expected])
@@ -87,7 +87,7 @@ def test_a_point_opens_the_runs_behind_it_and_links_those_with_a_report(tmp_path
 
 
 def test_differences_are_paired_by_seed(tmp_path):
-    (choice,) = paired.section(study_in(tmp_path / "s")).blocks
+    (choice,) = paired_differences.section(study_in(tmp_path / "s")).blocks
     spans = choice.blocks["max_aac (single, ndcg, β 0.9, K 5)"].spans
     assert {span.name: round(span.value, 9) for span in spans} == {
         "fanout 1, graph ring": -0.1, "fanout 1, graph random": -0.1,
@@ -98,11 +98,11 @@ def test_differences_are_paired_by_seed(tmp_path):
 
 def test_without_a_baseline_there_are_no_differences(tmp_path):
     folder = write_study(tmp_path / "s")
-    assert paired.section(read(marked(folder, baseline={}), folder)) is None
+    assert paired_differences.section(read_report_study(marked(folder, baseline={}), folder)) is None
 
 
 def test_the_front_holds_the_points_that_none_beats_in_both(tmp_path):
-    (choice,) = front.section(study_in(tmp_path / "s")).blocks
+    (choice,) = pareto_front.section(study_in(tmp_path / "s")).blocks
     line, dots = next(iter(choice.blocks.values())).series
     beaten = {text for text, hollow in zip(dots.texts, dots.hollow, strict=True) if hollow}
     assert beaten == {f"fanout {fanout}, graph random" for fanout in (1, 2, 5)}
@@ -113,8 +113,8 @@ def test_a_study_without_attacks_has_no_front(tmp_path):
     folder = write_study(tmp_path / "s")
     row = {"fanout": 1, "graph": "ring", "run": "r", "status": "complete", "code": "c", **NONE}
     rows = [row | {"seed": seed, "measure": "hr@20", "value": 0.1} for seed in (1, 2)]
-    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
-    assert front.section(read(folder, folder)) is None
+    write_study_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    assert pareto_front.section(read_report_study(folder, folder)) is None
 
 
 def test_every_run_is_a_row_also_one_that_failed(tmp_path):
@@ -124,12 +124,12 @@ def test_every_run_is_a_row_also_one_that_failed(tmp_path):
         about | {"seed": 1, "run": "a", "status": "complete", **NONE, "measure": "hr@20", "value": 0.5},
         about | {"seed": 2, "run": "b", "status": "failed", **NONE, "measure": None, "value": None},
     ]
-    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
-    study = read(
+    write_study_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    study = read_report_study(
         marked(folder, failed=[{"run": "b", "variants": ["fanout=1, seed 2"], "problem": "no memory"}]),
         folder,
     )
-    (table,) = single_runs.section(study).blocks
+    (table,) = runs.section(study).blocks
     assert table.rows == [["1", "ring", 1, ["a", ""], 0.5], ["1", "ring", 2, ["b", ""], None]]
     failed = overview.section(study).blocks[-1]
     assert failed.rows == [["fanout=1, seed 2", "no memory", ["b", ""]]]
@@ -137,8 +137,8 @@ def test_every_run_is_a_row_also_one_that_failed(tmp_path):
 
 def test_a_study_of_which_no_run_has_ended_says_so_alone(tmp_path):
     folder = marked(write_study(tmp_path / "s"), status="running")
-    write_table(folder, [], {"fanout": "int64", "graph": "string"})
-    (section,) = build.report_sections([folder], tmp_path)
+    write_study_table(folder, [], {"fanout": "int64", "graph": "string"})
+    (section,) = build.collect_sections([folder], tmp_path)
     assert "Status: killed" in section.blocks[0].paragraphs[0]
 
 
@@ -149,7 +149,7 @@ def test_runs_that_were_killed_are_listed_as_such(tmp_path):
         run.lock.close()
     other.finish("complete")
     (half.path / "scenario.yaml").unlink()
-    table = overview.section(read(folder, folder)).blocks[-1]
+    table = overview.section(read_report_study(folder, folder)).blocks[-1]
     assert table.title == "Unfinished runs"
     assert [row[0] for row in table.rows] == [["a", ""], ["c", ""]]
     assert table.rows[0][1].startswith("killed (process ")
@@ -160,7 +160,7 @@ def test_of_a_study_of_another_machine_it_is_not_known_whether_it_goes_on(tmp_pa
     writer = {"host": "elsewhere", "boot": "x", "process": 7}
     folder = marked(write_study(tmp_path / "s"), status="running", writer=writer)
     assert is_running(folder)
-    assert "Status: unknown" in overview.section(read(folder, folder)).blocks[0].paragraphs[0]
+    assert "Status: unknown" in overview.section(read_report_study(folder, folder)).blocks[0].paragraphs[0]
 
 
 def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):
@@ -168,7 +168,7 @@ def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):
     assert not is_running(folder)
     lock = Lock(folder / LOCK, LogError("held"), 1.0)
     assert is_running(folder)
-    assert build.is_going_on([folder])
+    assert build.is_in_progress([folder])
     lock.close()
     assert not is_running(folder)
 
@@ -177,4 +177,4 @@ def test_a_damaged_mark_is_named(tmp_path):
     folder = write_study(tmp_path / "s")
     (folder / "study.json").write_text("[")
     with pytest.raises(LogError, match=r"study\.json"):
-        build.is_going_on([folder])
+        build.is_in_progress([folder])

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from gossiprec.cli.main import exit_code
-from gossiprec.emulation import foresee
+from gossiprec.emulation import estimate_run
 from gossiprec.errors import GossipRecError
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.schema import json_schema
@@ -148,7 +148,7 @@ def fault(data, *, estimated):
     try:
         scenario = load_scenario(data)
         if estimated:
-            foresee(scenario).check_fits()
+            estimate_run(scenario).check_fits()
     except GossipRecError as error:
         return None if str(error) else "an error without a message"
     except Exception:
@@ -170,7 +170,7 @@ def accepted(number):
     random.Random(33).shuffle(found)
     for name, data in found:
         try:
-            foresee(load_scenario(data)).check_fits()
+            estimate_run(load_scenario(data)).check_fits()
         except GossipRecError:
             continue
         yield name, data

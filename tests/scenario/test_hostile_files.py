@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import yaml
 
-from gossiprec.emulation.assembly.tables import read_column, read_matrix, read_records
+from gossiprec.emulation.assembly.input_files import read_column, read_csv_records, read_matrix
 from gossiprec.errors import ScenarioError
 from gossiprec.graphs.files import read_graph
-from gossiprec.overlay.graphs import _snapshots
+from gossiprec.overlay.graph_loading import _snapshots
 from gossiprec.scenario import load_scenario
 from gossiprec.study.load import load_study
 
@@ -45,7 +45,7 @@ READERS = {
     "graph": (read_graph, ".edges"),
     "graph over time": (_snapshots, ".json"),
     "rates": (lambda path: read_column(str(path), "key"), ".txt"),
-    "trace": (lambda path: read_records(str(path), "key", [("node", "time", "online")]), ".csv"),
+    "trace": (lambda path: read_csv_records(str(path), "key", [("node", "time", "online")]), ".csv"),
     "latencies": (lambda path: read_matrix(str(path), "key", 3), ".npy"),
 }
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from gossiprec.cli.main import exit_code, gossiprec
 from gossiprec.errors import MovedWarning, ScenarioError
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.shipped import found
+from gossiprec.scenario.bundled import get_bundled
 from gossiprec.study.load import load_study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,8 +110,8 @@ def test_a_path_that_never_was_is_refused(old, clone):
 def test_init_writes_a_moved_scenario_into_the_working_folder(clone, capsys):
     code, out, _ = run(capsys, "init", "cda_table6_ml100k_full_batch")
     assert (code, out.splitlines()[0]) == (0, "cda_table6_ml100k_full_batch.yaml: written")
-    assert found("scenarios", "fedmf").written.count("papers/") == 0
-    assert "this is fcf.yaml" in found("scenarios", "fedmf").written
+    assert get_bundled("scenarios", "fedmf").written.count("papers/") == 0
+    assert "this is fcf.yaml" in get_bundled("scenarios", "fedmf").written
 
 
 def test_the_top_folder_holds_the_scenarios_that_the_readme_names():
@@ -126,7 +126,7 @@ def test_the_first_line_of_a_scenario_asks_its_question(path):
     assert first.endswith("?")
     assert second.startswith("# ")
     kind = "studies" if path.parent.name == "studies" else "scenarios"
-    assert found(kind, path.stem).summary == first.removeprefix("# ")
+    assert get_bundled(kind, path.stem).summary == first.removeprefix("# ")
 
 
 def test_every_scenario_and_study_is_listed():

@@ -15,12 +15,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.graphs import FAMILIES
-from gossiprec.named import OneOf, named_in, options_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.graph_options import Graph
 from gossiprec.policies import POLICIES
 from gossiprec.protocols import PROTOCOLS
+from gossiprec.registry_options import RegisteredOptions, iter_registered, options_class
 
 
 class Toy(Options):
@@ -43,8 +43,8 @@ TOYS = registry("toy", {"ball": Ball, "kite": Kite})
 
 
 class Child(Options):
-    plays: Annotated[Toy, OneOf(TOYS, "toy")]
-    owns: tuple[Annotated[Toy, OneOf(TOYS, "toy")], ...] = ()
+    plays: Annotated[Toy, RegisteredOptions(TOYS, "toy")]
+    owns: tuple[Annotated[Toy, RegisteredOptions(TOYS, "toy")], ...] = ()
 
 
 def test_the_name_decides_which_options_are_allowed():
@@ -95,21 +95,23 @@ def test_the_schema_knows_every_registered_thing():
 
 def test_what_is_named_is_found_at_any_depth():
     child = Child(plays=Ball(toy="ball", size=1), owns=(Kite(toy="kite"), Ball(toy="ball", size=2)))
-    assert list(named_in(child)) == [(TOYS, "ball"), (TOYS, "kite"), (TOYS, "ball")]
+    assert list(iter_registered(child)) == [(TOYS, "ball"), (TOYS, "kite"), (TOYS, "ball")]
 
     gossip = options_class(PROTOCOLS, "rand-gossip")
     rule = (AGGREGATORS, "samples")
-    assert list(named_in(gossip())) == [rule]
-    assert list(named_in(gossip(view={"sampling": "cyclon"}))) == [rule, (SAMPLINGS, "cyclon")]
+    assert list(iter_registered(gossip())) == [rule]
+    assert list(iter_registered(gossip(view={"sampling": "cyclon"}))) == [rule, (SAMPLINGS, "cyclon")]
     graphs = [
         {"from": 0, "family": "ring"},
         {"from": 1, "frozen": "karate-club"},
         {"from": 2, "family": "star"},
     ]
     view = {"graph": {"sequence": graphs}}
-    assert list(named_in(gossip(view=view))) == [rule, (FAMILIES, "ring"), (FAMILIES, "star")]
+    assert list(iter_registered(gossip(view=view))) == [rule, (FAMILIES, "ring"), (FAMILIES, "star")]
     krum = {"name": "krum", "byzantine": 2}
-    assert list(named_in(options_class(POLICIES, "robust-merge")(rule=krum))) == [(AGGREGATORS, "krum")]
+    assert list(iter_registered(options_class(POLICIES, "robust-merge")(rule=krum))) == [
+        (AGGREGATORS, "krum")
+    ]
 
 
 def test_a_thing_without_options_takes_none_and_foreign_option_sets_are_refused():

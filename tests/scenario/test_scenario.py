@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gossiprec.errors import ScenarioError
-from gossiprec.scenario import Evaluate, Scenario, load_scenario
+from gossiprec.scenario import EvaluateOptions, Scenario, load_scenario
 
 positive = st.floats(1e-12, 1e12)
 below_one = st.just(0.0) | st.floats(1e-12, 1, exclude_max=True)
@@ -168,7 +168,7 @@ def test_a_scenario_cannot_be_changed_in_place(load, minimal):
 
 def test_with_changes_a_copy_and_keeps_its_source(load, minimal):
     scenario = load(minimal)
-    changed = scenario.with_(seed=2, evaluate=Evaluate(every=3))
+    changed = scenario.with_(seed=2, evaluate=EvaluateOptions(every=3))
     assert (scenario.seed, changed.seed, changed.evaluate.every) == (1, 2, 3)
     assert changed.protocol == scenario.protocol
     assert changed.source_map is scenario.source_map

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gossiprec.aggregators import Inbox
-from gossiprec.servers import Answers, Round
-from gossiprec.servers.choice import make_server
+from gossiprec.servers import ClientAnswers, RoundContext
+from gossiprec.servers.server_option import make_server
 from tests.layouts import layout_of
 
 LAYOUT = layout_of(2, 2, 1, n_items=3)
@@ -15,7 +15,9 @@ LAYOUT = layout_of(2, 2, 1, n_items=3)
 
 def answers(*clients):
     none = np.zeros((len(clients), 7), np.float32)
-    return Answers(np.array(clients, np.int64), Inbox(none, np.arange(len(clients)), np.ones(len(clients))))
+    return ClientAnswers(
+        np.array(clients, np.int64), Inbox(none, np.arange(len(clients)), np.ones(len(clients)))
+    )
 
 
 def played(server, rounds):
@@ -23,7 +25,7 @@ def played(server, rounds):
     version, versions = np.zeros(7, np.float32), []
     for number, target in enumerate(rounds):
         aggregated = np.full(7, target, np.float32)
-        downlink = server.round(version, aggregated, answers(0, 2), Round(1, number, 4, LAYOUT))
+        downlink = server.round(version, aggregated, answers(0, 2), RoundContext(1, number, 4, LAYOUT))
         version = downlink.versions[0]
         versions.append(downlink)
     return versions
@@ -54,10 +56,10 @@ def test_adaptive_takes_the_steps_of_fedadam():
 
 def test_draws_of_a_round_are_its_own():
     draws = {
-        Round(seed, number, 4, LAYOUT).generator(what).random()
+        RoundContext(seed, number, 4, LAYOUT).generator(what).random()
         for seed in (1, 2)
         for number in (0, 1)
         for what in "ab"
     }
     assert len(draws) == 8
-    assert Round(1, 0, 4, LAYOUT).generator("a").random() in draws
+    assert RoundContext(1, 0, 4, LAYOUT).generator("a").random() in draws

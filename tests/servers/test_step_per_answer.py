@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.errors import ScenarioError
-from gossiprec.recommenders.user_rows import AveragedRows
-from gossiprec.servers import Answers, Round
-from gossiprec.servers.choice import make_server
+from gossiprec.recommenders.cluster_models import AveragedRows
+from gossiprec.servers import ClientAnswers, RoundContext
+from gossiprec.servers.server_option import make_server
 from tests.layouts import layout_of
 
 N_USERS, N_ITEMS, DIM, N_SHARED = 6, 9, 3, 4
@@ -84,13 +84,13 @@ def by_server(rounds, start, weights_of, threads=1, resume_after=None):
     version = np.concatenate([items.ravel(), shared])
     for number, answers in enumerate(rounds):
         changes = [
-            Change(some.astype(np.int32), -items[some], -shared) for _, _, some, items, shared in answers
+            ModelDelta(some.astype(np.int32), -items[some], -shared) for _, _, some, items, shared in answers
         ]
         clients = np.array([client for client, *_ in answers])
         rows = np.stack([table.rows[client] - own[client] for client, own, *_ in answers])
         inbox = Inbox(version[None], np.zeros(len(answers), int), weights_of(answers), changes=changes)
-        round_ = Round(1, number, N_USERS, LAYOUT, Threads(threads))
-        found = Answers(clients, inbox, rows)
+        round_ = RoundContext(1, number, N_USERS, LAYOUT, Threads(threads))
+        found = ClientAnswers(clients, inbox, rows)
         version = server.round(version, version, found, round_).versions[0].copy()
         table.step(found, round_)
         if number == resume_after:
@@ -151,8 +151,10 @@ def test_a_row_at_rest_begins_to_move_with_the_right_square():
 def test_a_step_is_bounded_per_round_as_well():
     server = make_server({"name": "adam", "learning_rate": 0.4, "step_bound": 0.25})
     version = np.zeros(7, np.float32)
-    answers = Answers(np.array([0]), Inbox(version[None], np.array([0]), np.ones(1)))
-    found = server.round(version, np.full(7, 3.0, np.float32), answers, Round(1, 0, 4, LAYOUT)).versions[0]
+    answers = ClientAnswers(np.array([0]), Inbox(version[None], np.array([0]), np.ones(1)))
+    found = server.round(
+        version, np.full(7, 3.0, np.float32), answers, RoundContext(1, 0, 4, LAYOUT)
+    ).versions[0]
     assert found.tolist() == [0.25] * 7
 
 
@@ -160,13 +162,13 @@ def test_rows_without_a_server_move_by_their_client_s_share():
     table = AveragedRows(3, 2, None)
     told = np.array([[4.0, 8.0], [np.nan, np.nan]], np.float32)  # the second, a poisoner, tells of no user
     inbox = Inbox(np.zeros((2, 1)), np.arange(2), np.array([1.0, 3.0]))
-    table.step(Answers(np.array([2, 0]), inbox, told), Round(1, 1, 3, LAYOUT))
+    table.step(ClientAnswers(np.array([2, 0]), inbox, told), RoundContext(1, 1, 3, LAYOUT))
     assert table.rows.tolist() == [[0, 0], [0, 0], [1, 2]]
 
 
 def test_whole_models_are_refused():
     server = make_server({"name": "adam", "step_per": "answer"})
     version = np.zeros(7, np.float32)
-    answers = Answers(np.array([0]), Inbox(version[None], np.array([0]), np.ones(1)))
+    answers = ClientAnswers(np.array([0]), Inbox(version[None], np.array([0]), np.ones(1)))
     with pytest.raises(ScenarioError, match="step_per 'answer', but clients answer with whole models; set"):
-        server.round(version, version, answers, Round(1, 0, 4, LAYOUT))
+        server.round(version, version, answers, RoundContext(1, 0, 4, LAYOUT))

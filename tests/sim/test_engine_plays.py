@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gossiprec.compute.plan.tape import Event
+from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.sim import event_batch
 from gossiprec.sim.availability import Availability
-from gossiprec.sim.causes import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED
 from gossiprec.sim.engine import Engine
-from gossiprec.sim.network import lost
+from gossiprec.sim.event_causes import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED
+from gossiprec.sim.network import loss_marker
 from gossiprec.sim.transport import Transport
 
 
@@ -44,7 +44,7 @@ class Script:
 
     def one(self, sender, receiver, leave):
         delay = self._delays.pop(0)
-        return lost(LOSS) if delay is None else delay
+        return loss_marker(LOSS) if delay is None else delay
 
     def many(self, sender, receiver, leave):
         return np.array([self.one(*message) for message in zip(sender, receiver, leave, strict=True)])
@@ -75,9 +75,9 @@ class Trace:
         going = iter(seen.receiver.tolist())
         rows = zip(seen.kind, seen.time, seen.node, seen.message, seen.count, seen.cause, strict=True)
         for kind, time, node, message, count, cause in rows:
-            if kind == Event.WAKE:
+            if kind == TapeEvent.WAKE:
                 self.wake(time, node, [next(going) for _ in range(count)], time)
-            elif kind == Event.DELIVER:
+            elif kind == TapeEvent.DELIVER:
                 self.deliver(time, node, message, (), time, 0.0)
             else:
                 self.drop(time, node, message, cause)
@@ -227,7 +227,7 @@ def test_the_garbage_collector_is_left_as_it_was(enabled):
 
 def test_kinds_of_events_are_those_of_the_tape():
     """The tape, the engine and the compiled planner write them as plain numbers."""
-    assert [Event.WAKE, Event.DELIVER, Event.DROP] == [0, 1, 2]
+    assert [TapeEvent.WAKE, TapeEvent.DELIVER, TapeEvent.DROP] == [0, 1, 2]
     assert [event_batch.WAKE, event_batch.DELIVER, event_batch.DROP] == [0, 1, 2]
 
 

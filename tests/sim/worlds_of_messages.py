@@ -9,11 +9,11 @@ import numpy as np
 from gossiprec.compute.plan.tape import Tape
 from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.compute_time import Work
+from gossiprec.sim.compute_time import ComputeTime
+from gossiprec.sim.distributions import Constant, Exponential, Uniform
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.fair_share import FairShare
 from gossiprec.sim.latency import Latency, MatrixLatency
-from gossiprec.sim.laws import Constant, Exponential, Uniform
 from gossiprec.sim.network import Network, Partition
 from gossiprec.sim.transport import Transport
 
@@ -76,7 +76,7 @@ def played(world, mode, *, every=2.0, compiled=False):
     if world["compute"]:
         none = np.zeros(n, np.bool_)
         law = Constant(0.25) if world["compute"] == "constant" else Exponential(0.5)
-        work = Work(law, per="update", scale=np.ones(n), on_wake=~none, on_receive=none, seed=seed)
+        work = ComputeTime(law, per="update", scale=np.ones(n), on_wake=~none, on_receive=none, seed=seed)
     tape = Tape()
     engine = Engine(
         control=Pushing(),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gossiprec.errors import DataError, ScenarioError
-from gossiprec.named import make_named
 from gossiprec.ragged import Ragged
+from gossiprec.registry_options import build_registered
 from gossiprec.similarities import SIMILARITIES
-from gossiprec.similarities.cosine import directions, halved_cosines
+from gossiprec.similarities.cosine import rounded_unit_vectors, shifted_cosines
 from gossiprec.testing.similarities import TEXTS, tiny_split
 
 EVERY = np.arange(len(TEXTS))
@@ -20,7 +20,7 @@ VECTORS = "red 1 0 0\nhouse 0 1 0\nblue -1 0 0\nnight 0 0 2\ntrain 0 0 1\ndrama 
 
 
 def fitted(told, split=None, seed=1):
-    return make_named(SIMILARITIES, told).fit(split or tiny_split(), seed=seed)
+    return build_registered(SIMILARITIES, told).fit(split or tiny_split(), seed=seed)
 
 
 def refusal(kind, told, split=None):
@@ -152,12 +152,12 @@ def test_public_data_of_other_items_are_refused(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"path": "a.txt", "public_users": 0.5}])
 def test_public_data_are_of_one_source(options):
     with pytest.raises(ValueError, match=r"found path .* and public_users .*; set exactly one of them"):
-        make_named(SIMILARITIES, {"name": "co-occurrence", **options})
+        build_registered(SIMILARITIES, {"name": "co-occurrence", **options})
 
 
 def test_the_part_of_public_users_is_a_part():
     with pytest.raises(ValueError, match=r"co-occurrence: public_users: found 0, "):
-        make_named(SIMILARITIES, {"name": "co-occurrence", "public_users": 0})
+        build_registered(SIMILARITIES, {"name": "co-occurrence", "public_users": 0})
 
 
 def test_titles_keep_the_main_dimensions_of_tf_idf():
@@ -173,12 +173,12 @@ def test_titles_keep_the_main_dimensions_of_tf_idf():
 
 
 def test_cosines_are_the_same_to_the_bit_in_any_grouping_and_both_ways_round():
-    unit = directions(np.random.default_rng(1).normal(size=(700, 64)))
-    whole = halved_cosines(unit, np.arange(700))
+    unit = rounded_unit_vectors(np.random.default_rng(1).normal(size=(700, 64)))
+    whole = shifted_cosines(unit, np.arange(700))
     assert (whole == whole.T).all()
     for size in (1, 3, 64, 500):
         parts = [
-            halved_cosines(unit, np.arange(start, min(start + size, 700))) for start in range(0, 700, size)
+            shifted_cosines(unit, np.arange(start, min(start + size, 700))) for start in range(0, 700, size)
         ]
         assert (np.concatenate(parts) == whole).all()
     assert whole == pytest.approx((1 + unit @ unit.T) / 2, abs=1e-4)

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders.contribution import contribute
+from gossiprec.recommenders.contribution import perturb_items
 from gossiprec.similarities import Similarity
 
 LEVEL = 0.001
@@ -56,7 +56,7 @@ def test_items_stay_themselves_as_often_as_the_closed_form_says(epsilon, share):
     assert keep == pytest.approx(share, rel=0.1)
 
     train = same_items(300, np.arange(0, 3600, 18))
-    found = contribute(train, Alike(), epsilon=epsilon, seed=7)
+    found = perturb_items(train, Alike(), epsilon=epsilon, seed=7)
     assert found.expected_keep == pytest.approx(keep, rel=1e-5)
     n, kept = len(train.values), found.kept * len(train.values)
     assert stats.chisquare([kept, n - kept], [n * keep, n * (1 - keep)]).pvalue > LEVEL
@@ -64,7 +64,7 @@ def test_items_stay_themselves_as_often_as_the_closed_form_says(epsilon, share):
 
 def test_replacements_come_as_often_as_their_similarity_says():
     train = same_items(20_000, [0])
-    found = contribute(train, Uneven(30), epsilon=6.0, seed=5)
+    found = perturb_items(train, Uneven(30), epsilon=6.0, seed=5)
     weights = np.exp(3 * np.arange(30) / 30)
     counts = np.bincount(found.drawn, minlength=30)
     assert stats.chisquare(counts, 20_000 * weights / weights.sum()).pvalue > LEVEL
@@ -72,7 +72,9 @@ def test_replacements_come_as_often_as_their_similarity_says():
 
 def test_draws_of_one_user_and_of_one_item_are_independent():
     """Chi-squared on the table of pairs of neighbouring draws, among 30 items in three classes."""
-    found = contribute(same_items(4000, [3, 4]), Uneven(30), epsilon=1e-6, seed=6).drawn.reshape(-1, 2) // 10
+    found = (
+        perturb_items(same_items(4000, [3, 4]), Uneven(30), epsilon=1e-6, seed=6).drawn.reshape(-1, 2) // 10
+    )
     for one, other in ((found[:, 0], found[:, 1]), (found[:-1, 0], found[1:, 0])):
         table = np.zeros((3, 3))
         np.add.at(table, (one, other), 1)

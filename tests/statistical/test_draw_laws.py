@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.overlay.views import PoissonRefresh, RandomViews
+from gossiprec.overlay.random_views import PoissonRefresh, RandomViews
 from gossiprec.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
+from gossiprec.sim.distributions import Constant, Exponential
 from gossiprec.sim.latency import Latency
-from gossiprec.sim.laws import Constant, Exponential
 from gossiprec.sim.network import Network
-from gossiprec.testing.tapes import protocol, record
+from gossiprec.testing.tapes import make_test_protocol, record_tape
 
 LEVEL = 0.001
 
@@ -63,7 +63,7 @@ def test_a_constant_clock_ticks():
 
 def test_wakes_of_the_whole_run_come_at_the_rate_of_a_poisson_process():
     """200 nodes for 30 periods: 6000 wakes are expected, with a deviation of sqrt(6000) = 77."""
-    segments, _ = record(protocol("rand-gossip", 200, wakes=100))
+    segments, _ = record_tape(make_test_protocol("rand-gossip", 200, wakes=100))
 
     assert (segments[0].time < 30.0).sum() == pytest.approx(6000, abs=5 * 77)
 
@@ -176,8 +176,8 @@ def test_the_fraction_met_is_as_predicted(wake, refresh, fanout):
     of its pairs together. The tolerance is 0.003 + 0.011 + 3 * 0.004; predictions lie between 0.06 and 0.42.
     """
     options = {"fanout": fanout, "wakes": 60, "wake": wake, "view": {"size": 3, "refresh": refresh}}
-    control = protocol("rand-gossip", 300, **options)
-    (segment,), _ = record(control)
+    control = make_test_protocol("rand-gossip", 300, **options)
+    (segment,), _ = record_tape(control)
 
     met = len(set(zip(segment.receiver.tolist(), segment.sender.tolist(), strict=True))) / (300 * 299)
 
@@ -186,7 +186,7 @@ def test_the_fraction_met_is_as_predicted(wake, refresh, fanout):
 
 def test_fedavg_asks_every_client_equally_often():
     """Chi-square on 500 rounds that ask 3 of 10 clients; as sampling is without repetition, both tails."""
-    (segment,), _ = record(protocol("fedavg", 10, rounds=500, participation=0.3), every=1e9)
+    (segment,), _ = record_tape(make_test_protocol("fedavg", 10, rounds=500, participation=0.3), every=1e9)
     asked = segment.receiver[segment.receiver < 10]
 
     assert LEVEL < stats.chisquare(np.bincount(asked, minlength=10)).pvalue < 1 - LEVEL

@@ -9,11 +9,10 @@ import pytest
 from scipy import stats
 
 from gossiprec.rng import normals, purpose_id
-from gossiprec.sim.availability import Availability
+from gossiprec.sim.availability import AlternatingAvailability, Availability, PeriodicAvailability
+from gossiprec.sim.distributions import Constant, Empirical, Exponential, Lognormal, Uniform, Weibull
 from gossiprec.sim.latency import Latency
-from gossiprec.sim.laws import Constant, Empirical, Exponential, Lognormal, Uniform, Weibull
 from gossiprec.sim.network import Network
-from gossiprec.sim.sessions import Alternating, Periodic
 
 LEVEL = 0.001
 N = 20_000
@@ -126,7 +125,9 @@ SESSIONS = {
 def test_stationary_sessions_have_the_same_share_online_at_every_time(online, offline, online_at):
     """4,000 independent nodes: deviation sqrt(p (1 - p) / 4000), at most 0.0079; five of them."""
     nodes = np.arange(4000)
-    availability = Availability(*Alternating(online, offline, stationary=True).lives(nodes, 10.0, 1))
+    availability = Availability(
+        *AlternatingAvailability(online, offline, stationary=True).lives(nodes, 10.0, 1)
+    )
 
     share = online.mean / (online.mean + offline.mean)
     deviation = math.sqrt(share * (1 - share) / 4000)
@@ -136,7 +137,9 @@ def test_stationary_sessions_have_the_same_share_online_at_every_time(online, of
 def test_sessions_that_begin_with_the_run_last_as_the_law_says():
     """Kolmogorov-Smirnov on the first session of 4,000 nodes, and on the absence that follows."""
     online, offline = Weibull(2.0, 0.7), Exponential(0.5)
-    starts, changes = Alternating(online, offline, stationary=False).lives(np.arange(4000), 200.0, 1)
+    starts, changes = AlternatingAvailability(online, offline, stationary=False).lives(
+        np.arange(4000), 200.0, 1
+    )
 
     assert starts.all()
     first = np.array([times[0] for times in changes])
@@ -146,7 +149,7 @@ def test_sessions_that_begin_with_the_run_last_as_the_law_says():
 
 
 def test_more_nodes_shift_nobodys_sessions():
-    law = Alternating(Exponential(3.0), Exponential(1.0), stationary=True)
+    law = AlternatingAvailability(Exponential(3.0), Exponential(1.0), stationary=True)
     few, many = law.lives(np.arange(3, 5), 50.0, 1), law.lives(np.arange(50), 50.0, 1)
 
     assert few[0].tolist() == many[0][3:5].tolist()
@@ -155,7 +158,7 @@ def test_more_nodes_shift_nobodys_sessions():
 
 def test_nights_come_every_period():
     availability = Availability(
-        *Periodic(period=10.0, begin=0.0, end=4.0, jitter=0.0).lives(np.arange(2), 25.0, 1)
+        *PeriodicAvailability(period=10.0, begin=0.0, end=4.0, jitter=0.0).lives(np.arange(2), 25.0, 1)
     )
 
     assert [availability.is_online(0, t) for t in (0.0, 3.9, 4.0, 9.9, 10.0, 14.0, 23.0, 24.0)] == [
@@ -171,7 +174,9 @@ def test_nights_come_every_period():
 
 
 def test_nights_vary_by_no_more_than_the_jitter():
-    _, changes = Periodic(period=10.0, begin=3.0, end=6.0, jitter=0.5).lives(np.arange(50), 1000.0, 1)
+    _, changes = PeriodicAvailability(period=10.0, begin=3.0, end=6.0, jitter=0.5).lives(
+        np.arange(50), 1000.0, 1
+    )
     shifts = np.concatenate([times % 10.0 - np.where(times % 10.0 < 4.5, 3.0, 6.0) for times in changes])
 
     assert np.abs(shifts).max() <= 0.5

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.compute.train.noise import noise_row
-from gossiprec.numerics.gaussian import fill_noise, new_words
+from gossiprec.compute.train.local_update import dp_noise_row
+from gossiprec.numerics.dp_noise import GROUP, LANES, gaussian_noise
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.noise import GROUP, LANES, gaussian_noise
+from gossiprec.numerics.noise_kernels import fill_noise, new_noise_buffer
 from tests.layouts import layout_of
 
 LEVEL = 0.001
@@ -23,7 +23,7 @@ N = 100 * GROUP
 
 @kernel
 def compiled(out, seed, step, node, scale):
-    fill_noise(out, seed, step, node, scale, new_words())
+    fill_noise(out, seed, step, node, scale, new_noise_buffer())
 
 
 def compiled_noise(seed, node, step, count, scale=1.0):
@@ -87,7 +87,7 @@ def test_noise_of_a_parameter_does_not_depend_on_how_many_there_are():
 def test_noise_falls_on_the_nodes_own_user_row_items_and_shared_weights_only():
     layout = layout_of(2, 3, 4, n_items=5, n_users=6)
 
-    row = noise_row(layout, seed=1, node=4, step=0)
+    row = dp_noise_row(layout, seed=1, node=4, step=0)
 
     assert np.flatnonzero(row).tolist() == [8, 9, *range(12, 31)]
     np.testing.assert_array_equal(row[row != 0], gaussian_noise(1, 4, 0, 21))

@@ -12,8 +12,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.graphs.likeness import taste_likeness
-from gossiprec.overlay.profiles import Profiles
+from gossiprec.graphs.similarity import taste_similarity
+from gossiprec.overlay.base import UserProfiles
 from gossiprec.ragged import Ragged
 from gossiprec.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, in_degrees, rounds
@@ -135,11 +135,11 @@ def test_descriptors_converge_to_the_likest():
         for favourite in rng.integers(0, 400, N)
     ]
     users = np.repeat(np.arange(N), [len(own) for own in items])
-    profiles = Profiles("toy", Ragged.sets(users, np.concatenate(items), N))
+    profiles = UserProfiles("toy", Ragged.sets(users, np.concatenate(items), N))
     views = exchange({"sampling": "descriptors", "size": 8, "rank": "taste"}, N, profiles=profiles)
     rounds(views, 25)
 
-    likeness = taste_likeness(items)
+    likeness = taste_similarity(items)
     np.fill_diagonal(likeness, -1)
     eighth = np.sort(likeness, axis=1)[:, -8]
     right = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import yaml
 
-from gossiprec.cli.study_progress import Tally
+from gossiprec.cli.study_progress import StudyProgressState
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 from gossiprec.study.runner import StudyRunner
-from gossiprec.study.task import perform
+from gossiprec.study.task import run_task
 
 SINGLE = {"name": "cda", "who": "single", "community_size": 3, "momentum": 0.9, "reference_items": 9}
 COALITION = {**SINGLE, "who": "coalition", "fraction": 0.25}
@@ -51,7 +51,7 @@ def planned(folder, **keys):
 def in_turn(tasks):
     """Carry out tasks here, one after the other."""
     for task in tasks:
-        yield perform(task, threads=1)
+        yield run_task(task, threads=1)
 
 
 def carried_out(plan, path, *, start=in_turn, other_code="refuse"):
@@ -59,7 +59,7 @@ def carried_out(plan, path, *, start=in_turn, other_code="refuse"):
     folder = StudyFolder(path)
     conduct = StudyRunner(plan, folder)
     with folder.locked(plan.study.name):
-        conduct.carry_out(conduct.take_stock(other_code=other_code), start, Tally(str))
+        conduct.carry_out(conduct.take_stock(other_code=other_code), start, StudyProgressState(str))
     return conduct
 
 

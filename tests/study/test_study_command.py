@@ -6,11 +6,11 @@ import pytest
 from small_studies import COALITION, FANOUT, SINGLE, study_file
 
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.study_table import MOST_ROWS, means_table, note
+from gossiprec.cli.study import MOST_ROWS, format_table_note, means_table
 from gossiprec.errors import ScenarioError
 from gossiprec.figures.study.quantity import Quantity
-from gossiprec.figures.study.table import StudyTable, read_study
-from gossiprec.study.load import changed, load_study
+from gossiprec.figures.study.table_reader import StudyTable, read_study
+from gossiprec.study.load import load_study, with_overrides
 from gossiprec.study.plan import make_plan
 
 
@@ -31,7 +31,7 @@ def run(folder, *options, **keys):
 
 
 def plan_of(folder, *overrides, seeds=None, limit=None, **keys):
-    return make_plan(changed(load_study(study_file(folder, **keys)), overrides, seeds), limit=limit)
+    return make_plan(with_overrides(load_study(study_file(folder, **keys)), overrides, seeds), limit=limit)
 
 
 def test_it_ends_with_means_and_the_next_commands(tmp_path, capsys):
@@ -72,7 +72,7 @@ def test_what_is_set_holds_for_every_run_and_axes_have_the_last_word(tmp_path):
 
 
 def test_without_options_nothing_changes(tmp_path):
-    assert changed(load_study(study_file(tmp_path))).told() == load_study(study_file(tmp_path)).told()
+    assert with_overrides(load_study(study_file(tmp_path))).told() == load_study(study_file(tmp_path)).told()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_large_table_is_cut_and_says_so(tmp_path):
     table = table_of(MOST_ROWS + 3, [Quantity(name) for name in "abcdefg"])
     found = means_table(table)
     assert (found.row_count, len(found.columns)) == (MOST_ROWS, 6)
-    assert "3 more combinations and 2 more measures" in note(table, tmp_path)
+    assert "3 more combinations and 2 more measures" in format_table_note(table, tmp_path)
 
 
 def test_attacks_and_utility_come_first_and_bounds_last():

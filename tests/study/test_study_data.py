@@ -6,11 +6,10 @@ import pytest
 from small_studies import BASE, SINGLE, carried_out, planned, tables
 
 from gossiprec.attacks.cda import CDA
-from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.errors import LogError
 from gossiprec.scenario import load_scenario
-from gossiprec.study.data_cache import DataCache, array_bytes
-from gossiprec.study.task import perform
+from gossiprec.study.task import DataCache, array_bytes, run_task
 
 
 def test_the_same_data_are_read_once():
@@ -39,7 +38,7 @@ def test_runs_on_data_read_before_are_the_same_runs(tmp_path):
 
     def with_cache(tasks):
         for task in tasks:
-            yield perform(task, threads=1, load=load)
+            yield run_task(task, threads=1, load=load)
 
     carried_out(planned(tmp_path), tmp_path / "cached", start=with_cache)
     carried_out(planned(tmp_path), tmp_path / "fresh")

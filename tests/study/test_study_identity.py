@@ -12,9 +12,9 @@ from small_studies import BASE, COALITION, SINGLE
 
 from gossiprec.options import Options
 from gossiprec.scenario import load_scenario
-from gossiprec.study.identity import identity, run_hash, said
+from gossiprec.study.run_hash import non_default_options, result_identity, run_hash
 
-PROGRAM = "import json,sys; from gossiprec.study.identity import run_hash; from gossiprec.scenario import load_scenario; print(run_hash(load_scenario(json.loads(sys.argv[1]))))"  # noqa: E501
+PROGRAM = "import json,sys; from gossiprec.study.run_hash import run_hash; from gossiprec.scenario import load_scenario; print(run_hash(load_scenario(json.loads(sys.argv[1]))))"  # noqa: E501
 
 
 def hash_with(*overrides, **keys):
@@ -61,7 +61,7 @@ def test_the_hash_is_the_same_in_a_process_with_other_string_hashes():
 
 def test_the_hash_of_a_run_outlives_new_keys_with_defaults():
     # As written on the day the hash was defined: whoever changes it makes all finished studies run again.
-    assert identity(load_scenario(BASE)) == {
+    assert result_identity(load_scenario(BASE)) == {
         "seed": 5,
         "dataset": {
             "name": "synthetic",
@@ -96,8 +96,8 @@ class Holder(Options):
 
 
 def test_two_kinds_with_equal_options_are_told_apart():
-    assert said(Holder(one=Right())) == {"one": {"kind": "right"}}
-    assert said(Holder(many=(Left(), Right(value=1.0)))) == {
+    assert non_default_options(Holder(one=Right())) == {"one": {"kind": "right"}}
+    assert non_default_options(Holder(many=(Left(), Right(value=1.0)))) == {
         "many": [{"kind": "left"}, {"kind": "right", "value": 1.0}]
     }
-    assert said(Holder()) == {}
+    assert non_default_options(Holder()) == {}

@@ -11,11 +11,11 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
 
 import gossiprec
-from gossiprec.cli.study_table import note
+from gossiprec.cli.study import format_table_note
 from gossiprec.errors import LogError, ResourceError, ScenarioError
-from gossiprec.figures.study.table import read_study
+from gossiprec.figures.study.table_reader import read_study
 from gossiprec.portable import NotPortableError
-from gossiprec.study.in_python import study as in_python
+from gossiprec.study.api import study as in_python
 
 PLACED = {
     "name": "placed",
@@ -116,7 +116,9 @@ def test_its_folder_keeps_what_the_file_says_of_pictures(placed):
     table = read_study(placed.path)
     assert table.picture == PLACED["picture"]
     assert (table.called("fraction"), table.called("fanout")) == ("colluders", "fanout")
-    assert note(table, placed.path).splitlines()[1].endswith(f"gossiprec plot study {placed.path}")
+    assert (
+        format_table_note(table, placed.path).splitlines()[1].endswith(f"gossiprec plot study {placed.path}")
+    )
 
 
 def test_options_are_those_of_the_command(tmp_path):
@@ -165,11 +167,11 @@ def test_ctrl_c_ends_it_and_the_table_holds_what_is_finished(tmp_path, monkeypat
             if len(calls) == 2:
                 import signal
 
-                from gossiprec.emulation.run.running import Running
+                from gossiprec.emulation.run.active_run import ActiveRun
 
-                report = Running._report
+                report = ActiveRun._report
                 monkeypatch.setattr(
-                    Running,
+                    ActiveRun,
                     "_report",
                     lambda self, *rest: (report(self, *rest), signal.raise_signal(signal.SIGINT)),
                 )

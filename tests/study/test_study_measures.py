@@ -12,8 +12,8 @@ from gossiprec import plugins
 from gossiprec.attacks import ATTACKS
 from gossiprec.errors import ScenarioError
 from gossiprec.measures import MEASURES
-from gossiprec.measures.names import Measure, read_measure
-from gossiprec.study.rows import measured
+from gossiprec.measures.selectors import MeasureSelector, read_measure
+from gossiprec.study.table_rows import extract_rows
 from tests.emulation.counting_attack import Counting
 from tests.plugins.fake_distributions import install
 
@@ -38,11 +38,11 @@ SUMMARY = {
 
 
 def values(measure, keys=None):
-    return [row["value"] for row in measured(SUMMARY, ["hr@5"], keys, [measure])]
+    return [row["value"] for row in extract_rows(SUMMARY, ["hr@5"], keys, [measure])]
 
 
 def test_all_that_matters_is_taken_where_nothing_is_said():
-    rows = measured(SUMMARY, ["hr@5", "ndcg@5"], KEYS[:2], None)
+    rows = extract_rows(SUMMARY, ["hr@5", "ndcg@5"], KEYS[:2], None)
     assert [row["measure"] for row in rows] == [
         "hr@5", "ndcg@5", *2 * ["max_aac"], *2 * ["last_aac"], *2 * ["upper_bound"], *2 * ["random_bound"],
     ]  # fmt: skip
@@ -59,43 +59,43 @@ def test_filters_choose_attacks():
 
 
 def test_numbers_of_the_run_are_found():
-    assert values(Measure("messages")) == [12]
-    assert values(Measure("privacy.epsilon_max")) == [2.0]
-    assert values(Measure("privacy.delta")) == []
+    assert values(MeasureSelector("messages")) == [12]
+    assert values(MeasureSelector("privacy.epsilon_max")) == [2.0]
+    assert values(MeasureSelector("privacy.delta")) == []
 
 
 def test_what_contributed_data_leak_is_found_where_it_was_asked_for(tmp_path):
     plan = planned(tmp_path, measures=["contribution.kept", "contribution.leaks.cda"])
     assert [values(measure) for measure in plan.measures] == [[0.25], [0.5]]
-    assert values(Measure("contribution.leaks.auxiliary_cda")) == []
+    assert values(MeasureSelector("contribution.leaks.auxiliary_cda")) == []
 
 
 def test_metrics_of_other_orders_are_measures_of_their_own():
     summary = {**SUMMARY, "utility": {"hr@5": 0.5, "hr@5[popularity]": 0.3}}
     measure = read_measure("hr@5[popularity]")
-    (row,) = measured(summary, ["hr@5"], None, [measure])
+    (row,) = extract_rows(summary, ["hr@5"], None, [measure])
     assert (row["measure"], row["value"]) == ("hr@5[popularity]", 0.3)
-    assert measured(summary, ["hr@5", "hr@5[popularity]"], [], None)[1] == row
+    assert extract_rows(summary, ["hr@5", "hr@5[popularity]"], [], None)[1] == row
     assert read_measure("max_aac[random]").filters == {"observer": "random"}
 
 
 def test_a_study_may_ask_for_metrics_of_other_orders_where_a_run_has_them(tmp_path):
     beside = {"every": 1, "metrics": ["hr@5"], "beside": ["popularity"]}
     plan = planned(tmp_path, measures=["hr@5[popularity]"], axes={}, set={"evaluate": beside})
-    assert plan.measures == [Measure("hr@5[popularity]")]
+    assert plan.measures == [MeasureSelector("hr@5[popularity]")]
     with pytest.raises(ScenarioError, match=r"no run measures 'hr@5\[random\]'.* hr@5\[popularity\]"):
         planned(tmp_path, measures=["hr@5[random]"], axes={}, set={"evaluate": beside})
 
 
 def test_findings_are_taken_by_whatever_labels_they_have():
-    rows = measured(SUMMARY, ["hr@5"], None, [Measure("mia_accuracy")])
+    rows = extract_rows(SUMMARY, ["hr@5"], None, [MeasureSelector("mia_accuracy")])
     assert [row["value"] for row in rows] == [0.7, pytest.approx(math.nan, nan_ok=True), 0.6]
     assert list(rows[0].values())[:-1] == ["mia_accuracy", "single", "mia-0.2", 0.9, None]
     assert values(read_measure("mia_accuracy[single,*,0.9]")) == [0.7]
-    assert values(Measure("mia_accuracy"), [KEYS[2]]) == []  # its key says another rule
-    assert values(Measure("mia_accuracy"), [("coalition-5%", "mia-0.2", 0.9, 3)]) == [0.6]
+    assert values(MeasureSelector("mia_accuracy"), [KEYS[2]]) == []  # its key says another rule
+    assert values(MeasureSelector("mia_accuracy"), [("coalition-5%", "mia-0.2", 0.9, 3)]) == [0.6]
 
-    heard = measured(SUMMARY, ["hr@5"], None, [read_measure("heard[least=2]")])
+    heard = extract_rows(SUMMARY, ["hr@5"], None, [read_measure("heard[least=2]")])
     assert [list(row.values()) for row in heard] == [
         ["heard", "everybody", None, None, None, '{"all": true, "least": 2}', 0.25]
     ]
@@ -107,15 +107,15 @@ def test_findings_are_taken_by_whatever_labels_they_have():
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("max_aac", Measure("max_aac")),
-        ("max_aac[single]", Measure("max_aac", {"observer": "single"})),
+        ("max_aac", MeasureSelector("max_aac")),
+        ("max_aac[single]", MeasureSelector("max_aac", {"observer": "single"})),
         (
             "max_aac[ *, ndcg , 0.5, 3]",
-            Measure("max_aac", {"relevance": "ndcg", "momentum": 0.5, "community_size": 3}),
+            MeasureSelector("max_aac", {"relevance": "ndcg", "momentum": 0.5, "community_size": 3}),
         ),
         (
             "max_aac[momentum=0.9, observer=coalition-25%]",
-            Measure("max_aac", {"observer": "coalition-25%", "momentum": 0.9}),
+            MeasureSelector("max_aac", {"observer": "coalition-25%", "momentum": 0.9}),
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_study_needs_no_attack_that_it_does_not_name(tmp_path, monkeypatch):
     plugins.entry_points.cache_clear()
     try:
         assert "wreck" in ATTACKS
-        assert planned(tmp_path, axes={}, measures=["max_aac"]).measures == [Measure("max_aac")]
+        assert planned(tmp_path, axes={}, measures=["max_aac"]).measures == [MeasureSelector("max_aac")]
     finally:
         monkeypatch.undo()
         plugins.entry_points.cache_clear()
@@ -192,7 +192,7 @@ def test_a_study_needs_no_attack_that_it_does_not_name(tmp_path, monkeypatch):
 def test_a_study_can_ask_for_a_measure_of_anybody(tmp_path, monkeypatch):
     monkeypatch.setitem(MEASURES._members, "acme-hit", MEASURES["hit"])
     keys = {"set": {"evaluate.metrics": ["acme-hit@5"]}, "measures": ["acme-hit@5"]}
-    assert planned(tmp_path, axes={}, **keys).measures == [Measure("acme-hit@5")]
+    assert planned(tmp_path, axes={}, **keys).measures == [MeasureSelector("acme-hit@5")]
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from small_studies import carried_out, planned, tables
 
-from gossiprec.emulation.shards import connecting
-from gossiprec.emulation.shards.connecting import LOCAL, require_ray
+from gossiprec.emulation.shards import ray_backend
+from gossiprec.emulation.shards.ray_backend import LOCAL, require_ray
 from gossiprec.errors import ResourceError
-from gossiprec.study import cluster as cluster_module
-from gossiprec.study.cluster import INSTEAD, Cluster, perform_away
-from gossiprec.study.task import Task
+from gossiprec.study import ray_runner as cluster_module
+from gossiprec.study.ray_runner import INSTEAD, RayRunner, run_remote_task
+from gossiprec.study.task import StudyTask
 from gossiprec.version import code_version
 
 needs_ray = pytest.mark.skipif(
@@ -35,7 +35,7 @@ def a_task(tmp_path):
     plan = planned(tmp_path, axes={}, seeds=1)
     simulation = plan.simulations[0]
     path = str(tmp_path / "out" / "runs" / simulation.hash)
-    return Task(simulation.hash, simulation.scenario.resolved(), path, "s", code_version())
+    return StudyTask(simulation.hash, simulation.scenario.resolved(), path, "s", code_version())
 
 
 @needs_ray
@@ -50,7 +50,7 @@ def test_ray_makes_the_table_that_one_process_makes_though_a_worker_dies(tmp_pat
             )
             killer[0].start()
 
-    start = Cluster(LOCAL, 2, kill_once).carry_out
+    start = RayRunner(LOCAL, 2, kill_once).carry_out
     conduct = carried_out(planned(tmp_path), tmp_path / "ray", start=start)
     killer[0].join()
     assert killed
@@ -78,13 +78,13 @@ def _kill_at_work(run, killed):
 
 def test_the_files_of_a_run_out_of_reach_come_back(tmp_path):
     task = a_task(tmp_path)
-    returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
+    returned = run_remote_task(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
     assert not returned.done.problem
     assert not Path(task.path).exists()
     Path(task.path).parent.mkdir(parents=True)
     cluster_module._put(Path(task.path), returned.files)
     (tmp_path / "token").touch()
-    here = perform_away(
+    here = run_remote_task(
         replace(task, path=str(tmp_path / "direct")), 1, str(tmp_path), str(tmp_path / "token")
     )
     assert here.files == {}
@@ -94,7 +94,7 @@ def test_the_files_of_a_run_out_of_reach_come_back(tmp_path):
 
 def test_a_failed_run_out_of_reach_sends_its_problem_and_no_files(tmp_path):
     task = replace(a_task(tmp_path), code="0123456789abcdef", machine="elsewhere")
-    returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
+    returned = run_remote_task(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
     assert "install the same version" in returned.done.problem
     assert returned.files == {}
 
@@ -114,7 +114,7 @@ def test_a_failed_run_out_of_reach_sends_its_problem_and_no_files(tmp_path):
 )
 def test_a_worker_without_the_study_s_plug_in_says_so(tmp_path, name, message):
     task = replace(a_task(tmp_path), plugins={name: {"version": "7", "code": "abc"}}, machine="elsewhere")
-    returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
+    returned = run_remote_task(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
 
     assert re.match(message, returned.done.problem)
     assert not returned.done.trace
@@ -122,7 +122,7 @@ def test_a_worker_without_the_study_s_plug_in_says_so(tmp_path, name, message):
 
 def test_a_plug_in_that_is_edited_meanwhile_is_not_blamed_on_other_machines(tmp_path):
     task = replace(a_task(tmp_path), plugins={"pytest": {"version": "7", "code": "abc"}})
-    returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
+    returned = run_remote_task(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
 
     assert returned.done.problem == (
         "the plug-in pytest changed while the study was running: found none, the study began with 7 (abc); finish the "
@@ -131,7 +131,7 @@ def test_a_plug_in_that_is_edited_meanwhile_is_not_blamed_on_other_machines(tmp_
 
 
 def test_missing_ray_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(connecting.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(ray_backend.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"pip install 'gossiprec\[ray\]'"):
         require_ray(INSTEAD)
 
@@ -139,11 +139,11 @@ def test_missing_ray_says_how_to_install_it(monkeypatch):
 @needs_ray
 @pytest.mark.parametrize("listening", [False, True])
 def test_a_cluster_that_does_not_answer_is_refused_in_time(tmp_path, monkeypatch, listening):
-    monkeypatch.setattr(connecting, "REACH_S", 8.0)
+    monkeypatch.setattr(ray_backend, "REACH_S", 8.0)
     with socket.socket() as other:  # a port at which nobody, or something that is no Ray, listens
         other.bind(("127.0.0.1", 0))
         if listening:
             other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(ResourceError, match=r"cannot reach a Ray cluster at .*ray start --head"):
-            next(Cluster(address, None, silent).carry_out([a_task(tmp_path)]))
+            next(RayRunner(address, None, silent).carry_out([a_task(tmp_path)]))

@@ -13,8 +13,8 @@ from small_studies import BASE, carried_out, planned, tables
 from gossiprec.emulation import simulate
 from gossiprec.eventlog.lock import RunLock
 from gossiprec.study.folder import StudyFolder
-from gossiprec.study.pool import Pool
-from gossiprec.study.task import perform
+from gossiprec.study.task import run_task
+from gossiprec.study.worker_pool import WorkerPool
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.manifests import change_manifest
 from tests.study.test_study_workers import until
@@ -40,7 +40,7 @@ class Listening(Patient):
 def with_progress(progress):
     def start(tasks):
         for task in tasks:
-            yield perform(task, threads=1, progress=progress)
+            yield run_task(task, threads=1, progress=progress)
 
     return start
 
@@ -129,7 +129,7 @@ def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tmp_p
             until(lambda: [*(tmp_path / "out" / "runs" / hash_).glob("checkpoints/*.ckpt")], "a checkpoint")
             os.kill(pool._workers[0].process.pid, signal.SIGKILL)
 
-    pool = Pool(1, 1, kill_once_there_is_one)
+    pool = WorkerPool(1, 1, kill_once_there_is_one)
     conduct = carried_out(plan, tmp_path / "out", start=pool.carry_out)
 
     assert (conduct.outcome.made, conduct.outcome.failed) == (1, {})

@@ -12,13 +12,13 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, in_turn, planned, tables
 
 from gossiprec import simulate
-from gossiprec.cli.study_progress import Tally
-from gossiprec.emulation.assembly.memory import peak_rss_mib
+from gossiprec.cli.study_progress import StudyProgressState
+from gossiprec.emulation.assembly.memory_limits import peak_rss_mib
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.study import folder as folder_module
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.runner import StudyRunner
-from gossiprec.study.task import Done
+from gossiprec.study.task import TaskResult
 from tests.manifests import change_manifest
 
 
@@ -161,7 +161,7 @@ def test_a_bad_observer_does_not_cost_the_variants_it_shares_a_simulation_with(t
 def test_an_unforeseen_error_is_one_failed_run_with_its_traceback(tmp_path):
     def defective(tasks):
         for task in tasks[:1]:
-            yield Done(task.hash, 0.0, "ZeroDivisionError: division by zero", "Traceback ...")
+            yield TaskResult(task.hash, 0.0, "ZeroDivisionError: division by zero", "Traceback ...")
         yield from in_turn(tasks[1:])
 
     carried_out(planned(tmp_path), tmp_path / "out", start=defective)
@@ -200,7 +200,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
         finally:
             ended.append(True)
 
-    class Impatient(Tally):
+    class Impatient(StudyProgressState):
         def ended(self, *arguments):
             raise KeyboardInterrupt
 

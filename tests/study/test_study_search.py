@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest
 from small_studies import planned
 
-from gossiprec.study.points import label_of
+from gossiprec.study.axis_points import value_label
 
 LR = {"key": "training.learning_rate", "low": 0.001, "high": 0.1, "scale": "log"}
 WAKES = {"key": "protocol.wakes", "low": 2, "high": 9, "integer": True}
@@ -58,6 +58,6 @@ def test_written_combinations_are_run_as_written(tmp_path):
 
 
 def test_labels_are_plain_or_yaml_on_one_line():
-    assert [label_of(v) for v in (1, 0.5, "x", True, None)] == [1, 0.5, "x", True, None]
-    assert label_of([0, 0.9]) == "[0, 0.9]"
-    assert label_of({"law": "constant"}) == "{law: constant}"
+    assert [value_label(v) for v in (1, 0.5, "x", True, None)] == [1, 0.5, "x", True, None]
+    assert value_label([0, 0.9]) == "[0, 0.9]"
+    assert value_label({"law": "constant"}) == "{law: constant}"

@@ -7,12 +7,12 @@ import csv
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, planned
 
 from gossiprec.scenario import load_scenario
-from gossiprec.study.deduplication import keys_of, share
+from gossiprec.study.deduplication import deduplicate, scenario_table_keys
 
 
 def shared(*observers):
     scenarios = [load_scenario({**BASE, "observers": entries}) for entries in observers]
-    return share({str(place): scenario for place, scenario in enumerate(scenarios)})
+    return deduplicate({str(place): scenario for place, scenario in enumerate(scenarios)})
 
 
 def test_different_observers_share_a_simulation():
@@ -39,7 +39,7 @@ def test_observers_that_overlap_in_part_go_apart():
 
 def test_variants_that_differ_in_more_do_not_share():
     scenarios = {str(wakes): load_scenario(BASE, [f"protocol.wakes={wakes}"]) for wakes in (2, 3)}
-    assert len(share(scenarios)) == 2
+    assert len(deduplicate(scenarios)) == 2
 
 
 def test_a_variant_by_itself_runs_as_it_is_written():
@@ -62,7 +62,7 @@ def test_names_are_known_before_the_run(tmp_path):
     attacks = conduct.folder.finished(plan.simulations[0]).summary["attacks"]
     names = ("observer", "relevance", "momentum", "community_size")
     found = {tuple(line[name] for name in names) for line in attacks}
-    assert set(keys_of(plan.variants[0].scenario)) == found
+    assert set(scenario_table_keys(plan.variants[0].scenario)) == found
 
 
 def test_names_of_a_coordinators_attacks_are_known_before_the_run(tmp_path):
@@ -74,7 +74,9 @@ def test_names_of_a_coordinators_attacks_are_known_before_the_run(tmp_path):
     plan = planned(tmp_path, axes={}, base={**BASE, **keys}, seeds=1)
     attacks = carried_out(plan, tmp_path / "out").folder.finished(plan.simulations[0]).summary["attacks"]
     names = ("observer", "relevance", "momentum", "community_size")
-    assert set(keys_of(plan.variants[0].scenario)) == {tuple(a[n] for n in names) for a in attacks}
+    assert set(scenario_table_keys(plan.variants[0].scenario)) == {
+        tuple(a[n] for n in names) for a in attacks
+    }
 
 
 def rows(path):

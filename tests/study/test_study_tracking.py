@@ -82,7 +82,9 @@ def test_a_shared_run_says_that_it_stands_for_several(tmp_path, told):
 def test_a_tracker_that_fails_is_noted_and_one_that_cannot_begin_fails_its_runs(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("gossiprec.study.pool.Pool.carry_out", lambda self, tasks: in_turn(tasks))
+    monkeypatch.setattr(
+        "gossiprec.study.worker_pool.WorkerPool.carry_out", lambda self, tasks: in_turn(tasks)
+    )
     file = study_file(tmp_path)
     assert exit_code(["study", str(file), "--out", str(tmp_path / "out"), "--track", "told", "-q"]) == 1
     said = capsys.readouterr().err

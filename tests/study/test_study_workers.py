@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from small_studies import BASE, FANOUT, carried_out, planned, study_file, tables
 
-from gossiprec.study import pool as pool_module
-from gossiprec.study.pool import Pool
-from gossiprec.study.task import Task
-from gossiprec.study.waiting import Waiting
+from gossiprec.study import worker_pool as pool_module
+from gossiprec.study.task import StudyTask
+from gossiprec.study.worker_pool import TaskQueue, WorkerPool
 from gossiprec.version import code_version
 from tests.cli.calls import invoke
 
@@ -29,7 +28,7 @@ def silent(hash_, what):
 
 
 def task(name, signature="s"):
-    return Task(hash=name, scenario={}, path="", signature=signature, code="")
+    return StudyTask(hash=name, scenario={}, path="", signature=signature, code="")
 
 
 def command(*arguments):
@@ -82,7 +81,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path):
             killed.add(victim.pid)
             os.kill(victim.pid, signal.SIGKILL)
 
-    pool = Pool(2, 1, kill_first)
+    pool = WorkerPool(2, 1, kill_first)
     conduct = carried_out(planned(tmp_path, seeds=1), tmp_path / "out", start=pool.carry_out)
     assert len(killed) == 2
     assert (conduct.outcome.made, conduct.outcome.failed) == (3, {})
@@ -101,7 +100,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_the_others_go_on(tmp_path
             killed.append(victim.pid)
             os.kill(victim.pid, signal.SIGKILL)
 
-    pool = Pool(1, 1, kill)
+    pool = WorkerPool(1, 1, kill)
     conduct = carried_out(plan, tmp_path / "out", start=pool.carry_out)
     assert len(killed) == 2
     assert conduct.outcome.made == 2
@@ -112,8 +111,8 @@ def test_a_worker_with_other_code_refuses(tmp_path):
     plan = planned(tmp_path, axes={}, seeds=1)
     simulation = plan.simulations[0]
     path = str(tmp_path / "run")
-    other = Task(simulation.hash, simulation.scenario.resolved(), path, "s", "0123456789abcdef")
-    (done,) = Pool(1, 1, silent).carry_out([other])
+    other = StudyTask(simulation.hash, simulation.scenario.resolved(), path, "s", "0123456789abcdef")
+    (done,) = WorkerPool(1, 1, silent).carry_out([other])
     assert done.problem.startswith("gossiprec changed while the study was running")
     assert code_version() in done.problem
     assert not Path(path).exists()
@@ -160,7 +159,7 @@ def test_the_workers_of_a_study_that_is_killed_end_with_it(tmp_path):
 
 
 def test_no_two_tasks_compile_the_same_kernels_at_a_time():
-    waiting = Waiting([task("a"), task("b"), task("c", "t")])
+    waiting = TaskQueue([task("a"), task("b"), task("c", "t")])
     first = waiting.take()
     assert first.hash == "a"
     assert waiting.take().hash == "c"
@@ -171,7 +170,7 @@ def test_no_two_tasks_compile_the_same_kernels_at_a_time():
 
 
 def test_a_task_that_is_put_back_comes_next():
-    waiting = Waiting([task("a"), task("b")])
+    waiting = TaskQueue([task("a"), task("b")])
     first = waiting.take()
     waiting.put_back(first)
     waiting.compiled(first)

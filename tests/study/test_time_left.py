@@ -2,10 +2,10 @@
 
 import pytest
 
-from gossiprec.cli.study_progress import Tally, clock_time
+from gossiprec.cli.study_progress import StudyProgressState, format_clock_time
 from gossiprec.errors import DataError
-from gossiprec.study.task import Done
-from gossiprec.study.time_left import Planned, TimeLeft, plan_of
+from gossiprec.study.task import TaskResult
+from gossiprec.study.time_left import PlannedRun, TimeLeft, planned_run
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-CHEAP, DEAR = Planned("gossip", 10.0), Planned("federated", 4.0)
+CHEAP, DEAR = PlannedRun("gossip", 10.0), PlannedRun("federated", 4.0)
 STUDY = {f"cheap {k}": CHEAP for k in range(8)} | {f"dear {k}": DEAR for k in range(2)}
 
 
@@ -53,15 +53,15 @@ def test_experiments_take_what_runs_of_their_own_take():
 
 def test_an_experiment_that_has_not_begun_is_told_by_its_work():
     alike, watched = "fused gmf None rand-gossip", "fused gmf None rand-gossip cda single"
-    planned = {"a": Planned(alike, 1.0), "b": Planned(alike, 50.0), "c": Planned(watched, 200.0)}
+    planned = {"a": PlannedRun(alike, 1.0), "b": PlannedRun(alike, 50.0), "c": PlannedRun(watched, 200.0)}
     first = next(carried_out(planned, 1, lambda hash_: planned[hash_].work / 10))
     assert first == ("a", pytest.approx(25.0), pytest.approx(25.0))
 
 
 def test_one_that_trains_something_else_is_taken_to_last_as_long_as_others_whatever_its_work():
     gossip, clients = "fused gmf None rand-gossip", "fused ncf fedncf fedavg"
-    planned = {"a": Planned(gossip, 1.0), "b": Planned(gossip, 1.0), "c": Planned(clients, 5000.0)}
-    planned |= {"d": Planned("batched mf None central", 9.0)}
+    planned = {"a": PlannedRun(gossip, 1.0), "b": PlannedRun(gossip, 1.0), "c": PlannedRun(clients, 5000.0)}
+    planned |= {"d": PlannedRun("batched mf None central", 9.0)}
     seconds = {"a": 10.0, "b": 10.0, "c": 30.0, "d": 20.0}
     said = [left for _, left, _ in carried_out(planned, 1, seconds.__getitem__)]
     assert said == pytest.approx([30.0, 20.0, (10.0 + 30.0) / 2, 0.0])
@@ -69,7 +69,7 @@ def test_one_that_trains_something_else_is_taken_to_last_as_long_as_others_whate
 
 def test_earlier_runs_on_this_machine_tell_before_anything_has_ended():
     clock = Clock()
-    left = TimeLeft({"a": Planned("x", 1.0, 30.0), "b": Planned("y", 1.0, 10.0)}, 1, clock)
+    left = TimeLeft({"a": PlannedRun("x", 1.0, 30.0), "b": PlannedRun("y", 1.0, 10.0)}, 1, clock)
     assert left.seconds() == pytest.approx(40.0)
     left.started("a")
     clock.now = 60.0
@@ -106,7 +106,7 @@ def test_several_at_a_time_share_what_is_left(jobs):
 
 
 def test_no_number_of_workers_shortens_the_longest_run():
-    left = TimeLeft({"long": Planned("x", 1.0, 100.0), "short": Planned("x", 1.0, 2.0)}, 8, Clock())
+    left = TimeLeft({"long": PlannedRun("x", 1.0, 100.0), "short": PlannedRun("x", 1.0, 2.0)}, 8, Clock())
     assert left.seconds() == pytest.approx(100.0)
 
 
@@ -123,31 +123,33 @@ def test_where_jobs_are_not_told_they_are_counted():
 
 def test_a_shared_run_that_failed_is_replaced_by_runs_like_it():
     clock = Clock()
-    tally = Tally(str, TimeLeft({"shared": CHEAP, "other": CHEAP}, 1, clock))
+    tally = StudyProgressState(str, TimeLeft({"shared": CHEAP, "other": CHEAP}, 1, clock))
     tally.begin(total=2, kept=0)
     tally.say("other", "simulating")
     clock.now = 5.0
-    tally.ended(Done("other", 5.0), "other", "")
+    tally.ended(TaskResult("other", 5.0), "other", "")
     tally.say("shared", "simulating")
     tally.split("shared", 3, 1)
     assert tally.facts() == ["2 of 4 runs", "about 0:10 left"]
     tally.say("part", "simulating")
     clock.now = 10.0
-    tally.ended(Done("part", 5.0), "part", "")
+    tally.ended(TaskResult("part", 5.0), "part", "")
     assert tally.facts() == ["3 of 4 runs", "about 0:05 left"]
 
 
 def test_compiling_kernels_does_not_count_for_runs_to_come():
-    tally = Tally(str, TimeLeft({"first": CHEAP, "second": CHEAP}, 1, Clock()))
+    tally = StudyProgressState(str, TimeLeft({"first": CHEAP, "second": CHEAP}, 1, Clock()))
     tally.begin(total=2, kept=0)
-    tally.ended(Done("first", 45.0, compiling=42.0), "first", "")
+    tally.ended(TaskResult("first", 45.0, compiling=42.0), "first", "")
     assert tally.facts()[-1] == "about 0:03 left"
 
 
 def test_a_run_that_is_bound_to_fail_takes_no_time():
-    left = TimeLeft({"bad": plan_of(DataError("no such file")), "good": Planned("x", 1.0, 7.0)}, 1, Clock())
+    left = TimeLeft(
+        {"bad": planned_run(DataError("no such file")), "good": PlannedRun("x", 1.0, 7.0)}, 1, Clock()
+    )
     assert left.seconds() == pytest.approx(7.0)
 
 
 def test_hours_are_said_where_there_are_any():
-    assert [clock_time(s) for s in (0.4, 59.6, 3599, 3661)] == ["0:00", "1:00", "59:59", "1:01:01"]
+    assert [format_clock_time(s) for s in (0.4, 59.6, 3599, 3661)] == ["0:00", "1:00", "59:59", "1:01:01"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from gossiprec.feeds import PointwiseFeed
-from gossiprec.models import MODELS, Block, Model, Role
-from gossiprec.models.base.blocks import normal
+from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
+from gossiprec.models.base.parameter_blocks import normal
 from gossiprec.options import Options
 
 
@@ -27,9 +27,9 @@ class BiasedMF(Model):
         """Name the parameters: a row for each user, two tables for the items; shared weights there are none."""
         dim, embedding = self.options.dim, normal(0.01)
         return (
-            Block("users", Role.USER, (dim,), embedding),
-            Block("factors", Role.ITEM, (dim,), embedding),
-            Block("biases", Role.ITEM, (1,)),  # begin at zero
+            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
+            ParameterBlock("factors", BlockRole.ITEM, (dim,), embedding),
+            ParameterBlock("biases", BlockRole.ITEM, (1,)),  # begin at zero
         )
 
     def score(self, p, query):

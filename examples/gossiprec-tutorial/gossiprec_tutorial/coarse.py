@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from gossiprec.compute.messages import Payload, Transform
+from gossiprec.compute.messages import MessagePayload, Transform
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES, Policy
 
@@ -33,7 +33,7 @@ class Rounding(Transform):
                 return None
             return (np.floor(part / self.step + draw.random(part.shape)) * self.step).astype(np.float32)
 
-        return Payload(rounded(payload.users), rounded(payload.items), rounded(payload.shared))
+        return MessagePayload(rounded(payload.users), rounded(payload.items), rounded(payload.shared))
 
 
 @POLICIES.register("coarse")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.registry import Registry
 
 EXECUTORS: Registry[type[Executor]] = Registry("executor", __name__)
 
-__all__ = ["EXECUTORS", "Executor", "Workload"]
+__all__ = ["EXECUTORS", "Executor", "ExecutorContext"]

@@ -12,20 +12,20 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena, Storage
-from gossiprec.compute.store.base import Readable, Store
+from gossiprec.compute.store.base import ScoringView, Store
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.compute.train.performance_merge import performance, weight_kept
+from gossiprec.compute.train.performance_merge import own_weight, performance_score
 from gossiprec.feeds.base import Columns, Feed
 from gossiprec.measures.ranking import PADDING
 from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Layout
-from gossiprec.models.base.graph_model import GraphModel
-from gossiprec.models.base.kernels import Query
+from gossiprec.models.base.graph import GraphModel
+from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders.base import Recommender, has_own
+from gossiprec.recommenders.base import Recommender, overrides_method
 from gossiprec.rng import generator
 from gossiprec.servers.base import Extras
 
@@ -39,7 +39,7 @@ STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 
 
 @dataclass(frozen=True)
-class Workload:
+class ExecutorContext:
     """What every executor works on; constant for a run."""
 
     model: Model
@@ -77,7 +77,7 @@ class Workload:
             of_model = self.model.draws(samples, draw)
         if self.recommender is None:
             return {}, of_model
-        if not has_own(self.recommender, "draws"):  # a generator for nothing takes 10 us
+        if not overrides_method(self.recommender, "draws"):  # a generator for nothing takes 10 us
             return self.recommender.own_part(node, self.extras), of_model
         draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
         of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
@@ -102,7 +102,7 @@ class Executor(ABC):
     divides: bool = False
     """Whether :meth:`run` makes several threads work itself: it is then called with all tasks of a wave at once."""
 
-    def __init__(self, work: Workload, device: str = "auto") -> None:
+    def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
         self.work = work
         self.device = device
 
@@ -196,8 +196,8 @@ class Executor(ABC):
                 small, np.stack([own, received]), np.arange(2), np.zeros(2, np.int64),
                 np.array([0, lists.size, 2 * lists.size]), asked, constants=known,
             )  # fmt: skip
-            mine, theirs = (performance(part) for part in scores.reshape(2, *lists.shape))
-            keep = weight_kept(mine, theirs)
+            mine, theirs = (performance_score(part) for part in scores.reshape(2, *lists.shape))
+            keep = own_weight(mine, theirs)
             own = received if keep == 0 else keep * own + (1 - keep) * received
             program.merge_keep[entry], program.found[entry] = keep, theirs
             program.refused[task] = mine + theirs == 0
@@ -207,12 +207,12 @@ class Executor(ABC):
         return self.store.are_finite(handles, nodes)
 
     @abstractmethod
-    def score(self, query: Query) -> F32:
+    def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores: logits where the model predicts probabilities; shape (offsets[-1],)."""
 
     def score_all(
         self,
-        models: Readable,
+        models: ScoringView,
         contexts: Mapping[str, I32],
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,
@@ -239,7 +239,7 @@ class Executor(ABC):
             wide = {name: column[each].repeat(n_items) for name, column in contexts.items()}
             about = (models.layout, models.rows, models.row[each], models.user[each])
             before = {name: column[each] for name, column in (histories or {}).items()}
-            scores = self.score(Query(*about, offsets, items, wide, constants, models.together, before))
+            scores = self.score(ScoreQuery(*about, offsets, items, wide, constants, models.together, before))
             found[each] = scores.reshape(len(some), n_items)
 
         if self.parallel:
@@ -261,4 +261,4 @@ class Executor(ABC):
     ) -> F32:
         """Return what :meth:`score` finds; constants are those of the run's items if left out."""
         known = self.work.model.constants if constants is None else constants
-        return self.score(Query(layout, rows, row, user, offsets, items, contexts or {}, known))
+        return self.score(ScoreQuery(layout, rows, row, user, offsets, items, contexts or {}, known))

@@ -23,33 +23,33 @@ from torch.optim.adam import adam
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.base import STACK_BYTES, Executor, Workload
-from gossiprec.compute.executors.stacks import Stack, width_of
+from gossiprec.compute.executors.all_item_scores import AllItemScorer
+from gossiprec.compute.executors.base import STACK_BYTES, Executor, ExecutorContext
 from gossiprec.compute.executors.tensors import (
     LEAST_STACK,
     HostRows,
     Tensors,
-    alike,
-    constants_of,
-    forms_of,
+    UpdateStack,
+    batch_shape_keys,
+    chunked,
+    constants_to_tensors,
+    group_by_width,
+    padded_batch_size,
     padded_width,
-    pieces,
-    tables_of,
-    tensor_of,
+    table_views,
+    to_tensor,
 )
-from gossiprec.compute.executors.whole_lists import WholeLists
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.arena import Arena, Storage
-from gossiprec.compute.store.base import Readable
+from gossiprec.compute.store.arena import Arena, Storage, update_keys
+from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.compute.store.keys import update_keys
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.node_settings import Kind
-from gossiprec.compute.train.noise import noise_row
+from gossiprec.compute.train.local_update import dp_noise_row
+from gossiprec.compute.train.node_settings import TrainingMode
 from gossiprec.errors import ResourceError
-from gossiprec.models.base.blocks import Layout
-from gossiprec.models.base.kernels import Query
-from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.numerics.torch_threads import single_torch_thread
 
 
 @EXECUTORS.register("batched")
@@ -79,12 +79,12 @@ class BatchedExecutor(Executor):
 
     name = "batched"
 
-    def __init__(self, work: Workload, device: str = "auto") -> None:
+    def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
         super().__init__(work, device)
         self._device = choose_device(device)
         self._constants = self._known(work.model.constants)
         self._extras = self._known(work.extras)
-        self._whole_lists = WholeLists(work.model, self._constants, self._put)
+        self._whole_lists = AllItemScorer(work.model, self._constants, self._put)
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
         self._kinds = work.node_settings.kinds
@@ -105,13 +105,13 @@ class BatchedExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: first all merges, then all local updates."""
         self.appraise(program, tasks)
-        for some in pieces(tasks, self._stack_rows):
+        for some in chunked(tasks, self._stack_rows):
             self.work.arena.merge(program, some, self.work.seed)
-        with one_torch_thread():
+        with single_torch_thread():
             for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
                 self._train(stack)
 
-    def score(self, query: Query) -> F32:
+    def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
         layout, rows, row, offsets = query.layout, query.rows, query.row, query.offsets
         out = np.empty(len(query.items), np.float32)
@@ -125,8 +125,8 @@ class BatchedExecutor(Executor):
         def predict(tables: Tensors, wanted: Tensors, known: Tensors) -> Tensor:
             return self.work.model.score(layout.named(tables) | shared | known, wanted)
 
-        with torch.no_grad(), one_torch_thread():
-            for width, queries in alike(padded_width(lengths), rows_at_once):
+        with torch.no_grad(), single_torch_thread():
+            for width, queries in group_by_width(padded_width(lengths), rows_at_once):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
                 at = offsets[queries, None] + np.where(real, place, 0)
@@ -137,13 +137,13 @@ class BatchedExecutor(Executor):
                 chosen = self._put(rows[used, : layout.size].astype(np.float32, copy=False))
                 known = {name: self._put(own[name][row[queries]]) for name in each}
                 of_all = vmap(predict, in_dims=(None if query.together else 0, 0, 0))
-                logits = of_all(tables_of(layout, chosen), wanted, known)
+                logits = of_all(table_views(layout, chosen), wanted, known)
                 out[at[real]] = logits.cpu().numpy()[real]
         return out
 
     def score_all(
         self,
-        models: Readable,
+        models: ScoringView,
         contexts: Mapping[str, I32],
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,
@@ -159,7 +159,7 @@ class BatchedExecutor(Executor):
         arena = self.work.arena
         return arena if isinstance(arena, DeviceArena) else HostRows(arena, self._device)
 
-    def _stacks(self, program: Program, tasks: I64) -> Iterator[Stack]:
+    def _stacks(self, program: Program, tasks: I64) -> Iterator[UpdateStack]:
         """Draw all batches; stack updates of equal width, those with most batches first."""
         work = self.work
         lessons = [
@@ -170,19 +170,23 @@ class BatchedExecutor(Executor):
         ]
         lessons.sort(key=lambda lesson: -len(lesson[1]))
         firsts = [steps[0][0] if steps else {} for _, steps in lessons]
-        padded = np.array([width_of(columns) for columns in firsts], np.int64)
+        padded = np.array([padded_batch_size(columns) for columns in firsts], np.int64)
         kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
-        forms = forms_of(firsts)
+        forms = batch_shape_keys(firsts)
         for kind, form in sorted(set(zip(kinds.tolist(), forms.tolist(), strict=True))):
             of_kind = np.where((kinds == kind) & (forms == form), padded, 0)
-            samples = int(of_kind.max()) if kind == Kind.PRIVATE else 1  # each has a gradient of its own
-            for width, chosen in alike(of_kind, max(1, self._stack_rows // max(samples, 1))):
+            samples = (
+                int(of_kind.max()) if kind == TrainingMode.PRIVATE else 1
+            )  # each has a gradient of its own
+            for width, chosen in group_by_width(of_kind, max(1, self._stack_rows // max(samples, 1))):
                 some = np.array([lessons[c][0] for c in chosen])
                 batches = [lessons[c][1] for c in chosen]
                 keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
-                yield Stack.pad(program.node[some], program.target[some], keys, batches, width, Kind(kind))
+                yield UpdateStack.pad(
+                    program.node[some], program.target[some], keys, batches, width, TrainingMode(kind)
+                )
 
-    def _train(self, stack: Stack) -> None:
+    def _train(self, stack: UpdateStack) -> None:
         """Train a stack and store the result; nodes drop out as their batches run out."""
         stored, has_moments = self._stored, self.work.training.optimizer == "adam"
         rows = stored.take(stack.target)
@@ -192,20 +196,20 @@ class BatchedExecutor(Executor):
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
         columns = {name: self._put(part) for name, part in {**stack.columns, **stack.drawn}.items()}
         gradient = torch.empty_like(parameters)
-        start = parameters.clone() if stack.kind != Kind.PLAIN else parameters
+        start = parameters.clone() if stack.kind != TrainingMode.PLAIN else parameters
         for k in range(int(stack.n_steps[0])):
             n = int(np.count_nonzero(stack.n_steps > k))
             some = slice(max(n, LEAST_STACK))
             batch = {name: part[some, k] for name, part in columns.items()} | {"user": user[some]}
-            if stack.kind == Kind.PRIVATE:
+            if stack.kind == TrainingMode.PRIVATE:
                 clip = self._put(self.work.node_settings.clip_norm[stack.node[some]])
-                parts = self._clipped(tables_of(self.work.layout, parameters[some]), batch, clip)
+                parts = self._clipped(table_views(self.work.layout, parameters[some]), batch, clip)
             else:
-                parts = self._gradient(tables_of(self.work.layout, parameters[some]), batch)
+                parts = self._gradient(table_views(self.work.layout, parameters[some]), batch)
             torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
-            if stack.kind == Kind.PRIVATE:
+            if stack.kind == TrainingMode.PRIVATE:
                 self._make_private(gradient[some], stack.node[some], k, batch["weights"])
-            if stack.kind != Kind.PLAIN:
+            if stack.kind != TrainingMode.PLAIN:
                 self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
             self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], counts)
         stored.put(stack.target, rows, stack.keys)
@@ -261,19 +265,19 @@ class BatchedExecutor(Executor):
         scale = node_settings.noise_multiplier[nodes] * node_settings.clip_norm[nodes]
         taken = work.arena.steps[nodes] + step
         for place in np.flatnonzero(scale).tolist():
-            noise = noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
+            noise = dp_noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
             gradient[place] += self._put(scale[place] * noise)
         # a node kept for company may have no batch left
         gradient /= weights.sum(1, keepdim=True).clamp(min=1.0)
 
     def _draw_back(
-        self, gradient: Tensor, now: Tensor, start: Tensor, stack: Stack, some: slice, batch: Tensors
+        self, gradient: Tensor, now: Tensor, start: Tensor, stack: UpdateStack, some: slice, batch: Tensors
     ) -> None:
         """Add the gradient of the drift penalty, in place: items of the batch, or under DP-SGD all items."""
         layout = self.work.layout
         pull = self._put(2 * self.work.node_settings.drift_penalty[stack.node[some]])[:, None]
         touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
-        if stack.kind == Kind.ANCHORED:
+        if stack.kind == TrainingMode.ANCHORED:
             counts = torch.zeros(len(now), layout.n_items, device=now.device)
             for name in self.work.feed.item_columns:
                 items, weights = batch[name].flatten(1), batch["weights"]
@@ -292,11 +296,11 @@ class BatchedExecutor(Executor):
         return self.work.recommender.loss(p, batch, self._extras)
 
     def _known(self, constants: Mapping[str, F32]) -> Tensors:
-        return {name: part.to(self._device) for name, part in constants_of(constants).items()}
+        return {name: part.to(self._device) for name, part in constants_to_tensors(constants).items()}
 
     def _put(self, array: npt.NDArray[np.generic]) -> Tensor:
         """Move an array to the device."""
-        return tensor_of(array).to(self._device)
+        return to_tensor(array).to(self._device)
 
 
 def choose_device(name: str) -> torch.device:

@@ -9,24 +9,22 @@ import torch
 from torch import Tensor
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.executors.tensors import (
     Tensors,
-    constants_of,
-    tables_of,
-    tensor_of,
+    constants_to_tensors,
+    table_views,
+    to_tensor,
 )
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.base import Readable
+from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.everybody import epochs_of_all
+from gossiprec.compute.train.local_update import central_epochs
 from gossiprec.feeds.base import Columns
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.base.graph_model import GraphModel
-from gossiprec.models.base.kernels import Query
+from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.numerics.one_thread import one_torch_thread
-from gossiprec.numerics.optimizers import SGD, Adam
+from gossiprec.numerics.torch_threads import SGD, Adam, single_torch_thread
 from gossiprec.rng import generator
 
 
@@ -38,17 +36,18 @@ class CentralExecutor(Executor):
     Parameters
     ----------
     work : Workload
-        Its arena has one row, which all nodes share (:class:`gossiprec.compute.store.one_model.OneModel`).
+        Its arena has one row, which all nodes share
+        (:class:`gossiprec.compute.store.single_model_store.SingleModelStore`).
     scoring : Executor
         Scores whole models.
     """
 
     name = "central"
 
-    def __init__(self, work: Workload, scoring: Executor) -> None:
+    def __init__(self, work: ExecutorContext, scoring: Executor) -> None:
         super().__init__(work, scoring.device)
         self._scoring = scoring
-        self._graph = Graph.of(work.feed.positives, work.layout.n_items)
+        self._graph = InteractionGraph.of(work.feed.positives, work.layout.n_items)
         self._encoded: tuple[int, F32] | None = None  # after so many steps
 
     @property
@@ -64,16 +63,16 @@ class CentralExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run the updates among `tasks`."""
         for task in tasks[program.update[tasks] >= 0].tolist():
-            with one_torch_thread():
+            with single_torch_thread():
                 self._train(int(program.node[task]), int(program.update[task]))
 
-    def score(self, query: Query) -> F32:
+    def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores; the run's own model is looked at through the graph."""
         return self._scoring.score(replace(query, rows=self._seen(query.rows)))
 
     def score_all(
         self,
-        models: Readable,
+        models: ScoringView,
         contexts: Mapping[str, I32],
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,
@@ -90,8 +89,8 @@ class CentralExecutor(Executor):
         steps = int(arena.steps[0])
         if self._encoded is None or self._encoded[0] != steps:
             seen = rows.copy()
-            tables = tables_of(arena.layout, torch.from_numpy(seen[0]))
-            with torch.no_grad(), one_torch_thread():
+            tables = table_views(arena.layout, torch.from_numpy(seen[0]))
+            with torch.no_grad(), single_torch_thread():
                 found = model.encode(self._blocks(tables), self._graph)
                 for name in ("users", "items"):
                     tables[name].copy_(found[name])
@@ -102,10 +101,10 @@ class CentralExecutor(Executor):
         work = self.work
         tables = {
             name: torch.nn.Parameter(table)
-            for name, table in tables_of(work.layout, torch.from_numpy(work.arena.rows[0])).items()
+            for name, table in table_views(work.layout, torch.from_numpy(work.arena.rows[0])).items()
         }
         optimizer = self._optimizer(tables)
-        for epoch, batches in epochs_of_all(work.feed, work.training, node, update, work.seed):
+        for epoch, batches in central_epochs(work.feed, work.training, node, update, work.seed):
             loss = _Loss(work, self._graph, node, epoch)
             for batch in batches:
                 optimizer.zero_grad()
@@ -114,7 +113,7 @@ class CentralExecutor(Executor):
                 work.arena.steps[0] += 1
 
     def _blocks(self, tables: Mapping[str, Tensor]) -> Tensors:
-        return self.work.layout.named(tables) | constants_of(self.work.model.constants)
+        return self.work.layout.named(tables) | constants_to_tensors(self.work.model.constants)
 
     def _optimizer(self, tables: Mapping[str, Tensor]) -> torch.optim.Optimizer:
         """Return the optimizer as it was left; its moments are views of the arena's rows."""
@@ -130,7 +129,7 @@ class CentralExecutor(Executor):
             fused=True,
         )
         first, second = (
-            tables_of(arena.layout, torch.from_numpy(moments[0])) for moments in (arena.first, arena.second)
+            table_views(arena.layout, torch.from_numpy(moments[0])) for moments in (arena.first, arena.second)
         )
         for name, parameter in tables.items():
             step = torch.tensor(float(arena.steps[0]))
@@ -141,9 +140,9 @@ class CentralExecutor(Executor):
 class _Loss:
     """The loss of each step of an epoch, and what is drawn for it by (seed, node, epoch, step)."""
 
-    def __init__(self, work: Workload, graph: Graph, node: int, epoch: int) -> None:
+    def __init__(self, work: ExecutorContext, graph: InteractionGraph, node: int, epoch: int) -> None:
         self._work, self._graph = work, graph
-        self._views: Sequence[Graph] = ()
+        self._views: Sequence[InteractionGraph] = ()
         if isinstance(work.model, GraphModel):
             self._views = work.model.views(graph, generator(work.seed, "graph-views", node, epoch))
         self._draw = generator(work.seed, "graph-steps", node, epoch)  # of models with and without a graph
@@ -156,5 +155,5 @@ class _Loss:
         if isinstance(model, SequenceModel):
             batch = model.packed(batch)
             batch = {**batch, **model.draws(batch, self._draw)}
-        samples = {name: tensor_of(column) for name, column in batch.items()}
+        samples = {name: to_tensor(column) for name, column in batch.items()}
         return model.loss(p, {**samples, "weights": torch.ones(len(samples["user"]))})

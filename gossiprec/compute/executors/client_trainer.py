@@ -11,16 +11,16 @@ from typing import ClassVar
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.compute.executors.base import Workload
+from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.feeds.base import Columns
-from gossiprec.recommenders.client_side import AtHand
+from gossiprec.recommenders.client_context import ClientContext
 from gossiprec.rng import generator
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingTask:
     """One local update to run.
 
     Attributes
@@ -67,13 +67,13 @@ class ClientTrainer(ABC):
     parallel: ClassVar[bool] = False
     divides: ClassVar[bool] = False
 
-    def __init__(self, work: Workload, store: UpdateStore) -> None:
+    def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
         self.work, self.store = work, store
 
     def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
         """Do once what takes long before the first lesson."""
 
-    def more_samples(self, lesson: Lesson) -> Columns:
+    def more_samples(self, lesson: TrainingTask) -> Columns:
         """Return what a client learns from besides its own samples; empty: nothing."""
         work = self.work
         if work.recommender is None:
@@ -81,7 +81,7 @@ class ClientTrainer(ABC):
         positives = work.feed.positives[lesson.node]
         return work.recommender.more_samples(lesson.node, positives, self.store.extras(lesson.sent))
 
-    def changed(self, lesson: Lesson, drawn: Columns) -> Columns:
+    def changed(self, lesson: TrainingTask, drawn: Columns) -> Columns:
         """Return what a client learns from, of the samples of its feed: what the recommender makes of them."""
         work = self.work
         if work.recommender is None:
@@ -93,10 +93,10 @@ class ClientTrainer(ABC):
             return changed
         return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
 
-    def at_hand(self, lesson: Lesson) -> AtHand:
+    def at_hand(self, lesson: TrainingTask) -> ClientContext:
         """Return what a client has at hand for a lesson."""
         work, store = self.work, self.store
-        return AtHand(
+        return ClientContext(
             seed=work.seed,
             node=lesson.node,
             update=lesson.update,
@@ -109,7 +109,7 @@ class ClientTrainer(ABC):
             told=lesson.told,
         )
 
-    def telling(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+    def telling(self, lessons: Sequence[TrainingTask]) -> list[TrainingTask]:
         """Return lessons with what their clients tell of their users now."""
         assert self.work.recommender is not None
         found = []
@@ -121,14 +121,14 @@ class ClientTrainer(ABC):
             ]
         return found
 
-    def by_what_was_sent(self, lessons: Sequence[Lesson]) -> list[list[Lesson]]:
+    def by_what_was_sent(self, lessons: Sequence[TrainingTask]) -> list[list[TrainingTask]]:
         """Return the lessons of each version and of what was sent beside it, both being the same objects."""
-        alike: dict[tuple[int, int], list[Lesson]] = defaultdict(list)
+        alike: dict[tuple[int, int], list[TrainingTask]] = defaultdict(list)
         for lesson in lessons:
             version, extras = self.store.version(lesson.target), self.store.extras(lesson.sent)
             alike[id(version), id(extras)].append(lesson)
         return list(alike.values())
 
     @abstractmethod
-    def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
+    def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each lesson with what the client has made of its version."""

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.base import Readable
+from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.models.base.kernels import Query
+from gossiprec.models.base.kernel_interface import ScoreQuery
 
 
 class ClientExecutor(Executor):
@@ -70,7 +70,7 @@ class ClientExecutor(Executor):
         trains = tasks[program.update[tasks] >= 0]
         columns = (part[trains].tolist() for part in (program.node, program.update, program.target))
         lessons = [
-            Lesson(node, update, target, sent[task])
+            TrainingTask(node, update, target, sent[task])
             for task, node, update, target in zip(trains.tolist(), *columns, strict=True)
         ]
         self.store.take_rows((lesson.node, lesson.sent) for lesson in lessons)
@@ -82,18 +82,18 @@ class ClientExecutor(Executor):
             self.store.keep(lesson.target, update)
             self._bytes[lesson.node, lesson.update] = update.size_bytes
 
-    def _with_told(self, lesson: Lesson, update: Update) -> Update:
+    def _with_told(self, lesson: TrainingTask, update: Update) -> Update:
         """Return an update with what the client tells of its user."""
         told = lesson.told if lesson.told is not None else self._trainer.telling([lesson])[0].told
         return replace(update, user=told)
 
-    def score(self, query: Query) -> F32:
+    def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
         return self._scoring.score(query)
 
     def score_all(
         self,
-        models: Readable,
+        models: ScoringView,
         contexts: Mapping[str, I32],
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,

@@ -6,14 +6,14 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import Kind, NodeSettings
+from gossiprec.compute.train.node_settings import NodeSettings, TrainingMode
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
-from gossiprec.models.base.kernels import Query
-from gossiprec.numerics.finite import finite_rows
+from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.numerics.flat_ops import finite_rows
 
 
 @EXECUTORS.register("fused")
@@ -23,7 +23,7 @@ class FusedExecutor(Executor):
     name = "fused"
     parallel = True
 
-    def __init__(self, work: Workload, device: str = "auto") -> None:
+    def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
         super().__init__(work, device)
         storage = work.arena.rows.dtype.name
         lacking = self.lacks(work.model, work.training, storage, work.node_settings, work.layout)
@@ -36,7 +36,9 @@ class FusedExecutor(Executor):
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
         self.kernels = kernels(work)
         self._kinds = work.node_settings.kinds
-        self._apart = [kind for kind in Kind if kind.way in kernels.apart and (self._kinds == kind).any()]
+        self._apart = [
+            kind for kind in TrainingMode if kind.way in kernels.apart and (self._kinds == kind).any()
+        ]
         self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
@@ -103,6 +105,6 @@ class FusedExecutor(Executor):
             self._masked = (program, updates)
         return updates
 
-    def score(self, query: Query) -> F32:
+    def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
         return self.kernels.scores(query)

@@ -8,15 +8,14 @@ from torch import Tensor
 
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.base import Executor, Workload
-from gossiprec.compute.executors.tensors import Tensors, constants_of, tables_of, tensor_of
+from gossiprec.compute.executors.base import Executor, ExecutorContext
+from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, table_views, to_tensor
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.keys import merge_keys, update_keys
-from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.base.blocks import Role
-from gossiprec.models.base.kernels import Query
-from gossiprec.numerics.one_thread import one_torch_thread
-from gossiprec.numerics.optimizers import SGD, Adam
+from gossiprec.compute.store.arena import merge_keys, update_keys
+from gossiprec.compute.train.local_update import dp_noise_row
+from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.models.base.parameter_blocks import BlockRole
+from gossiprec.numerics.torch_threads import SGD, Adam, single_torch_thread
 
 
 @EXECUTORS.register("reference")
@@ -32,7 +31,7 @@ class ReferenceExecutor(Executor):
 
     name = "reference"
 
-    def __init__(self, work: Workload, device: str = "auto") -> None:
+    def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
         super().__init__(work, device)
         self._learners: dict[int, _Learner] = {}
 
@@ -40,7 +39,7 @@ class ReferenceExecutor(Executor):
         """Run `tasks` of one wave, one after the other."""
         arena, seed = self.work.arena, self.work.seed
         self.appraise(program, tasks)
-        with one_torch_thread():
+        with single_torch_thread():
             for task in tasks.tolist():
                 only = np.array([task])
                 target = program.target[only]
@@ -52,20 +51,20 @@ class ReferenceExecutor(Executor):
                     self._learner(int(program.node[task])).train(row[0], int(program.update[task]))
                     arena.store(target, row, update_keys(program, only, seed) if arena.is_half else None)
 
-    def score(self, query: Query) -> F32:
+    def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores, one query at a time."""
         out = np.empty(len(query.items), np.float32)
-        layout, known = query.layout, constants_of(query.constants)
+        layout, known = query.layout, constants_to_tensors(query.constants)
         asked = {"items": query.items, **query.contexts}
-        with torch.no_grad(), one_torch_thread():
+        with torch.no_grad(), single_torch_thread():
             for q, (row, user) in enumerate(zip(query.row, query.user, strict=True)):
                 some = slice(query.offsets[q], query.offsets[q + 1])
                 own = torch.from_numpy(query.rows[row].astype(np.float32))
-                wanted = {name: tensor_of(column[some]) for name, column in asked.items()}
+                wanted = {name: to_tensor(column[some]) for name, column in asked.items()}
                 wanted["user"] = torch.tensor([user])
-                wanted |= {name: tensor_of(column[q]) for name, column in query.histories.items()}
+                wanted |= {name: to_tensor(column[q]) for name, column in query.histories.items()}
                 out[some] = self.work.model.score(
-                    layout.named(tables_of(layout, own)) | known, wanted
+                    layout.named(table_views(layout, own)) | known, wanted
                 ).numpy()
         return out
 
@@ -87,13 +86,16 @@ class ReferenceExecutor(Executor):
 class _Learner:
     """A node's tensors and optimizer; the optimizer's moments are views of the arena's rows."""
 
-    def __init__(self, work: Workload, node: int) -> None:
+    def __init__(self, work: ExecutorContext, node: int) -> None:
         self._work = work
         self._node = node
         self._tables = {
             name: torch.nn.Parameter(torch.zeros(shape)) for name, shape in work.layout.tables.items()
         }
-        self._constants, self._extras = constants_of(work.model.constants), constants_of(work.extras)
+        self._constants, self._extras = (
+            constants_to_tensors(work.model.constants),
+            constants_to_tensors(work.extras),
+        )
         self._drawn: Tensors = {}
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
         self._optimizer = self._make_optimizer()
@@ -104,13 +106,13 @@ class _Learner:
 
     def train(self, row: F32, update: int) -> None:
         """Run one local update on `row`, in place."""
-        for name, view in tables_of(self._work.layout, torch.from_numpy(row)).items():
+        for name, view in table_views(self._work.layout, torch.from_numpy(row)).items():
             self._tables[name].data = view
         start = self._tables["items"].detach().clone() if self._drift_penalty else None
         work = self._work
         for samples, drawn in work.steps(self._node, update):
-            self._drawn = {name: tensor_of(one) for name, one in drawn.items()}
-            self._step({name: tensor_of(column) for name, column in samples.items()}, start)
+            self._drawn = {name: to_tensor(one) for name, one in drawn.items()}
+            self._step({name: to_tensor(column) for name, column in samples.items()}, start)
 
     def _step(self, batch: Tensors, start: Tensor | None) -> None:
         self._optimizer.zero_grad()
@@ -150,10 +152,10 @@ class _Learner:
             gradient = torch.cat([part.flatten() for part in parts])
             total += gradient * min(1.0, self._clip_norm / (float(gradient.norm()) + 1e-6))
         if self._noise_multiplier:
-            noise = noise_row(work.layout, work.seed, self._node, int(work.arena.steps[self._node]))
+            noise = dp_noise_row(work.layout, work.seed, self._node, int(work.arena.steps[self._node]))
             total += self._noise_multiplier * self._clip_norm * torch.from_numpy(noise)
         total /= n_samples
-        for name, part in tables_of(work.layout, total).items():
+        for name, part in table_views(work.layout, total).items():
             self._tables[name].grad = part.clone()
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
@@ -170,9 +172,9 @@ class _Learner:
         )
         owned = int(arena.owned(np.array([self._node]))[0])
         first, second = (
-            tables_of(layout, torch.from_numpy(moments[owned])) for moments in (arena.first, arena.second)
+            table_views(layout, torch.from_numpy(moments[owned])) for moments in (arena.first, arena.second)
         )
-        own = {"users", *(block.name for block in layout.of(Role.PRIVATE))}
+        own = {"users", *(block.name for block in layout.of(BlockRole.PRIVATE))}
         for name, parameter in self._tables.items():
             step = torch.tensor(0.0 if arena.anew and name not in own else float(arena.steps[self._node]))
             adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}

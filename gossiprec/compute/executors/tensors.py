@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import I64, U32
+from gossiprec.arrays import I32, I64, U32
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
+from gossiprec.compute.train.node_settings import TrainingMode
 from gossiprec.feeds.base import Columns
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.parameter_blocks import Layout
 
 Tensors = dict[str, Tensor]
 
@@ -34,7 +36,7 @@ class HostRows:
 
     def take(self, handles: Handles) -> Tensor:
         """Return copies of rows, shape (n, row_size)."""
-        return tensor_of(self._arena.load(handles)).to(self._device)
+        return to_tensor(self._arena.load(handles)).to(self._device)
 
     def put(self, handles: Handles, rows: Tensor, keys: U32 | None) -> None:
         """Write rows, shape (n, row_size); float16 rounds by `keys`."""
@@ -44,7 +46,7 @@ class HostRows:
         """Return copies of the nodes' first and second moments, of shape (n, size) each."""
         owned, size = self._arena.owned(nodes), self._arena.layout.size
         both = (self._arena.first, self._arena.second)
-        return [tensor_of(part[owned, :size]).to(self._device) for part in both]
+        return [to_tensor(part[owned, :size]).to(self._device) for part in both]
 
     def put_moments(self, nodes: I64, moments: Sequence[Tensor]) -> None:
         """Write the nodes' moments."""
@@ -57,7 +59,7 @@ LEAST_STACK = 4
 """Nodes in a stack, at the least: fewer take other kernels of matrix products on some processors."""
 
 
-def tables_of(layout: Layout, row: Tensor) -> Tensors:
+def table_views(layout: Layout, row: Tensor) -> Tensors:
     """Return the tensors of a row, or of rows stacked in front, as views (see :attr:`Layout.tables`)."""
     shapes = layout.tables
     parts = torch.split(row[..., : layout.size], [prod(shape) for shape in shapes.values()], dim=-1)
@@ -67,27 +69,27 @@ def tables_of(layout: Layout, row: Tensor) -> Tensors:
     }
 
 
-def tensor_of(column: npt.NDArray[Any]) -> Tensor:
+def to_tensor(column: npt.NDArray[Any]) -> Tensor:
     """Return a column as a tensor: ids as int64, which torch asks for in an index."""
     return torch.from_numpy(column.astype(np.int64) if column.dtype == np.int32 else column)
 
 
-def constants_of(constants: Mapping[str, npt.NDArray[Any]]) -> Tensors:
+def constants_to_tensors(constants: Mapping[str, npt.NDArray[Any]]) -> Tensors:
     """Return a model's constants as tensors."""
     return {name: torch.from_numpy(values) for name, values in constants.items()}
 
 
-def length_of(batch: Columns) -> int:
+def batch_length(batch: Columns) -> int:
     """Return how many samples there are."""
     return len(next(iter(batch.values())))
 
 
-def are_lists(samples: Columns) -> bool:
+def holds_item_lists(samples: Columns) -> bool:
     """Whether each sample is a list of items, as wide as whole vectors (:mod:`gossiprec.feeds.lists`)."""
     return samples["items"].ndim > 1
 
 
-def forms_of(samples: Iterable[Columns]) -> I64:
+def batch_shape_keys(samples: Iterable[Columns]) -> I64:
     """Return a number for each batch, equal for those whose single samples have as many numbers."""
     known: dict[tuple[tuple[int, ...], ...], int] = {}
     shapes = (tuple(part.shape[1:] for part in columns.values()) for columns in samples)
@@ -102,13 +104,71 @@ def padded_width(length: npt.ArrayLike) -> I64:
     return -(-lengths // unit) * unit
 
 
-def alike(widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
+def group_by_width(widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
     """Yield each width but 0 with the places that have it in order, a stack at a time; few places are repeated."""
     for width in np.unique(widths[widths > 0]).tolist():
-        for places in pieces(np.flatnonzero(widths == width), stack_rows):
+        for places in chunked(np.flatnonzero(widths == width), stack_rows):
             yield width, np.sort(np.resize(places, max(len(places), LEAST_STACK)))
 
 
-def pieces(places: I64, size: int) -> Iterator[I64]:
+def chunked(places: I64, size: int) -> Iterator[I64]:
     """Cut `places` into consecutive pieces of at most `size`."""
     return (places[start : start + size] for start in range(0, len(places), size))
+
+
+def padded_batch_size(samples: Columns) -> int:
+    """Return for how many samples there is room where some are computed; none for none."""
+    if not samples:
+        return 0
+    return batch_length(samples) if holds_item_lists(samples) else int(padded_width(batch_length(samples)))
+
+
+@dataclass(frozen=True)
+class UpdateStack:
+    """Local updates to run side by side, those with most batches first.
+
+    Attributes
+    ----------
+    node, target : ndarray of int64, shape (n_tasks,)
+    keys : ndarray of uint32, shape (n_tasks,), or None
+        For rounding what was trained.
+    n_steps : ndarray of int64, shape (n_tasks,)
+        Batches of each task, all epochs together.
+    columns : dict of str to ndarray, shape (n_tasks, n_steps[0], width)
+        Samples, and their ``weights``: 0 is padding.
+    drawn : dict of str to ndarray, shape (n_tasks, n_steps[0], ...)
+        What else is drawn for each step.
+    kind : Kind
+        How all of them train.
+    """
+
+    node: I64
+    target: I64
+    keys: U32 | None
+    n_steps: I64
+    columns: Columns
+    drawn: Columns
+    kind: TrainingMode
+
+    @classmethod
+    def pad(
+        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[tuple[Columns, Columns]]], width: int,
+        kind: TrainingMode,
+    ) -> UpdateStack:  # fmt: skip
+        """Pad each task's batches to `width`."""
+        n_steps = np.array([len(steps) for steps in lessons], np.int64)
+        shape, (samples, of_step) = (len(lessons), int(n_steps.max())), lessons[0][0]
+        columns = {
+            name: np.zeros((*shape, width, *column.shape[1:]), column.dtype)
+            for name, column in samples.items()
+        }
+        drawn = {name: np.zeros((*shape, *one.shape), one.dtype) for name, one in of_step.items()}
+        columns["weights"] = np.zeros((*shape, width), np.float32)
+        for t, steps in enumerate(lessons):
+            for k, (batch, of_step) in enumerate(steps):
+                for name, column in batch.items():
+                    columns[name][t, k, : len(column)] = column
+                for name, one in of_step.items():
+                    drawn[name][t, k] = one
+                columns["weights"][t, k, : batch_length(batch)] = 1.0
+        return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, drawn, kind)

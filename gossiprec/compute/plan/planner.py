@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, F64, I8, I32, I64, Bools
-from gossiprec.compute.plan import tables
-from gossiprec.compute.plan.plan import Plan, in_waves
+from gossiprec.compute.plan import planner_state
 from gossiprec.compute.plan.planner_state import PastEvents, check_planner_state
-from gossiprec.compute.plan.program import Program
-from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment, Tape
+from gossiprec.compute.plan.program import ExecutionPlan, Program, build_execution_plan
+from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment
 
 SMALL = 20_000
 """Messages below which a run does not wait for a compiler."""
@@ -80,15 +79,15 @@ class Planner:
         self._behaviours = _behaviour_table(behaviours)
         self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
         self._loop = _loop(expected_messages)
-        self._nodes = np.full((n_nodes, 12), tables.NONE, np.int32)
-        self._nodes[:, tables.CURRENT] = np.arange(n_nodes)
-        self._nodes[:, tables.UPDATES] = 0
-        self._nodes[:, tables.ROLE] = roles
-        self._nodes[:, tables.LIMIT] = most_updates
-        self._nodes[:, tables.INBOX] = 0 if inboxes is None else inboxes
+        self._nodes = np.full((n_nodes, 12), planner_state.NONE, np.int32)
+        self._nodes[:, planner_state.CURRENT] = np.arange(n_nodes)
+        self._nodes[:, planner_state.UPDATES] = 0
+        self._nodes[:, planner_state.ROLE] = roles
+        self._nodes[:, planner_state.LIMIT] = most_updates
+        self._nodes[:, planner_state.INBOX] = 0 if inboxes is None else inboxes
         self._has_inboxes = inboxes is not None and bool(inboxes.any())
-        self._nodes[:, tables.REWRITES] = 0 if rewrites is None else rewrites
-        self._nodes[:, tables.PUSHES] = 0
+        self._nodes[:, planner_state.REWRITES] = 0 if rewrites is None else rewrites
+        self._nodes[:, planner_state.PUSHES] = 0
         self._rewrites = rewrites is not None and bool(rewrites.any())
         self._rows = np.zeros((0, 3), np.int32)
         self._free = np.zeros(0, np.int32)
@@ -98,15 +97,15 @@ class Planner:
         self._versions = np.zeros(0, np.int64)
         self._mass = np.zeros((n_nodes, 2))
         self._counters = np.zeros(12, np.int64)
-        self._counters[tables.RESERVE] = rest
+        self._counters[planner_state.RESERVE] = rest
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
         self._grow_rows(self._soft_limit + 4 * n_nodes + 64 + rest)
-        self._rows[:n_nodes, tables.NEEDED] = 1
-        self._counters[tables.FRESH] = n_nodes
+        self._rows[:n_nodes, planner_state.NEEDED] = 1
+        self._counters[planner_state.FRESH] = n_nodes
         if keeps_first:
-            self._rows[n_nodes : 2 * n_nodes, tables.NEEDED] = 1
-            self._counters[tables.FRESH] = 2 * n_nodes
+            self._rows[n_nodes : 2 * n_nodes, planner_state.NEEDED] = 1
+            self._counters[planner_state.FRESH] = 2 * n_nodes
 
     @property
     def capacity(self) -> int:
@@ -116,22 +115,22 @@ class Planner:
     @property
     def rows_used(self) -> int:
         """Arena rows ever written: what the arena takes in memory."""
-        return int(self._counters[tables.FRESH])
+        return int(self._counters[planner_state.FRESH])
 
     @property
     def current(self) -> I64:
         """Arena row of every node's version, shape (n_nodes,)."""
-        return self._nodes[:, tables.CURRENT].astype(np.int64)
+        return self._nodes[:, planner_state.CURRENT].astype(np.int64)
 
     @property
     def updates(self) -> I64:
         """Local updates of every node so far, shape (n_nodes,)."""
-        return self._nodes[:, tables.UPDATES].astype(np.int64)
+        return self._nodes[:, planner_state.UPDATES].astype(np.int64)
 
     @property
     def pushes(self) -> I64:
         """Rewritten pushes of every node so far, shape (n_nodes,); 0 where nothing is rewritten."""
-        return self._nodes[:, tables.PUSHES].astype(np.int64)
+        return self._nodes[:, planner_state.PUSHES].astype(np.int64)
 
     def state(self) -> dict[str, Any]:
         """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
@@ -162,41 +161,43 @@ class Planner:
     @property
     def needed_rows(self) -> I64:
         """Arena rows whose versions are still needed, ascending."""
-        return np.flatnonzero(self._rows[:, tables.NEEDED] > 0)
+        return np.flatnonzero(self._rows[:, planner_state.NEEDED] > 0)
 
     def is_needed(self, row: int) -> bool:
         """Whether the version in an arena row is still needed."""
-        return bool(self._rows[row, tables.NEEDED] > 0)
+        return bool(self._rows[row, planner_state.NEEDED] > 0)
 
     def are_needed(self, rows: I64) -> Bools:
         """Return whether the versions in some arena rows are still needed."""
-        return np.asarray(self._rows[rows, tables.NEEDED] > 0)
+        return np.asarray(self._rows[rows, planner_state.NEEDED] > 0)
 
     @property
     def writers(self) -> tuple[I64, I64]:
         """Return the arena rows that are needed, ascending, and the node that has written each last."""
         nodes, messages = self._nodes, self._messages
         n_nodes, everybody = len(nodes), np.arange(len(nodes))
-        writer = np.full(self.capacity, tables.NONE, np.int64)
+        writer = np.full(self.capacity, planner_state.NONE, np.int64)
         firsts = slice(n_nodes, min(2 * n_nodes, self.capacity))
         writer[firsts] = everybody[: firsts.stop - firsts.start]  # unless others are found below
-        sent = messages[: np.flatnonzero(messages[:, tables.PUSH]).max(initial=-1) + 1 or None]
-        writer[sent[:, tables.CARRIED]] = sent[:, tables.SENDER]  # of several the last: the present one
-        for column in (tables.HELD, tables.BASE, tables.CURRENT):
-            kept = nodes[:, column] != tables.NONE
+        sent = messages[: np.flatnonzero(messages[:, planner_state.PUSH]).max(initial=-1) + 1 or None]
+        writer[sent[:, planner_state.CARRIED]] = sent[
+            :, planner_state.SENDER
+        ]  # of several the last: the present one
+        for column in (planner_state.HELD, planner_state.BASE, planner_state.CURRENT):
+            kept = nodes[:, column] != planner_state.NONE
             writer[nodes[kept, column]] = everybody[kept]
         needed = self.needed_rows
         return needed, writer[needed]
 
     def current_of(self, node: int) -> int:
         """Return the arena row of one node's version."""
-        return int(self._nodes[node, tables.CURRENT])
+        return int(self._nodes[node, planner_state.CURRENT])
 
     @property
     def busy_rows(self) -> I64:
         """Arena rows that are needed, less nodes' present rows that no message on its way and no inbox needs."""
-        rows = self._rows[: self.rows_used, tables.NEEDED]
-        current, needed = self._nodes[:, tables.CURRENT], rows > 0
+        rows = self._rows[: self.rows_used, planner_state.NEEDED]
+        current, needed = self._nodes[:, planner_state.CURRENT], rows > 0
         needed[current[rows[current] == 1]] = False
         return np.flatnonzero(needed)
 
@@ -204,7 +205,7 @@ class Planner:
         """Plan an empty tape: compiles the loop if it is to be compiled."""
         self.plan(Tape().cut())
 
-    def plan(self, segment: Segment) -> Plan:
+    def plan(self, segment: TapeSegment) -> ExecutionPlan:
         """Plan a stretch of tape; afterwards every node's row is its current model.
 
         Queued merges are carried out at the end, so a plan may be followed by an evaluation; inboxes go on waiting.
@@ -230,7 +231,7 @@ class Planner:
                 return self._in_waves(*output)
             self._grow_rows(2 * self.capacity)
 
-    def serve(self, node: int, n_versions: int) -> tuple[Plan, I64]:
+    def serve(self, node: int, n_versions: int) -> tuple[ExecutionPlan, I64]:
         """Plan the task of a coordinator's server, for which all planned before must have been carried out.
 
         Returns
@@ -240,31 +241,32 @@ class Planner:
         rows : ndarray of int64, shape (n_versions,)
             Where the versions belong: that of the task, and others for the time until the next round.
         """
-        planning: Any = importlib.import_module("gossiprec.compute.plan.planning")
+        planning: Any = importlib.import_module("gossiprec.compute.plan.planner_loop")
         counters = self._counters
         self._begin()
-        free = self.capacity - int(counters[tables.FRESH]) + int(counters[tables.FREE_COUNT])
+        free = self.capacity - int(counters[planner_state.FRESH]) + int(counters[planner_state.FREE_COUNT])
         if free < n_versions:
             self._grow_rows(2 * self.capacity + n_versions)
         for row in self._versions.tolist():
             planning.release(row, self._rows, self._free, counters)
-        n_merges = int(counters[tables.COLLECTED])
+        n_merges = int(counters[planner_state.COLLECTED])
         output = (
             np.empty((1, 5), np.int32), np.empty(1, np.int64), np.empty((n_merges, 2), np.int32),
             np.empty(n_merges, np.float32),
         )  # fmt: skip
         planning.emit_task(
-            node, tables.NONE, planning.UNMIXED, self._nodes, self._rows, self._messages, self._keeps, self._free,
+            node, planner_state.NONE, planning.UNMIXED, self._nodes, self._rows, self._messages, self._keeps,
+            self._free,
             counters, *output,
         )  # fmt: skip
         taken = [planning.take_row(self._rows, self._free, counters) for _ in range(n_versions - 1)]
         self._versions = np.array(taken, np.int64)
-        self._rows[self._versions, tables.NEEDED] = 1
-        self._rows[self._versions, tables.WRITTEN] = counters[tables.LAST_WAVE]
+        self._rows[self._versions, planner_state.NEEDED] = 1
+        self._rows[self._versions, planner_state.WRITTEN] = counters[planner_state.LAST_WAVE]
         plan = self._in_waves(*output, np.empty((0, 5), np.int32), np.empty((0, 3), np.int32))
-        return plan, np.append(self._nodes[node, tables.CURRENT], self._versions).astype(np.int64)
+        return plan, np.append(self._nodes[node, planner_state.CURRENT], self._versions).astype(np.int64)
 
-    def send(self, segment: Segment, rows: I64) -> None:
+    def send(self, segment: TapeSegment, rows: I64) -> None:
         """Let the messages of a planned stretch carry other versions than their sender's own.
 
         Parameters
@@ -274,21 +276,28 @@ class Planner:
             The arena row that each is to carry, each of which somebody needs.
         """
         messages = np.arange(segment.first_message, segment.first_message + len(segment.receiver))
-        for row, by in ((self._messages[messages, tables.CARRIED], -1), (rows, 1)):
-            np.add.at(self._rows[:, tables.NEEDED], row, by)
-        self._messages[messages, tables.CARRIED] = rows
+        for row, by in ((self._messages[messages, planner_state.CARRIED], -1), (rows, 1)):
+            np.add.at(self._rows[:, planner_state.NEEDED], row, by)
+        self._messages[messages, planner_state.CARRIED] = rows
 
     def _begin(self) -> None:
         """Begin a plan: all that was planned before has been carried out."""
         counters = self._counters
-        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS, tables.ENCODES]] = 0
-        counters[tables.BASE_WAVE] = counters[tables.LAST_WAVE]
+        counters[
+            [
+                planner_state.TASKS,
+                planner_state.MERGES,
+                planner_state.SIGHTINGS,
+                planner_state.ENCODES,
+            ]
+        ] = 0
+        counters[planner_state.BASE_WAVE] = counters[planner_state.LAST_WAVE]
 
-    def _output_tables(self, segment: Segment) -> tuple[npt.NDArray[Any], ...]:
+    def _output_tables(self, segment: TapeSegment) -> tuple[npt.NDArray[Any], ...]:
         """Return empty task, end, merge, weight and sighting tables, long enough for any outcome."""
-        delivered = segment.receiver if self._inline else segment.node[segment.kind == Event.DELIVER]
+        delivered = segment.receiver if self._inline else segment.node[segment.kind == TapeEvent.DELIVER]
         n_mixes = len(segment.kind) if self._mixing.any() else 0
-        waiting = int(self._counters[[tables.QUEUED, tables.COLLECTED]].sum())
+        waiting = int(self._counters[[planner_state.QUEUED, planner_state.COLLECTED]].sum())
         n_merges = waiting + len(delivered) + n_mixes
         n_encodes = (len(segment.kind) + len(segment.receiver)) if self._rewrites else 0
         n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges + 2 * n_encodes
@@ -302,16 +311,18 @@ class Planner:
             np.empty((n_encodes, 3), np.int32),
         )
 
-    def _in_waves(self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32, encodes: I32) -> Plan:
+    def _in_waves(
+        self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32, encodes: I32
+    ) -> ExecutionPlan:
         """Cut the tables to what was filled and sort by wave."""
         n_tasks, n_merges, n_sightings = self._counters[:3]
         tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
         offsets = np.concatenate([[0], ends[:n_tasks]]).astype(np.int64)
         program = Program(
-            node=tasks[:, tables.NODE].copy(),
-            source=tasks[:, tables.SOURCE].copy(),
-            target=tasks[:, tables.TARGET].copy(),
-            update=tasks[:, tables.UPDATE].copy(),
+            node=tasks[:, planner_state.NODE].copy(),
+            source=tasks[:, planner_state.SOURCE].copy(),
+            target=tasks[:, planner_state.TARGET].copy(),
+            update=tasks[:, planner_state.UPDATE].copy(),
             merge_offsets=offsets,
             merge_row=merges[:, 0].copy(),
             merge_keep=keep[:n_merges].copy(),
@@ -320,36 +331,40 @@ class Planner:
             **(self._pushes_of(int(n_tasks), encodes) if self._rewrites else {}),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
-        first, last = self._counters[[tables.BASE_WAVE, tables.LAST_WAVE]] + 1
-        return in_waves(program, tasks[:, tables.WAVE], cost, sightings, range(first, last))
+        first, last = self._counters[[planner_state.BASE_WAVE, planner_state.LAST_WAVE]] + 1
+        return build_execution_plan(
+            program, tasks[:, planner_state.WAVE], cost, sightings, range(first, last)
+        )
 
-    def _note_factors(self, segment: Segment, n_messages: int) -> None:
+    def _note_factors(self, segment: TapeSegment, n_messages: int) -> None:
         """Remember by what the weights of deliveries are multiplied: their merges may be far away."""
         self._factors = _grown(self._factors, n_messages)
         self._factors[segment.first_message : n_messages] = 1.0
         if len(segment.factor):
-            arrived = segment.kind == Event.DELIVER
+            arrived = segment.kind == TapeEvent.DELIVER
             self._factors[segment.message[arrived]] = segment.factor[arrived]
 
     def _senders_of(self, messages: I32) -> dict[str, Any]:
         """Return the columns of a program that say whose the merged versions are, and what they count."""
-        sender = self._messages[messages, tables.SENDER]
+        sender = self._messages[messages, planner_state.SENDER]
         return {"merge_sender": sender, "merge_weight": self._weights[sender] * self._factors[messages]}
 
     def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, Any]:
         """Return the columns of a program that say which tasks rewrite."""
-        encodes = encodes[: self._counters[tables.ENCODES]]
-        columns = np.full((2, n_tasks), tables.NONE, np.int32)
-        columns[:, encodes[:, tables.ENCODER]] = encodes[:, [tables.PUSH_NUMBER, tables.FROM]].T
+        encodes = encodes[: self._counters[planner_state.ENCODES]]
+        columns = np.full((2, n_tasks), planner_state.NONE, np.int32)
+        columns[:, encodes[:, planner_state.ENCODER]] = encodes[
+            :, [planner_state.PUSH_NUMBER, planner_state.FROM]
+        ].T
         return {"push": columns[0], "base": columns[1]}
 
     def _grow_rows(self, capacity: int) -> None:
         """Make room for `capacity` rows; the ring of free rows is laid out anew from its head."""
-        head, count = self._counters[[tables.FREE_HEAD, tables.FREE_COUNT]]
+        head, count = self._counters[[planner_state.FREE_HEAD, planner_state.FREE_COUNT]]
         waiting = np.roll(self._free, -head)[:count]
         self._rows = _grown(self._rows, capacity)
         self._free = _grown(waiting, capacity)
-        self._counters[tables.FREE_HEAD] = 0
+        self._counters[planner_state.FREE_HEAD] = 0
 
 
 _STATE = (
@@ -380,10 +395,10 @@ def _behaviour_table(behaviours: Sequence[Behaviour]) -> I8:
 
 def _loop(expected_messages: int) -> Callable[..., tuple[int, int]]:
     """Return the planner's loop: as it stands for a small run, compiled for a large one."""
-    from gossiprec.compute.plan import planning
+    from gossiprec.compute.plan import planner_loop
 
     if expected_messages < SMALL:
-        return planning.plan_events
+        return planner_loop.plan_events
     from gossiprec.numerics.jit import kernel
 
-    return kernel(planning.plan_events)  # type: ignore[no-any-return]
+    return kernel(planner_loop.plan_events)  # type: ignore[no-any-return]

@@ -8,13 +8,43 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import I32, I64, check_array, check_range
-from gossiprec.compute.plan import tables
-from gossiprec.compute.plan.tape import Event, Segment
+from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
+
+# Columns of the node table; LIMIT is the number of local updates after which a node trains no more; HELD is the row
+# of the version it pushed last, and PUSHED the first message of a push of its, if it mixes; INBOX is 1 if what it has
+# received waits until its model is read; REWRITES is 1 if what it pushes is a row of its own, PUSHES counts those, and
+# BASE is the row of its version before its last local update, if that came after its last push.
+CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED, INBOX, REWRITES, PUSHES, BASE = range(12)
+# Columns of the mass table: weight of what was pooled since the last push, with and without the factors.
+WEIGHTED, FULL = range(2)
+# Columns of the row table: who needs the row; wave of its last write; latest wave that reads it.
+NEEDED, WRITTEN, READ = range(3)
+# Columns of the message table; PUSH is the first message of the push that sent this one.
+SENDER, CARRIED, NEXT, PUSH = range(4)
+# Places in the counters; COLLECTED, beside QUEUED, counts what waits in inboxes; RESERVE is how many released rows
+# rest before one is used again, as long as there are fresh ones.
+(
+    TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES, RESERVE,
+) = range(12)  # fmt: skip
+# Columns of the table of rewritten pushes: the task, the number of the node's push, and the row of its base.
+ENCODER, PUSH_NUMBER, FROM = range(3)
+# Columns of the task table and of the sighting table.
+NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
+POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
+
+NONE = -1
+
+APPRAISED = -1.0
+"""In place of a merge weight: the executor finds it, by what the versions are worth to the receiver.
+
+Whoever looks on before the merge and cannot know it takes its absolute value, 1: nothing merged yet. In a task of a
+node with an inbox it marks what the node's aggregator reduces (:mod:`gossiprec.compute.inbox_reducer`)."""
+
 
 MOST_WAVES = 2**30
 """More waves than any run has; sums of a few of them still fit 32 bits."""
-_ROWS_OF_NODES = (tables.CURRENT, tables.HELD, tables.BASE)
-_SAME = (tables.ROLE, tables.LIMIT, tables.INBOX, tables.REWRITES)
+_ROWS_OF_NODES = (CURRENT, HELD, BASE)
+_SAME = (ROLE, LIMIT, INBOX, REWRITES)
 
 
 def check_planner_state(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> None:
@@ -38,7 +68,7 @@ def check_planner_state(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> N
     _check_rows(state, counters)
     _check_free(state, counters)
     _check_messages(state)
-    check_range("planner.pool_waves", state["pool_waves"], 0, int(counters[tables.LAST_WAVE]))
+    check_range("planner.pool_waves", state["pool_waves"], 0, int(counters[LAST_WAVE]))
 
 
 def _check_shapes(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> None:
@@ -54,11 +84,17 @@ _FIXED = ("nodes", "mass", "counters", "pool_waves")
 def _check_counters(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> I64:
     counters: I64 = state["counters"]
     most = np.full(len(counters), MOST_WAVES)
-    most[[tables.FREE_HEAD, tables.FREE_COUNT]] = len(state["free"]) - 1, len(state["free"])
-    most[[tables.QUEUED, tables.COLLECTED]] = len(state["messages"])
-    most[tables.FRESH], most[tables.RESERVE] = len(state["rows"]), fresh["counters"][tables.RESERVE]
+    most[[FREE_HEAD, FREE_COUNT]] = len(state["free"]) - 1, len(state["free"])
+    most[[QUEUED, COLLECTED]] = len(state["messages"])
+    most[FRESH], most[RESERVE] = (
+        len(state["rows"]),
+        fresh["counters"][RESERVE],
+    )
     least = np.zeros(len(counters), np.int64)
-    least[tables.FRESH], least[tables.RESERVE] = fresh["counters"][tables.FRESH], most[tables.RESERVE]
+    least[FRESH], least[RESERVE] = (
+        fresh["counters"][FRESH],
+        most[RESERVE],
+    )
     if ((counters < least) | (counters > most)).any():
         place = int(np.flatnonzero((counters < least) | (counters > most))[0])
         raise ValueError(
@@ -68,49 +104,54 @@ def _check_counters(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> I64:
 
 
 def _check_nodes(state: Mapping[str, Any], fresh: Mapping[str, Any], counters: I64) -> None:
-    nodes, before, used = state["nodes"], fresh["nodes"], int(counters[tables.FRESH])
+    nodes, before, used = state["nodes"], fresh["nodes"], int(counters[FRESH])
     n_messages = len(state["messages"])
     for column in _SAME:
         if not np.array_equal(nodes[:, column], before[:, column]):
             raise ValueError(f"planner.nodes: column {column} does not match this scenario")
-    check_range("planner.nodes: rows", nodes[:, tables.CURRENT], 0, used - 1)
-    check_range("planner.nodes: rows", nodes[:, [tables.HELD, tables.BASE]], tables.NONE, used - 1)
-    lists = nodes[:, [tables.HEAD, tables.TAIL, tables.PUSHED]]
-    check_range("planner.nodes: messages", lists, tables.NONE, n_messages - 1)
-    check_range("planner.nodes: pushes", nodes[:, tables.PUSHES], 0, n_messages)
-    if (nodes[:, tables.UPDATES] < 0).any() or (nodes[:, tables.UPDATES] > nodes[:, tables.LIMIT]).any():
+    check_range("planner.nodes: rows", nodes[:, CURRENT], 0, used - 1)
+    check_range(
+        "planner.nodes: rows",
+        nodes[:, [HELD, BASE]],
+        NONE,
+        used - 1,
+    )
+    lists = nodes[:, [HEAD, TAIL, PUSHED]]
+    check_range("planner.nodes: messages", lists, NONE, n_messages - 1)
+    check_range("planner.nodes: pushes", nodes[:, PUSHES], 0, n_messages)
+    if (nodes[:, UPDATES] < 0).any() or (nodes[:, UPDATES] > nodes[:, LIMIT]).any():
         raise ValueError("planner.nodes: found a number of updates that is negative or beyond the limit")
 
 
 def _check_rows(state: Mapping[str, Any], counters: I64) -> None:
     rows, nodes, versions = state["rows"], state["nodes"], state["versions"]
-    used, last = int(counters[tables.FRESH]), int(counters[tables.LAST_WAVE])
+    used, last = int(counters[FRESH]), int(counters[LAST_WAVE])
     claims = len(state["messages"]) + 4 * len(nodes) + len(versions)
-    check_range("planner.rows: claims", rows[:, tables.NEEDED], 0, claims)
-    check_range("planner.rows: waves", rows[:, [tables.WRITTEN, tables.READ]], 0, last)
+    check_range("planner.rows: claims", rows[:, NEEDED], 0, claims)
+    check_range("planner.rows: waves", rows[:, [WRITTEN, READ]], 0, last)
     check_range("planner.versions", versions, 0, used - 1)
     named = nodes[:, _ROWS_OF_NODES]
-    held = np.concatenate([named[named != tables.NONE], versions])
-    if (rows[held, tables.NEEDED] < 1).any():
+    held = np.concatenate([named[named != NONE], versions])
+    if (rows[held, NEEDED] < 1).any():
         raise ValueError("planner.rows: found no claim on a row that a node holds")
 
 
 def _check_free(state: Mapping[str, Any], counters: I64) -> None:
     free, rows = state["free"], state["rows"]
-    count = int(counters[tables.FREE_COUNT])
-    ring = np.roll(free, -int(counters[tables.FREE_HEAD]))[:count]
-    check_range("planner.free", ring, 0, int(counters[tables.FRESH]) - 1)
-    if len(np.unique(ring)) != count or (rows[ring, tables.NEEDED] != 0).any():
+    count = int(counters[FREE_COUNT])
+    ring = np.roll(free, -int(counters[FREE_HEAD]))[:count]
+    check_range("planner.free", ring, 0, int(counters[FRESH]) - 1)
+    if len(np.unique(ring)) != count or (rows[ring, NEEDED] != 0).any():
         raise ValueError("planner.free: found a row twice, or one that is in use")
 
 
 def _check_messages(state: Mapping[str, Any]) -> None:
     messages, n_nodes = state["messages"], len(state["nodes"])
     n = len(messages)
-    check_range("planner.messages: senders", messages[:, tables.SENDER], 0, n_nodes - 1)
-    check_range("planner.messages: rows", messages[:, tables.CARRIED], 0, len(state["rows"]) - 1)
-    check_range("planner.messages: lists", messages[:, tables.NEXT], tables.NONE, n - 1)
-    check_range("planner.messages: pushes", messages[:, tables.PUSH], 0, max(n - 1, 0))
+    check_range("planner.messages: senders", messages[:, SENDER], 0, n_nodes - 1)
+    check_range("planner.messages: rows", messages[:, CARRIED], 0, len(state["rows"]) - 1)
+    check_range("planner.messages: lists", messages[:, NEXT], NONE, n - 1)
+    check_range("planner.messages: pushes", messages[:, PUSH], 0, max(n - 1, 0))
 
 
 class PastEvents:
@@ -130,7 +171,7 @@ class PastEvents:
         self._n_sent = 0
         self.any = False
 
-    def note(self, segment: Segment) -> None:
+    def note(self, segment: TapeSegment) -> None:
         """Note a stretch of tape that was carried out by an earlier process."""
         self.any = True
         first, n_nodes = segment.first_message, len(self._events)
@@ -141,7 +182,7 @@ class PastEvents:
             sent = np.arange(first, self._n_sent, dtype=np.int32)
             self._received.append((sent, segment.receiver))
         else:
-            arrived = segment.kind == Event.DELIVER
+            arrived = segment.kind == TapeEvent.DELIVER
             self._received.append((segment.message[arrived], segment.node[arrived]))
 
     def check(self, state: Mapping[str, Any], trains: int) -> None:
@@ -163,15 +204,15 @@ class PastEvents:
             raise ValueError(
                 f"planner.messages: found {len(messages)}; expected {self._n_sent}, as many as were sent"
             )
-        if (nodes[:, tables.UPDATES] > trains * self._events).any():
+        if (nodes[:, UPDATES] > trains * self._events).any():
             raise ValueError("planner.nodes: found more updates than the node can have made by now")
-        receiver = np.full(len(messages), tables.NONE, np.int64)
+        receiver = np.full(len(messages), NONE, np.int64)
         for message, node in self._received:
             receiver[message] = node
         self._received.clear()
-        queued = self._queued(nodes, messages[:, tables.NEXT], receiver)
-        waits = nodes[:, tables.INBOX] != 0
-        for place, some in ((tables.QUEUED, ~waits), (tables.COLLECTED, waits)):
+        queued = self._queued(nodes, messages[:, NEXT], receiver)
+        waits = nodes[:, INBOX] != 0
+        for place, some in ((QUEUED, ~waits), (COLLECTED, waits)):
             if int(queued[some].sum()) != int(state["counters"][place]):
                 raise ValueError(
                     "planner.counters: the number of queued messages differs from the length of the lists"
@@ -181,9 +222,9 @@ class PastEvents:
         """Return how many messages are queued for each node; each is followed to its end once."""
         counts = np.zeros(len(nodes), np.int64)
         seen = np.zeros(len(following), np.bool_)
-        for node, (head, tail) in enumerate(nodes[:, [tables.HEAD, tables.TAIL]].tolist()):
-            message, last = head, tables.NONE
-            while message != tables.NONE:
+        for node, (head, tail) in enumerate(nodes[:, [HEAD, TAIL]].tolist()):
+            message, last = head, NONE
+            while message != NONE:
                 if seen[message] or receiver[message] != node:
                     raise ValueError(
                         f"planner.messages: message {message} is queued twice, or has not arrived at node {node}"

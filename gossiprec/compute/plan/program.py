@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.compute.plan import planner_state
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Program:
     merge_keep : ndarray of float32, shape (n_merges,)
         Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one;
         negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`), or the node's
-        aggregator reduces it with all others of the task (:mod:`gossiprec.compute.reducing`).
+        aggregator reduces it with all others of the task (:mod:`gossiprec.compute.inbox_reducer`).
     merge_weight : ndarray of float64, shape (n_merges,) or (0,)
         What the delivered version counts, if some nodes have inboxes.
     merge_sender : ndarray of int32, shape (n_merges,) or (0,)
@@ -97,3 +98,71 @@ class Program:
         """Return a program without tasks."""
         none = np.zeros(0, np.int32)
         return cls(none, none, none, none, np.zeros(1, np.int64), none, np.zeros(0, np.float32), none)
+
+
+@dataclass(frozen=True)
+class PoolDeliveries:
+    """What pools of observers see, in execution order: one row per (pool, delivered message).
+
+    Attributes
+    ----------
+    pool, victim, row, message : ndarray of int32, shape (n_sightings,)
+        Pool `pool` saw the version in arena row `row`, sent by node `victim`; each pair at most once in a wave.
+    """
+
+    pool: I32
+    victim: I32
+    row: I32
+    message: I32
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """Tasks and sightings of a stretch of tape, in waves.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n_tasks,)
+        Tasks by wave, within a wave the costliest first.
+    task_offsets, sighting_offsets : ndarray of int64, shape (n_waves + 1,)
+        Wave w runs tasks ``order[task_offsets[w]:task_offsets[w + 1]]``, and likewise its sightings.
+    """
+
+    program: Program
+    order: I64
+    task_offsets: I64
+    sightings: PoolDeliveries
+    sighting_offsets: I64
+
+
+def build_execution_plan(
+    program: Program, wave: I32, cost: F64, sightings: I32, waves: range
+) -> ExecutionPlan:
+    """Return a plan.
+
+    Parameters
+    ----------
+    program : Program
+    wave, cost : ndarray of int32 and float64, shape (n_tasks,)
+        Of each task; within a wave the costliest come first.
+    sightings : ndarray of int32, shape (n_sightings, 5)
+        As the planner notes them (:mod:`gossiprec.compute.plan.planner_state`).
+    waves : range
+        All that the plan has.
+    """
+    order = np.lexsort((-cost, wave))
+    seen_wave = sightings[:, planner_state.SEEN_WAVE]
+    seen = np.argsort(seen_wave, kind="stable")
+    edges = np.arange(waves.start, waves.stop + 1)
+    return ExecutionPlan(
+        program=program,
+        order=order.astype(np.int64),
+        task_offsets=np.searchsorted(wave[order], edges).astype(np.int64),
+        sightings=PoolDeliveries(
+            pool=sightings[seen, planner_state.POOL_ID],
+            victim=sightings[seen, planner_state.VICTIM],
+            row=sightings[seen, planner_state.SEEN_ROW],
+            message=sightings[seen, planner_state.SEEN_MESSAGE],
+        ),
+        sighting_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
+    )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gossiprec.arrays import F64, I32
 
 
-class Event(IntEnum):
+class TapeEvent(IntEnum):
     """Kinds of tape rows."""
 
     WAKE = 0
@@ -62,7 +62,7 @@ class Behaviour:
     on_wake, on_receive : tuple of Op
     mixing : float
         For `Op.MIX`: the share, above 0 and to 1, of fully weighted answers in the new version. With weights w and
-        factors s (:attr:`Segment.factor`) it is ``mixing * sum(w s) / sum(w)``; the pushed version keeps the rest.
+        factors s (:attr:`TapeSegment.factor`) it is ``mixing * sum(w s) / sum(w)``; the pushed version keeps the rest.
     """
 
     on_wake: tuple[Op, ...]
@@ -71,7 +71,7 @@ class Behaviour:
 
 
 @dataclass(frozen=True)
-class Misses:
+class MissedWakes:
     """Clocks that rang in vain.
 
     Attributes
@@ -87,7 +87,7 @@ class Misses:
 
 
 @dataclass(frozen=True)
-class Segment:
+class TapeSegment:
     """A stretch of tape.
 
     Attributes
@@ -122,7 +122,7 @@ class Segment:
     sender: I32
     receiver: I32
     first_message: int
-    misses: Misses
+    misses: MissedWakes
 
     @property
     def sent_at(self) -> F64:
@@ -133,42 +133,42 @@ class Segment:
 _COLUMNS = ("kind", "node", "message", "count", "time", "ready", "cause", "queued")
 
 
-def joined(stretches: Sequence[Segment]) -> Segment:
+def concat_segments(stretches: Sequence[TapeSegment]) -> TapeSegment:
     """Return consecutive stretches of tape as one."""
 
     def all_of(name: str) -> npt.NDArray[Any]:
         return np.concatenate([getattr(stretch, name) for stretch in stretches])
 
-    def factors(stretch: Segment) -> F64:
+    def factors(stretch: TapeSegment) -> F64:
         return stretch.factor if len(stretch.factor) else np.ones(len(stretch.kind))
 
     misses = [stretch.misses for stretch in stretches]
     weighted = any(len(stretch.factor) for stretch in stretches)
-    return Segment(
+    return TapeSegment(
         **{name: all_of(name) for name in (*_COLUMNS, "sender", "receiver")},
         factor=np.concatenate([factors(stretch) for stretch in stretches]) if weighted else np.zeros(0),
         first_message=stretches[0].first_message,
-        misses=Misses(
+        misses=MissedWakes(
             *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
         ),
     )
 
 
-def at_wakes(segment: Segment, node: int, *, apart: bool) -> list[Segment]:
+def split_at_wakes(segment: TapeSegment, node: int, *, apart: bool) -> list[TapeSegment]:
     """Return the stretch cut before each wake of a node, and if it is to be `apart` after it, too.
 
     Rings in vain stay with the first piece.
     """
-    woke = np.flatnonzero((segment.kind == Event.WAKE) & (segment.node == node))
+    woke = np.flatnonzero((segment.kind == TapeEvent.WAKE) & (segment.node == node))
     edges = np.unique(np.concatenate([[0], woke, woke + 1 if apart else [], [len(segment.kind)]])).astype(int)
     sent = np.concatenate([[0], np.cumsum(segment.count)])
-    nothing = Misses(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))
-    pieces: list[Segment] = []
+    nothing = MissedWakes(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    pieces: list[TapeSegment] = []
     for low, high in itertools.pairwise(edges.tolist()):
         columns = {name: getattr(segment, name)[low:high] for name in (*_COLUMNS, "factor")}
         messages = slice(int(sent[low]), int(sent[high]))
         pieces.append(
-            Segment(
+            TapeSegment(
                 **columns,
                 sender=segment.sender[messages],
                 receiver=segment.receiver[messages],
@@ -179,13 +179,13 @@ def at_wakes(segment: Segment, node: int, *, apart: bool) -> list[Segment]:
     return pieces
 
 
-def with_resets(segment: Segment, time: F64, node: I32) -> Segment:
+def insert_resets(segment: TapeSegment, time: F64, node: I32) -> TapeSegment:
     """Return the stretch with nodes reset at given times, ascending, before whatever else happens then."""
     if not len(time):
         return segment
     at = np.searchsorted(segment.time, time, side="left")
     fill: dict[str, Any] = {
-        "kind": Event.RESET,
+        "kind": TapeEvent.RESET,
         "node": node,
         "message": -1,
         "count": 0,
@@ -201,7 +201,7 @@ def with_resets(segment: Segment, time: F64, node: I32) -> Segment:
     return replace(segment, **columns)
 
 
-class Happenings(Protocol):
+class EventBatchLike(Protocol):
     """A stretch of events in order, as columns of a segment."""
 
     @property
@@ -233,7 +233,7 @@ class Tape:
         self._factors: dict[int, float] = {}
         self._missed: list[int] = []  # node and cause of each
         self._missed_at: list[float] = []
-        self._blocks: list[Happenings] = []
+        self._blocks: list[EventBatchLike] = []
 
     def wake(self, time: float, node: int, receivers: Sequence[int], ready: float | None = None) -> None:
         """Append a wake of `node`, which sends one message to each of `receivers`, when it is `ready`."""
@@ -279,21 +279,21 @@ class Tape:
         self._rows += (2, receiver, message, 0)
         self._times.append(time)
 
-    def extend(self, happenings: Happenings) -> None:
+    def extend(self, happenings: EventBatchLike) -> None:
         """Append a stretch of events."""
         self._blocks.append(happenings)
         self.n_messages += len(happenings.receiver)
 
-    def cut(self) -> Segment:
+    def cut(self) -> TapeSegment:
         """Return everything since the last cut."""
         columns = self._from_blocks() if self._blocks else self._from_rows()
         node, cause = np.array(self._missed, np.int32).reshape(-1, 2).T.copy()
-        segment = Segment(
+        segment = TapeSegment(
             **columns,
             factor=_with(np.ones(len(self._times)), self._factors) if self._factors else np.zeros(0),
             sender=np.repeat(columns["node"], columns["count"]),
             first_message=self._first_message,
-            misses=Misses(np.array(self._missed_at, np.float64), node, cause),
+            misses=MissedWakes(np.array(self._missed_at, np.float64), node, cause),
         )
         self._first_message = self.n_messages
         self._clear()

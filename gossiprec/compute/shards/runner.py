@@ -11,22 +11,21 @@ import numpy as np
 from gossiprec.arrays import I64, Bools
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.finite import FiniteCheck
-from gossiprec.compute.plan.plan import Plan
-from gossiprec.compute.plan.program import Program
-from gossiprec.compute.shards.exchange import Exchange, Key
-from gossiprec.compute.shards.parts import Parts
-from gossiprec.compute.shards.payloads import Packed, payloads_of
-from gossiprec.compute.shards.routes import Batch, Route, Routes
+from gossiprec.compute.plan.program import ExecutionPlan, Program
+from gossiprec.compute.shards.channel import Channel, Key
+from gossiprec.compute.shards.node_partition import NodePartition
+from gossiprec.compute.shards.row_routing import RowBatch, RowRouter, ShardPlan
+from gossiprec.compute.shards.store_codec import Packed, make_store_codec
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.waves import NOTHING, Step, Watcher, WaveRunner, seen_in
-from gossiprec.ragged import entries_of
+from gossiprec.compute.waves import NOTHING, DeliveryHook, TaskPreprocessor, WaveRunner, sightings_in_wave
+from gossiprec.ragged import row_entries
 
 ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
 """What letters are about."""
 
 
 @dataclass
-class Sent:
+class ShardTraffic:
     """What a shard has sent and waited for, so far.
 
     Attributes
@@ -76,16 +75,16 @@ class ShardRunner(WaveRunner):
     def __init__(
         self,
         executor: Executor,
-        watchers: Sequence[Watcher],
+        watchers: Sequence[DeliveryHook],
         *,
-        parts: Parts,
-        routes: Routes,
-        exchange: Exchange,
+        parts: NodePartition,
+        routes: RowRouter,
+        exchange: Channel,
         needed: Callable[[I64], Bools],
         tells_found: bool,
         threads: ThreadPool,
         wave_size: int | None,
-        steps: Sequence[Step] = (),
+        steps: Sequence[TaskPreprocessor] = (),
         check: FiniteCheck | None = None,
     ) -> None:
         super().__init__(executor, watchers, threads=threads, wave_size=wave_size, steps=steps, check=check)
@@ -93,13 +92,13 @@ class ShardRunner(WaveRunner):
         self._needed, self._tells_found = needed, tells_found
         self._number = 0  # of the plan
         self._n_shared = self._n_told = 0
-        self.payloads = payloads_of(executor.store)
+        self.payloads = make_store_codec(executor.store)
         self._bytes_for: dict[int, int] = {}  # by the wave that they are sent for
         self._used: list[I64] = []
         self._resident = np.zeros(0, np.int64)
-        self.sent = Sent()
+        self.sent = ShardTraffic()
 
-    def run(self, plan: Plan) -> None:
+    def run(self, plan: ExecutionPlan) -> None:
         """Carry out this shard's part of a plan."""
         begin, before = time.perf_counter(), self.sent.waited_s
         self._busy = 0.0
@@ -111,7 +110,9 @@ class ShardRunner(WaveRunner):
             self._compute(plan, part.ready, NOTHING)
             for batch in part.incoming:
                 self._take(batch)
-            self._compute(plan, part.waiting, seen_in(plan, wave) if self._parts.number == 0 else NOTHING)
+            self._compute(
+                plan, part.waiting, sightings_in_wave(plan, wave) if self._parts.number == 0 else NOTHING
+            )
             self.payloads.follow(plan.program, part.elsewhere)
             self._executor.store.discard(part.outdated)
         self._note(plan, route)
@@ -152,7 +153,7 @@ class ShardRunner(WaveRunner):
             self._exchange.send(shard, key, found)
         return found
 
-    def _send(self, route: Route, wave: int) -> None:
+    def _send(self, route: ShardPlan, wave: int) -> None:
         """Send what is due before a wave."""
         for batch in route.outgoing.get(wave, ()):
             size = self._post(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
@@ -168,7 +169,7 @@ class ShardRunner(WaveRunner):
         self.sent.bytes += size
         return size
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: RowBatch) -> None:
         """Wait for the rows that another shard sends for a wave."""
         self._fetch(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
 
@@ -178,7 +179,7 @@ class ShardRunner(WaveRunner):
         self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own)
         self.sent.waited_s += time.perf_counter() - begin
 
-    def _note(self, plan: Plan, route: Route) -> None:
+    def _note(self, plan: ExecutionPlan, route: ShardPlan) -> None:
         """Count what was done, and note which rows it took."""
         program, sent = plan.program, self.sent
         mine = np.concatenate([np.zeros(0, np.int64), *(np.append(w.ready, w.waiting) for w in route.waves)])
@@ -208,7 +209,7 @@ class ShardRunner(WaveRunner):
 
     def _of_shard(self, program: Program, shard_of: I64, shard: int) -> tuple[I64, I64]:
         tasks = np.flatnonzero(shard_of == shard)
-        return tasks, entries_of(program.merge_offsets, tasks)[0]
+        return tasks, row_entries(program.merge_offsets, tasks)[0]
 
 
 def _bytes_of(found: Packed) -> int:

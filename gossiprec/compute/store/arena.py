@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import (
@@ -20,15 +23,79 @@ from gossiprec.arrays import (
     check_array,
     check_range,
 )
-from gossiprec.compute.plan.plan import Sightings
-from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.addresses import Addresses
-from gossiprec.compute.store.base import Handles, Readable, Store
-from gossiprec.compute.store.keys import merge_keys
+from gossiprec.compute.plan.program import PoolDeliveries, Program
+from gossiprec.compute.store.base import Handles, ScoringView, Store
 from gossiprec.errors import ResourceError
-from gossiprec.eventlog.live import Live, Written, rows_as_extents
-from gossiprec.models.base.blocks import Layout
-from gossiprec.numerics.rounding import to_half
+from gossiprec.eventlog.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.numerics.rounding import ENCODED, MERGED, TRAINED, to_float16
+from gossiprec.rng import philox_words
+
+# MAP_NORESERVE, which Python does not name
+_NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(sys.platform, 0)
+_LARGE = 2**22
+"""Bytes from which on large pages are asked for, as numpy does."""
+
+
+class LazyRows:
+    """Zeroed rows.
+
+    Parameters
+    ----------
+    n_rows, row_size : int
+    kind : dtype
+    sparse : bool
+        Most rows are never to take memory: no large pages.
+
+    Attributes
+    ----------
+    rows : ndarray, shape (n_rows, row_size)
+
+    Raises
+    ------
+    OSError, OverflowError
+        If the system refuses so many addresses.
+    """
+
+    def __init__(self, n_rows: int, row_size: int, kind: npt.DTypeLike, *, sparse: bool) -> None:
+        self._row_bytes = row_size * np.dtype(kind).itemsize
+        size = max(n_rows * self._row_bytes, 1)
+        self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        if hasattr(mmap, "MADV_HUGEPAGE") and size > _LARGE and not sparse:
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        found = np.frombuffer(self._memory, kind, n_rows * row_size)
+        self.rows: npt.NDArray[Any] = found.reshape(n_rows, row_size)
+
+    def discard(self, rows: I64) -> None:
+        """Give back the memory of rows (ascending), as far as they fill pages: they may read as zeros then."""
+        if not len(rows) or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        ends, page = np.flatnonzero(np.diff(rows) != 1), mmap.PAGESIZE
+        begin = -(-rows[np.append(0, ends + 1)] * self._row_bytes // page) * page
+        end = (rows[np.append(ends, -1)] + 1) * self._row_bytes // page * page
+        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
+            if low < high:
+                self._memory.madvise(mmap.MADV_DONTNEED, low, high - low)
+
+
+def merge_keys(program: Program, tasks: I64, seed: int) -> U32:
+    """Return the key for rounding what each task merged: of its node and the last message it merges."""
+    ends = program.merge_offsets[tasks + 1]
+    merges = ends > program.merge_offsets[tasks]
+    last = np.zeros(len(tasks), np.int64)
+    last[merges] = program.merge_message[ends[merges] - 1]
+    return philox_words(seed, 0, last, program.node[tasks], MERGED)[:, 0]
+
+
+def update_keys(program: Program, tasks: I64, seed: int) -> U32:
+    """Return the key for rounding what each task trained: of its node and the number of its local update."""
+    return philox_words(seed, 0, program.update[tasks], program.node[tasks], TRAINED)[:, 0]
+
+
+def push_keys(program: Program, tasks: I64, seed: int) -> U32:
+    """Return the key for rounding what leaves: of its node and the number of its push."""
+    return philox_words(seed, 0, program.push[tasks], program.node[tasks], ENCODED)[:, 0]
+
 
 Storage: TypeAlias = Literal["float32", "float16"]
 
@@ -98,7 +165,7 @@ class Arena(Store):
             else [np.zeros((n_owners, layout.row_size), np.float32) for _ in range(2)]
         )
         self.steps = np.zeros(n_nodes, np.int64)
-        self._rows_written, self._moments_written = Written(capacity), Written(n_owners)
+        self._rows_written, self._moments_written = RowWriteTimes(capacity), RowWriteTimes(n_owners)
 
     @property
     def is_half(self) -> bool:
@@ -124,7 +191,7 @@ class Arena(Store):
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
         self._rows_written.note(handles)
-        self.rows[handles] = values if keys is None else to_half(values, keys)
+        self.rows[handles] = values if keys is None else to_float16(values, keys)
 
     def merge(self, program: Program, tasks: I64, seed: int) -> None:
         """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
@@ -142,7 +209,9 @@ class Arena(Store):
         """Return received versions as an aggregation rule reads them: the columns that receivers merge."""
         return Inbox(self.host_rows(handles)[:, self.layout.merged], handles, weights, own_weight)
 
-    def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
+    def shown(
+        self, sightings: PoolDeliveries, first: int, last: int
+    ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield all rows: a handle is the number of its row."""
         yield self.host_rows(sightings.row[first:last]), sightings, first, last
 
@@ -157,10 +226,10 @@ class Arena(Store):
         found: F32 = self.host_rows(handles)[handles]
         return found
 
-    def readable(self, current: I64, users: I64) -> Readable:
+    def readable(self, current: I64, users: I64) -> ScoringView:
         """Return the users' rows where they lie."""
         handles = current[users]
-        return Readable(self.layout, self.host_rows(handles), handles, self.layout.user_index(users))
+        return ScoringView(self.layout, self.host_rows(handles), handles, self.layout.user_index(users))
 
     def discard(self, rows: I64) -> None:
         """Give back the memory of rows, as far as they fill pages."""
@@ -197,20 +266,20 @@ class Arena(Store):
             written.report(now)
 
         def changed(time: float) -> I64:
-            return rows_as_extents(np.intersect1d(needed, rows.since(time), assume_unique=True), width)
+            return rows_to_extents(np.intersect1d(needed, rows.since(time), assume_unique=True), width)
 
-        def of_moments(array: F32) -> Live:
-            return Live(
+        def of_moments(array: F32) -> PartialArray:
+            return PartialArray(
                 array,
-                lambda: rows_as_extents(moments.ever(), width),
-                lambda time: rows_as_extents(moments.since(time), width),
+                lambda: rows_to_extents(moments.ever(), width),
+                lambda time: rows_to_extents(moments.since(time), width),
             )
 
         present = self.host_rows(needed)[: needed.max(initial=-1) + 1]
         first, second = self.host_moments(moments.ever())
         return {
             "needed": needed,
-            "rows": Live(present, lambda: rows_as_extents(needed, width), changed),
+            "rows": PartialArray(present, lambda: rows_to_extents(needed, width), changed),
             "first": of_moments(first),
             "second": of_moments(second),
             "steps": self.steps,
@@ -230,10 +299,10 @@ class Arena(Store):
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 
-    def _addresses(self, n_rows: int, kind: np.typing.DTypeLike) -> Addresses:
-        return Addresses(n_rows, self.layout.row_size, kind, sparse=self._sparse)
+    def _addresses(self, n_rows: int, kind: np.typing.DTypeLike) -> LazyRows:
+        return LazyRows(n_rows, self.layout.row_size, kind, sparse=self._sparse)
 
-    def _reserve(self, capacity: int) -> Addresses:
+    def _reserve(self, capacity: int) -> LazyRows:
         """Return zeroed rows, at least `capacity`, that take memory only when written.
 
         A system may refuse addresses for more than its memory; then only what is needed is asked for.

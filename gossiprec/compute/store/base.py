@@ -12,18 +12,20 @@ import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
-from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
-from gossiprec.compute.plan.program import Program
-from gossiprec.models.base.blocks import Layout
-from gossiprec.servers.base import ALONE, Extras, Threads
+from gossiprec.compute.plan.program import PoolDeliveries, Program
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.servers.base import ALONE, Extras, ThreadPoolLike
 
 Handles = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True)
-class Readable:
-    """Models of some users as an executor scores them (:class:`gossiprec.models.base.kernels.Query`), user by user."""
+class ScoringView:
+    """Models of some users as an executor scores them, user by user.
+
+    See :class:`gossiprec.models.base.kernel_interface.ScoreQuery`.
+    """
 
     layout: Layout
     rows: F32
@@ -72,7 +74,7 @@ class Store(ABC):
     layout: Layout
     n_nodes: int
     rows: Any
-    threads: Threads = ALONE
+    threads: ThreadPoolLike = ALONE
 
     @property
     @abstractmethod
@@ -109,7 +111,9 @@ class Store(ABC):
         return Inbox(rows, np.arange(len(rows)), weights.copy(), own_weight)
 
     @abstractmethod
-    def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
+    def shown(
+        self, sightings: PoolDeliveries, first: int, last: int
+    ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield sightings first .. last - 1 with the rows that they are about, base and update together.
 
         With rows of models come sightings, whose `row` says where in them, and which of these are meant.
@@ -128,14 +132,14 @@ class Store(ABC):
         """Return copies of the present models of some nodes; `current` are the present handles of all nodes."""
 
     @abstractmethod
-    def readable(self, current: I64, users: I64) -> Readable:
+    def readable(self, current: I64, users: I64) -> ScoringView:
         """Return the present models of some users for scoring."""
 
     def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (most have nobody to hand them to)
         """Keep what a coordinator sends beside the version under a handle."""
 
     def told_users(self, handles: Handles) -> F32 | None:
-        """Return what was told of users' rows beside updates (:attr:`gossiprec.servers.base.Answers.users`)."""
+        """Return what was told of users' rows beside updates (:attr:`gossiprec.servers.base.ClientAnswers.users`)."""
         return None
 
     def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)

@@ -15,14 +15,14 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
 from gossiprec.errors import ResourceError
-from gossiprec.models.base.blocks import Layout
-from gossiprec.ragged import entries_of
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.ragged import row_entries
 
 AT_ONCE = 256 << 20
 """Bytes copied at once between host and device."""
 
 
-class Mirrored:
+class MirroredRows:
     """Rows of an array on the host and of a tensor on a device: each is up to date on one of them, or on both.
 
     Parameters
@@ -135,8 +135,8 @@ class DeviceArena(Arena):
     ) -> None:
         super().__init__(layout, n_nodes=n_nodes, capacity=capacity, moments=moments)
         self._device = device
-        self._both = Mirrored(self.rows, device)
-        self._both_moments = [Mirrored(part, device) for part in (self.first, self.second)]
+        self._both = MirroredRows(self.rows, device)
+        self._both_moments = [MirroredRows(part, device) for part in (self.first, self.second)]
 
     @property
     def n_fetched(self) -> int:
@@ -161,7 +161,7 @@ class DeviceArena(Arena):
 
     def delivered(self, program: Program, tasks: I64) -> F32:
         """Return all rows: what the tasks are about to merge, and their own versions, as they are at present."""
-        received = program.merge_row[entries_of(program.merge_offsets, tasks)[0]]
+        received = program.merge_row[row_entries(program.merge_offsets, tasks)[0]]
         return self.host_rows(np.concatenate([program.source[tasks], received]))
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:

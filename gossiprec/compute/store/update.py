@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32, F64, I32, Bools
-from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
 from gossiprec.compute.store.base import Handles
-from gossiprec.numerics.reused import ReusedMemory
-from gossiprec.servers.base import ALONE, Threads
+from gossiprec.compute.store.update_sums import are_finite, sum_deltas, weighted_sum
+from gossiprec.models.base import Layout
+from gossiprec.numerics.buffer_pool import BufferPool
+from gossiprec.ragged import Ragged
+from gossiprec.servers.base import ALONE, ThreadPoolLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +58,11 @@ class Update:
         return out
 
     @property
-    def change(self) -> Change:
+    def change(self) -> ModelDelta:
         """Trained values less those of the version."""
         shared = self.base[len(self.base) - len(self.shared) :]
         before = self._tables(self.base).take(self.items, axis=0)
-        return Change(self.items, self.rows - before, self.shared - shared)
+        return ModelDelta(self.items, self.rows - before, self.shared - shared)
 
     def move(self, model: F32, share: float) -> None:
         """Add a share of the change to a model, ``[items | shared]``."""
@@ -83,16 +85,16 @@ Payload: TypeAlias = "F32 | Update"
 
 
 class ReceivedModels:
-    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
+    """Received models as rows to be read (:class:`gossiprec.aggregators.base.SummableRows`), some columns at a time."""
 
     def __init__(
         self,
         updates: list[Update],
         n_columns: int,
-        threads: Threads = ALONE,
-        memory: ReusedMemory | None = None,
+        threads: ThreadPoolLike = ALONE,
+        memory: BufferPool | None = None,
     ) -> None:
-        self._updates, self._threads, self._memory = updates, threads, memory or ReusedMemory()
+        self._updates, self._threads, self._memory = updates, threads, memory or BufferPool()
         self.shape = (len(updates), n_columns)
 
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
@@ -109,12 +111,12 @@ class ReceivedModels:
         return weighted_sum(some, shares, self._threads, self._memory)
 
 
-class ReceivedChanges(Sequence[Change]):
+class ReceivedChanges(Sequence[ModelDelta]):
     """The changes of received updates, each worked out when it is first asked for."""
 
-    def __init__(self, updates: list[Update], threads: Threads, memory: ReusedMemory) -> None:
+    def __init__(self, updates: list[Update], threads: ThreadPoolLike, memory: BufferPool) -> None:
         self._updates, self._threads, self._memory = updates, threads, memory
-        self._known: list[Change | None] = [None] * len(updates)
+        self._known: list[ModelDelta | None] = [None] * len(updates)
 
     def __len__(self) -> int:
         return len(self._updates)
@@ -126,10 +128,40 @@ class ReceivedChanges(Sequence[Change]):
         return known
 
     def summed(self, weights: F64) -> tuple[F64, F64, F64]:
-        """Return the sum of all, each times its weight (:class:`gossiprec.aggregators.adding.Summed`)."""
-        return sum_of_changes(self._updates, weights, self._threads, self._memory)
+        """Return the sum of all, each times its weight (:class:`gossiprec.aggregators.delta_ops.SummableDeltas`)."""
+        return sum_deltas(self._updates, weights, self._threads, self._memory)
 
 
-def whole(payload: Payload) -> F32:
+def full_model(payload: Payload) -> F32:
     """Return the model, ``[items | shared]``, that a payload is or makes of its version; not to be changed."""
     return payload.whole if isinstance(payload, Update) else payload
+
+
+def pack_updates(updates: Sequence[Update], layout: Layout, told_width: int) -> dict[str, Any]:
+    """Return copies of what some updates hold but for the versions that they were made from, one after the other."""
+    return {
+        "touched": np.array([len(update.items) for update in updates], np.int64),
+        "items": np.concatenate([np.zeros(0, np.int32), *(update.items for update in updates)]),
+        "rows": np.concatenate(
+            [np.zeros((0, layout.item_width), np.float32), *(update.rows for update in updates)]
+        ),
+        "shared": np.array([update.shared for update in updates], np.float32).reshape(
+            len(updates), layout.n_shared
+        ),
+        "tells": np.array([update.user is not None for update in updates], np.bool_),
+        "told": np.concatenate(
+            [np.zeros((0, told_width), np.float32)]
+            + [update.user[None] for update in updates if update.user is not None]
+        ),
+    }
+
+
+def unpack_updates(found: Mapping[str, Any], bases: Sequence[F32]) -> list[Update]:
+    """Return the updates that :func:`pack_updates` gave, made from these versions."""
+    items = Ragged.from_sizes(found["touched"], found["items"])
+    rows, told = Ragged(items.offsets, found["rows"]), iter(found["told"])
+    users = [next(told) if tells else None for tells in found["tells"].tolist()]
+    return [
+        Update(base, items[number], rows[number], found["shared"][number], users[number])
+        for number, base in enumerate(bases)
+    ]

@@ -21,14 +21,21 @@ from gossiprec.arrays import (
     check_array,
     check_range,
 )
-from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
-from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
-from gossiprec.compute.store.packing import packed, unpacked
-from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedModels, Update, whole
-from gossiprec.models.base import Layout, Model, Role
-from gossiprec.numerics.reused import ReusedMemory
-from gossiprec.recommenders.client_side import Personal
+from gossiprec.compute.plan.program import PoolDeliveries
+from gossiprec.compute.store.base import Handles, ScoringView, Store, UpdateRows
+from gossiprec.compute.store.update import (
+    Payload,
+    ReceivedChanges,
+    ReceivedModels,
+    Update,
+    full_model,
+    pack_updates,
+    unpack_updates,
+)
+from gossiprec.models.base import BlockRole, Layout, Model
+from gossiprec.numerics.buffer_pool import BufferPool
+from gossiprec.recommenders.client_context import PersonalModels
 from gossiprec.servers.base import ALONE, USER_ROWS, Extras
 
 NOTHING: Extras = {}
@@ -36,7 +43,7 @@ SHOWN = 2**24
 """Numbers of whole models that are put together at once, for observers."""
 
 
-Mixture: TypeAlias = Callable[[I64, F32, Extras], Personal | None]
+Mixture: TypeAlias = Callable[[I64, F32, Extras], PersonalModels | None]
 """What says by what some clients recommend: :meth:`gossiprec.recommenders.base.Recommender.personal`."""
 
 
@@ -92,7 +99,7 @@ class UpdateStore(Store):
         self.own: F32 = np.concatenate(model.initial_own(layout, n_nodes - 1, seed), axis=1)
         self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
         self.steps = np.zeros(n_nodes, np.int64)
-        self._memory = ReusedMemory()
+        self._memory = BufferPool()
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
         self._held: dict[int, Payload] = {}
         self._common = common  # what is under all other handles
@@ -157,7 +164,7 @@ class UpdateStore(Store):
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
             held = self.held(handle)
-            row[self.layout.merged] = whole(held)
+            row[self.layout.merged] = full_model(held)
             if isinstance(held, Update) and held.user is not None and self.layout.user_width:
                 row[self.layout.users] = held.user
         return rows
@@ -185,7 +192,7 @@ class UpdateStore(Store):
 
     def merged(self, handle: int) -> F32:
         """Return a model, ``[items | shared]``: a version itself."""
-        return whole(self.held(handle))
+        return full_model(self.held(handle))
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
         """Keep a version."""
@@ -216,7 +223,7 @@ class UpdateStore(Store):
             if base is None:
                 base = versions[id(update.base)] = np.array(update.base)
             copies.append(Update(base, update.items.copy(), np.array(update.rows), np.array(update.shared)))
-        memory = ReusedMemory()
+        memory = BufferPool()
         models = ReceivedModels(copies, self.n_columns, ALONE, memory)
         changes = ReceivedChanges(copies, ALONE, memory)
         return Inbox(models, np.arange(len(copies)), weights.copy(), own_weight, changes)
@@ -227,14 +234,16 @@ class UpdateStore(Store):
         assert len(updates) == len(held), "clients answer with updates"
         return updates
 
-    def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
+    def shown(
+        self, sightings: PoolDeliveries, first: int, last: int
+    ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield a few whole models at a time."""
         size = max(1, SHOWN // self.layout.row_size)
         for low in range(first, last, size):
             some = slice(low, min(low + size, last))
             place = np.arange(some.stop - low, dtype=np.int32)
             pool, victim, message = (getattr(sightings, name)[some] for name in ("pool", "victim", "message"))
-            yield self.load(sightings.row[some]), Sightings(pool, victim, place, message), 0, len(place)
+            yield self.load(sightings.row[some]), PoolDeliveries(pool, victim, place, message), 0, len(place)
 
     def models(self, current: I64, nodes: I64) -> F32:
         """Return each node's own part with the coordinator's present version."""
@@ -243,7 +252,7 @@ class UpdateStore(Store):
         rows[np.ix_(clients, self.own_columns(self.layout))] = self._own_of(current, nodes[clients])
         return rows
 
-    def readable(self, current: I64, users: I64) -> Readable:
+    def readable(self, current: I64, users: I64) -> ScoringView:
         """Return one row, with the user rows of all that are asked for and the coordinator's present version.
 
         Where nodes have private weights, each has a row; where they recommend by versions of their own, these have.
@@ -251,8 +260,8 @@ class UpdateStore(Store):
         personal = self._personal(current, users)
         if personal is not None:
             return self._readable_by(personal, current, users)
-        if self.layout.of(Role.PRIVATE):
-            return Readable(
+        if self.layout.of(BlockRole.PRIVATE):
+            return ScoringView(
                 self.layout,
                 self.models(current, users),
                 np.arange(len(users)),
@@ -262,16 +271,16 @@ class UpdateStore(Store):
         row = np.zeros((1, layout.row_size), np.float32)
         row[0, layout.users] = self._own_of(current, users).ravel()
         row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
-        return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
+        return ScoringView(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
 
-    def _personal(self, current: I64, users: I64) -> Personal | None:
+    def _personal(self, current: I64, users: I64) -> PersonalModels | None:
         """Return the versions by which some users recommend; None: all by the present one."""
         if self.mixture is None:
             return None
         handle = int(current[-1])
         return self.mixture(users, self.version(handle), self.extras(handle))
 
-    def _readable_by(self, personal: Personal, current: I64, users: I64) -> Readable:
+    def _readable_by(self, personal: PersonalModels, current: I64, users: I64) -> ScoringView:
         """Return a row for each version, and one for each user who has trained the present one."""
         present, of = self.version(int(current[-1])), personal.of.copy()
         held = [self._held.get(handle) for handle in current[users].tolist()]
@@ -286,7 +295,7 @@ class UpdateStore(Store):
             held[place].move(models[row], personal.local)  # type: ignore[union-attr]
             of[place] = row
         alike = len(rows) == 1 and not personal.local
-        return Readable(layout, rows, of, np.arange(len(users)), together=alike)
+        return ScoringView(layout, rows, of, np.arange(len(users)), together=alike)
 
     def forget(self, planner: Planner) -> None:
         """Drop what nobody needs, and updates that have reached all receivers.
@@ -330,7 +339,7 @@ class UpdateStore(Store):
             "version": version,
             "versions": np.array([bases[at] for at in first], np.float32).reshape(-1, self.n_columns),
             "is_update": np.array([isinstance(each, Update) for each in held], np.bool_),
-            **packed(updates, self.layout, self.told_width),
+            **pack_updates(updates, self.layout, self.told_width),
             **self._extras_state(needed),
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }
@@ -374,7 +383,7 @@ class UpdateStore(Store):
         bases = [versions[at] for at in state["version"].tolist()]
         self._held = dict(zip(needed.tolist(), bases, strict=True))
         made_from = [bases[at] for at in np.flatnonzero(is_update).tolist()]
-        self._held |= dict(zip(needed[is_update].tolist(), unpacked(state, made_from), strict=True))
+        self._held |= dict(zip(needed[is_update].tolist(), unpack_updates(state, made_from), strict=True))
         self._extras = {int(handle): state["extras"][str(at)] for handle, at in state["extras_of"].items()}
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]

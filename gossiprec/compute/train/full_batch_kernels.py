@@ -8,29 +8,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
-from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest
-from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
+from gossiprec.compute.train.client_step_kernels import (
+    SLOPES,
+    VALUES,
+    load_client,
+    max_segment_length,
+    optimizer_step,
+    store_client,
+)
+from gossiprec.numerics.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
-from gossiprec.recommenders.client_side import ClientStep
+from gossiprec.recommenders.client_context import KernelStep
 
 
 @functools.cache
-def trainer(gradient: Any, term: Any) -> Any:
+def specialise_full_batch(gradient: Any, term: Any) -> Any:
     """Return :func:`train_clients` with the gradient of a model, and of what a recommender adds."""
-    return specialised(_train_clients, fill=gradient, add=term)
+    return specialise(_train_clients, fill_stub=gradient, add_stub=term)
 
 
-def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill`."""
+def fill_stub(core, items, slopes, item_slopes, samples, positives, shape, room):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
     raise NotImplementedError
 
 
-def add(client):
+def add_stub(client):
     """Stands for a recommender's :attr:`gossiprec.recommenders.base.AnalyticTerm.add`."""
     raise NotImplementedError
 
 
-class Data(NamedTuple):
+class ClientSamples(NamedTuple):
     """What clients learn from.
 
     Attributes
@@ -74,7 +81,7 @@ def _train_clients(
     summed : bool
         Whether the loss is the sum over a client's samples, not their mean.
     rates : ndarray of float64, shape (5,)
-        Of :func:`gossiprec.compute.train.client_steps.descend`.
+        Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64; room : ndarray of float32
         For the gradient.
     numbers : ndarray of float64; extra : ndarray of float32, shape (n, d)
@@ -88,7 +95,7 @@ def _train_clients(
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     places, touched = results.places, results.touched
-    user_width, with_adam, most = own.shape[1], len(first) > 0, longest(places)
+    user_width, with_adam, most = own.shape[1], len(first) > 0, max_segment_length(places)
     counts, found = np.zeros(n_items, np.int32), np.empty(n_items + 1, np.int32)
     drawn = np.empty(_most_samples(clients, data, negatives), np.int32)
     samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
@@ -115,28 +122,28 @@ def _train_clients(
         share = float32(1.0) if summed else float32(1.0) / float32(max(len(its), 1))
         n = _count(its, data.member[node], data.more_labels[more], share, counts, found, out, samples, liked)
         results.n_touched[c] = n
-        begin(cores, tiles, width * n, own, first, second, shared, node)
+        load_client(cores, tiles, width * n, own, first, second, shared, node)
         core, slopes = cores[VALUES], cores[SLOPES]
         items = tiles[VALUES, : width * n].reshape((width, n))
         item_slopes = tiles[SLOPES, : width * n].reshape((width, n))
         _to_columns(tables, out, items)
         for step in range(passes if n else 0):
-            fill(core, items, slopes, item_slopes, samples[:n], liked[:n], shape, room)
-            client = ClientStep(
+            fill_stub(core, items, slopes, item_slopes, samples[:n], liked[:n], shape, room)
+            client = KernelStep(
                 core, items, slopes, item_slopes, samples[:n], liked[:n], its, numbers, extra,
                 of_step[min(c * passes + step, len(of_step) - 1)], of_samples[draws_at : draws_at + len(some)], shape,
                 room,
             )  # fmt: skip
-            add(client)
+            add_stub(client)
             draws_at += len(some)
-            descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+            optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
             taken[node] += 1
-        end(cores, own, first, second, results.weights[c], node)
+        store_client(cores, own, first, second, results.weights[c], node)
         _to_rows(items, results.rows[places[c] :])
     swap_float_mode(mode)
 
 
-@outline
+@noinline
 def _to_columns(tables, touched, items):
     """Set the columns of `items` to the rows of those touched."""
     for t in range(items.shape[1]):
@@ -145,7 +152,7 @@ def _to_columns(tables, touched, items):
             items[i, t] = row[i]
 
 
-@outline
+@noinline
 def _to_rows(items, rows):
     """Set the first rows to the columns of `items`."""
     for t in range(items.shape[1]):
@@ -154,7 +161,7 @@ def _to_rows(items, rows):
             row[i] = items[i, t]
 
 
-@outline
+@noinline
 def _most_samples(clients, data, negatives):
     """Return the samples of the client that has the most."""
     most = 0
@@ -164,7 +171,7 @@ def _most_samples(clients, data, negatives):
     return most
 
 
-@outline
+@noinline
 def _count(drawn, member, labels, share, counts, found, touched, samples, liked):
     """Count samples item by item; return how many items are in them.
 

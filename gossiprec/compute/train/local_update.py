@@ -8,10 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.arrays import F32, I64
 from gossiprec.feeds.base import Columns, Feed
-from gossiprec.numerics.purposes import SHUFFLE
-from gossiprec.rng import philox_words
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.numerics.dp_noise import gaussian_noise
+from gossiprec.numerics.draw_purposes import SHUFFLE
+from gossiprec.rng import generator, philox_words
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,42 @@ def draw_order(n_samples: int, node: int, *, epoch: int, seed: int) -> I64:
         other = others[last]
         order[last], order[other] = order[other], order[last]
     return np.array(order, np.int64)
+
+
+def central_epochs(
+    feed: Feed, training: TrainingSettings, node: int, update: int, seed: int
+) -> Iterator[tuple[int, Iterator[Columns]]]:
+    """Yield the number and the batches of each epoch of one update of a node that holds everybody's data.
+
+    Samples are those that the users would learn from in their local update of this number, negatives included, with a
+    column ``user``; their order is drawn once per epoch, and a full batch is not shuffled.
+    """
+    samples = feed.samples_of_all(update=training.draw_of(update), negatives=training.negatives, seed=seed)
+    n_samples = len(samples["user"])
+    for epoch in range(update * training.local_epochs, (update + 1) * training.local_epochs):
+        order = np.arange(n_samples)
+        if training.batch_size is not None:
+            order = generator(seed, "order-of-all", node, epoch).permutation(n_samples)
+        yield epoch, _batches(samples, order, training.batch_size or max(n_samples, 1))
+
+
+def _batches(samples: Columns, order: np.ndarray, size: int) -> Iterator[Columns]:
+    for start in range(0, len(order), size):
+        yield {name: column[order[start : start + size]] for name, column in samples.items()}
+
+
+def dp_noise_row(layout: Layout, seed: int, node: int, step: int) -> F32:
+    """Return N(0, 1) noise for a node's own user row, the items and the shared weights; zero elsewhere.
+
+    The rows of other users, if nodes hold them, have no gradient whatever the node's data, so noise would hide nothing.
+
+    Returns
+    -------
+    ndarray of float32, shape (layout.size,)
+    """
+    own = int(layout.user_index(np.array([node]))[0]) * layout.user_width
+    noise = gaussian_noise(seed, node, step, layout.user_width + layout.size - layout.items.start)
+    row = np.zeros(layout.size, np.float32)
+    row[own : own + layout.user_width] = noise[: layout.user_width]
+    row[layout.items.start :] = noise[layout.user_width :]
+    return row

@@ -13,7 +13,7 @@ NO_LIMIT = 2**31 - 1
 """More local updates than any run has."""
 
 
-class Kind(IntEnum):
+class TrainingMode(IntEnum):
     """Ways of training, from the cheapest to the dearest."""
 
     PLAIN = 0
@@ -65,11 +65,11 @@ class NodeSettings:
 
     @property
     def kinds(self) -> I8:
-        """How each node trains (:class:`Kind`), shape (n_nodes,)."""
-        anchored = np.where(self.drift_penalty > 0, Kind.ANCHORED, Kind.PLAIN)
-        return np.where(self.clip_norm > 0, Kind.PRIVATE, anchored).astype(np.int8)
+        """How each node trains (:class:`TrainingMode`), shape (n_nodes,)."""
+        anchored = np.where(self.drift_penalty > 0, TrainingMode.ANCHORED, TrainingMode.PLAIN)
+        return np.where(self.clip_norm > 0, TrainingMode.PRIVATE, anchored).astype(np.int8)
 
     @property
     def ways(self) -> frozenset[str]:
         """The ways in which any node trains."""
-        return frozenset(Kind(kind).way for kind in np.unique(self.kinds).tolist())
+        return frozenset(TrainingMode(kind).way for kind in np.unique(self.kinds).tolist())

@@ -7,23 +7,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest
-from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
-from gossiprec.numerics.stretches import copy
+from gossiprec.compute.train.client_step_kernels import (
+    SLOPES,
+    VALUES,
+    load_client,
+    max_segment_length,
+    optimizer_step,
+    store_client,
+)
+from gossiprec.numerics.flat_ops import copy_range
+from gossiprec.numerics.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 
 
 @functools.cache
-def trainer(gradient: Any) -> Any:
+def specialise_pair(gradient: Any) -> Any:
     """Return :func:`train_clients` with the gradient of a model."""
-    return specialised(_train_clients, fill=gradient)
+    return specialise(_train_clients, fill_stub=gradient)
 
 
-def fill(core, items, slopes, item_slopes, liked, others, numbers):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic.PairGradient.fill`."""
+def fill_stub(core, items, slopes, item_slopes, liked, others, numbers):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.PairGradient.fill`."""
     raise NotImplementedError
 
 
-class Pairs(NamedTuple):
+class PairSamples(NamedTuple):
     """What clients learn from.
 
     Attributes
@@ -57,7 +64,7 @@ def _train_clients(
     pairs : Pairs
     passes : int
     rates : ndarray of float64, shape (5,)
-        Of :func:`gossiprec.compute.train.client_steps.descend`.
+        Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     numbers : ndarray of float64
         For the gradient.
     results : Results
@@ -67,7 +74,7 @@ def _train_clients(
     n_items, width = tables.shape
     user_width, with_adam = own.shape[1], len(first) > 0
     number = np.full(n_items, -1, np.int32)
-    places = np.empty((2, longest(pairs.offsets)), np.int32)
+    places = np.empty((2, max_segment_length(pairs.offsets)), np.int32)
     cores, tiles = workplace.cores, workplace.tiles
     for c in range(len(nodes)):
         node, some = nodes[c], slice(pairs.offsets[c], pairs.offsets[c + 1])
@@ -75,22 +82,22 @@ def _train_clients(
         liked, others = places[0, :n_pairs], places[1, :n_pairs]
         n = _number(pairs.liked[some], pairs.others[some], number, touched, liked, others)
         results.n_touched[c] = n
-        begin(cores, tiles, width * n, own, first, second, shared, node)
+        load_client(cores, tiles, width * n, own, first, second, shared, node)
         items = tiles[VALUES, : width * n].reshape((n, width))
         item_slopes = tiles[SLOPES, : width * n].reshape((n, width))
         for t in range(n):
-            copy(items[t], 0, tables[touched[t]], 0, width)
+            copy_range(items[t], 0, tables[touched[t]], 0, width)
         for step in range(passes if n else 0):
-            fill(cores[VALUES], items, cores[SLOPES], item_slopes, liked, others, numbers)
-            descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+            fill_stub(cores[VALUES], items, cores[SLOPES], item_slopes, liked, others, numbers)
+            optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
             taken[node] += 1
-        end(cores, own, first, second, results.weights[c], node)
+        store_client(cores, own, first, second, results.weights[c], node)
         for t in range(n):
-            copy(results.rows[results.places[c] + t], 0, items[t], 0, width)
+            copy_range(results.rows[results.places[c] + t], 0, items[t], 0, width)
     swap_float_mode(mode)
 
 
-@outline
+@noinline
 def _number(items, negatives, number, touched, liked, others):
     """Set `touched` to all items in some pairs, ascending, and each pair to its places there; return how many they are.
 

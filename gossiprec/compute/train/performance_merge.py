@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import F32, I32
-from gossiprec.data.split import Split, name_of
+from gossiprec.data.split import Split, display_name
 from gossiprec.errors import DataError
-from gossiprec.measures.ranking import CUTOFF, PADDING, gains, ranks_against
+from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks, discounted_gains
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
@@ -22,7 +22,7 @@ FEWEST = 2
 """Validation items below which a node does not judge, and merges equally."""
 
 
-def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
+def draw_validation_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     """Draw what nodes judge models by: their validation items, each followed by the items it is ranked among.
 
     Returns
@@ -46,7 +46,7 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     n_negatives = np.minimum(N_NEGATIVES, split.n_items - known)
     judges = np.flatnonzero(counts > 0)
     if n_negatives[judges].min() < 1:
-        user = name_of(split.user_names, int(judges[np.argmin(n_negatives[judges])]))
+        user = display_name(split.user_names, int(judges[np.argmin(n_negatives[judges])]))
         raise DataError(
             f"{split.name}: user {user} has all {split.n_items} items, so no item is left to rank the "
             "validation items against; remove such users"
@@ -68,14 +68,14 @@ def _candidates(split: Split, user: int, n_negatives: int, width: int, seed: int
     return np.concatenate([own[:, None], drawn, padding], axis=1).astype(np.int32)
 
 
-def performance(scores: F32) -> np.float32:
+def performance_score(scores: F32) -> np.float32:
     """Return HR@20 x NDCG@20 of validation items; `scores` is (n_items, 1 + n_negatives), the item first."""
-    ranks = ranks_against(scores[:, 0], scores[:, 1:])
+    ranks = candidate_ranks(scores[:, 0], scores[:, 1:])
     hits = ranks < CUTOFF
-    return np.float32(hits.mean() * np.where(hits, gains(ranks), 0.0).mean())
+    return np.float32(hits.mean() * np.where(hits, discounted_gains(ranks), 0.0).mean())
 
 
-def weight_kept(own: np.float32, received: np.float32) -> np.float32:
+def own_weight(own: np.float32, received: np.float32) -> np.float32:
     """Return the weight of the own version in a merge by performance; 1 where neither is worth anything."""
     total = own + received
     return np.float32(own / total) if total > 0 else np.float32(1.0)

@@ -7,23 +7,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, step_once
-from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
-from gossiprec.numerics.stretches import copy
+from gossiprec.compute.train.client_step_kernels import (
+    SLOPES,
+    VALUES,
+    load_client,
+    optimizer_step,
+    sgd_step_from_version,
+    store_client,
+)
+from gossiprec.numerics.flat_ops import copy_range
+from gossiprec.numerics.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 
 
 @functools.cache
-def trainer(gradient: Any) -> Any:
+def specialise_sequence(gradient: Any) -> Any:
     """Return :func:`train_clients` with the gradient of a model."""
-    return specialised(_train_clients, fill=gradient)
+    return specialise(_train_clients, fill_stub=gradient)
 
 
-def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic.SequenceGradient.fill`."""
+def fill_stub(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`."""
     raise NotImplementedError
 
 
-class Sequences(NamedTuple):
+class SequenceSamples(NamedTuple):
     """What clients learn from.
 
     Attributes
@@ -69,7 +76,7 @@ def _train_clients(
     sequences : Sequences
     passes : int
     rates : ndarray of float64, shape (5,)
-        Of :func:`gossiprec.compute.train.client_steps.descend`.
+        Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64
         For the gradient.
     results : Results
@@ -94,31 +101,31 @@ def _train_clients(
         told_from = others.reshape((rows, len(others) // rows))
         results.n_touched[c] = n
         if not once:
-            begin(cores, tiles, width * n, own, first, second, shared, node)
+            load_client(cores, tiles, width * n, own, first, second, shared, node)
         core = shared if once else cores[VALUES]
         items = tiles[VALUES, : width * n].reshape((n, width))
         item_slopes = tiles[SLOPES, : width * n].reshape((n, width))
         for t in range(n):
-            copy(items[t], 0, tables[touched[t]], 0, width)
+            copy_range(items[t], 0, tables[touched[t]], 0, width)
         for step in range(passes if len(wanted) else 0):
             drawn = passes * some.start + step * len(wanted)
             keep = sequences.keep[drawn : drawn + len(wanted)]
-            fill(core, items, cores[SLOPES], item_slopes, previous, wanted, told_from, keep, shape)
+            fill_stub(core, items, cores[SLOPES], item_slopes, previous, wanted, told_from, keep, shape)
             if once:
-                step_once(shared, results.weights[c], cores, tiles, width * n, rates)
+                sgd_step_from_version(shared, results.weights[c], cores, tiles, width * n, rates)
             else:
-                descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+                optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
             taken[node] += 1
         if not once:
-            end(cores, own, first, second, results.weights[c], node)
+            store_client(cores, own, first, second, results.weights[c], node)
         elif not len(wanted):
-            copy(results.weights[c], 0, shared, 0, len(shared))
+            copy_range(results.weights[c], 0, shared, 0, len(shared))
         for t in range(n):
-            copy(results.rows[results.places[c] + t], 0, items[t], 0, width)
+            copy_range(results.rows[results.places[c] + t], 0, items[t], 0, width)
     swap_float_mode(mode)
 
 
-@outline
+@noinline
 def _number(previous, wanted, others, number, touched):
     """Set `touched` to all items, ascending, and items of columns to their places there; return how many they are.
 

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.emulation.assembly.laws import make_law
-from gossiprec.emulation.assembly.participants import chosen_nodes
+from gossiprec.emulation.assembly.components import select_nodes
+from gossiprec.emulation.assembly.network_setup import make_distribution
 from gossiprec.errors import ScenarioError
 from gossiprec.protocols import Protocol
 from gossiprec.rng import purpose_id
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import PeriodicSessions, TraceSessions
-from gossiprec.sim.availability import Availability
-from gossiprec.sim.laws import Uniform
-from gossiprec.sim.sessions import Alternating, Lives, Periodic, within
+from gossiprec.sim.availability import (
+    AlternatingAvailability,
+    Availability,
+    Lives,
+    PeriodicAvailability,
+    clip_sessions,
+)
+from gossiprec.sim.distributions import Uniform
 
 JOIN, LEAVE = purpose_id("join"), purpose_id("leave")
 MOST_CHANGES = 20_000_000
@@ -69,7 +74,7 @@ def make_availability(
             raise ScenarioError(
                 f"churn: node {node} leaves at {end[node]:g}, but joins only at {begin[node]:g}"
             )
-        starts[node], changes[node] = within(starts[node], changes[node], begin[node], end[node])
+        starts[node], changes[node] = clip_sessions(starts[node], changes[node], begin[node], end[node])
     availability = Availability(starts, changes)
     _refuse_impossible(availability, np.minimum(last_seen, end), horizon)
     return availability
@@ -82,16 +87,19 @@ def _sessions(
     if isinstance(options, TraceSessions):
         nodes, lives = _traced(options, key, n_users, horizon, note)
         return nodes, lives, options.end == "hold"
-    nodes = chosen_nodes(options.nodes, n_users, seed, "session-nodes")
-    law: Periodic | Alternating
+    nodes = select_nodes(options.nodes, n_users, seed, "session-nodes")
+    law: PeriodicAvailability | AlternatingAvailability
     if isinstance(options, PeriodicSessions):
-        law = Periodic(options.period, options.offline_from, options.offline_until, options.jitter)
+        law = PeriodicAvailability(
+            options.period, options.offline_from, options.offline_until, options.jitter
+        )
         cycle = options.period
     else:
         online, offline = (
-            make_law(getattr(options, part), f"{key}.{part}", positive=True) for part in ("online", "offline")
+            make_distribution(getattr(options, part), f"{key}.{part}", positive=True)
+            for part in ("online", "offline")
         )
-        law = Alternating(online, offline, options.start == "stationary")
+        law = AlternatingAvailability(online, offline, options.start == "stationary")
         cycle = online.mean + offline.mean
     _refuse_countless(len(nodes) * horizon / cycle, key)
     return nodes, law.lives(nodes, horizon, seed), False
@@ -110,7 +118,7 @@ def _for_good(entries: Any, key: str, n_users: int, seed: int) -> F64:
     joins = key == "join"
     when = np.full(n_users, 0.0 if joins else math.inf)
     for number, entry in enumerate(entries):
-        nodes = chosen_nodes(entry.nodes, n_users, seed, f"{key}-nodes")
+        nodes = select_nodes(entry.nodes, n_users, seed, f"{key}-nodes")
         at = entry.at if isinstance(entry.at, float) else None
         law = Uniform(at, at) if at is not None else Uniform(entry.at.low, entry.at.high)
         times = law.draw(seed, number, nodes, JOIN if joins else LEAVE)
@@ -122,14 +130,17 @@ def _traced(
     options: TraceSessions, key: str, n_users: int, horizon: float, note: Callable[[str], None]
 ) -> tuple[I64, Lives]:
     """Return the sessions that a file holds, over the whole run."""
-    from gossiprec.emulation.assembly.tables import node_ids, read_records  # pyarrow, which few runs need
+    from gossiprec.emulation.assembly.input_files import (  # pyarrow, which few runs need
+        check_node_ids,
+        read_csv_records,
+    )
 
     path, where = options.trace, f"{key}.trace"
-    header, rows = read_records(path, where, HEADERS)
+    header, rows = read_csv_records(path, where, HEADERS)
     numbers = rows[:, 1:]
     if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
         raise ScenarioError(f"{where}: {path}: times must be finite and at least 0")
-    ids = node_ids(rows[:, 0], path, where, n_users)
+    ids = check_node_ids(rows[:, 0], path, where, n_users)
     span = float(rows[:, 1].max() if header == HEADERS[0] else rows[:, 2].max())
     if span <= 0.0:
         raise ScenarioError(f"{where}: {path} ends at time 0; expected a trace of positive length")

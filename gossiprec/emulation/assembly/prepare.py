@@ -12,57 +12,60 @@ import numpy as np
 from gossiprec import portable
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import Attack
-from gossiprec.attacks.observations import Deliveries
-from gossiprec.compute.encoding import Encoding
+from gossiprec.attacks.observations import MessageIndex
 from gossiprec.compute.executors import Executor
+from gossiprec.compute.inbox_reducer import InboxReducer
+from gossiprec.compute.message_encoder import MessageEncoder, PushRoundCounter
 from gossiprec.compute.plan.planner import Planner
-from gossiprec.compute.push_rounds import PushRounds
-from gossiprec.compute.reducing import Reducing
-from gossiprec.compute.serving import Serving
-from gossiprec.compute.shards.seat import Seat
+from gossiprec.compute.server_runner import ServerRunner
+from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.data.outline import Outline
+from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly import machinery
-from gossiprec.emulation.assembly.attackers import (
+from gossiprec.emulation.assembly import compute_setup
+from gossiprec.emulation.assembly.analytic_estimate import EstimateInputs, EventCounts
+from gossiprec.emulation.assembly.client_transforms import unsupported_with_updates
+from gossiprec.emulation.assembly.components import RunComponents, make_attacks, note_large_deltas
+from gossiprec.emulation.assembly.control_setup import (
+    build_and_schedule,
+    count_local_epochs,
+    make_node_settings,
+)
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.estimate import check_memory_early, executor_of, run_sizes
+from gossiprec.emulation.assembly.executor_selection import FEW_EPOCHS, thread_count
+from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
+from gossiprec.emulation.assembly.libraries import pictures_bytes
+from gossiprec.emulation.assembly.memory_estimate import MemoryInputs, estimate_memory, process_bytes
+from gossiprec.emulation.assembly.memory_limits import check_memory
+from gossiprec.emulation.assembly.poisoners import (
     make_forgeries,
     make_push_rounds,
 )
-from gossiprec.emulation.assembly.choosing import FEW_EPOCHS, thread_count
-from gossiprec.emulation.assembly.client_messages import refused
-from gossiprec.emulation.assembly.compiling import Part, compile_all, warm_up
-from gossiprec.emulation.assembly.data import load_data
-from gossiprec.emulation.assembly.libraries import pictures_bytes
-from gossiprec.emulation.assembly.memory import check_fits
-from gossiprec.emulation.assembly.needs import Extent, needs_of, process_bytes
-from gossiprec.emulation.assembly.outlook import executor_of, refuse_early, sizes_of
-from gossiprec.emulation.assembly.participants import Cast, make_attacks, note_large_deltas
-from gossiprec.emulation.assembly.partition import (
-    partition,
-    refuse_attacks,
-    refuse_undivided,
-    talk_as_neighbours,
+from gossiprec.emulation.assembly.shard_partition import (
+    check_attacks_divisible,
+    check_divisible,
+    has_fixed_neighbours,
+    partition_nodes,
 )
-from gossiprec.emulation.assembly.reckoning import Counts, World
-from gossiprec.emulation.assembly.rehearsal import epochs_of, rehearse, settings_of
-from gossiprec.emulation.run.metering import Metered
-from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
+from gossiprec.emulation.run.attack_hook import AttackHook
+from gossiprec.emulation.run.progress import NullProgress, Progress, Stopwatch
 from gossiprec.emulation.run.schedule import Schedule
 from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.errors import ScenarioError
 from gossiprec.inputs import Inputs, record_inputs
-from gossiprec.models import Role
-from gossiprec.numerics.kept import Missing, NotKeptError, if_missing
-from gossiprec.recommenders.base import has_own
+from gossiprec.models import BlockRole
+from gossiprec.numerics.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
+from gossiprec.recommenders.base import overrides_method
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn
-from gossiprec.scenario.network import Network
+from gossiprec.scenario.network import NetworkOptions
 from gossiprec.scenario.plugins import check_modules
 
 
 @dataclass(frozen=True)
-class Prepared(Cast):
+class PreparedRun(RunComponents):
     """A run that could start now: who takes part, what computes, and what will happen.
 
     Attributes
@@ -96,17 +99,17 @@ class Prepared(Cast):
     executor: Executor
     threads: ThreadPool
     planner: Planner
-    meters: list[Metered]
+    meters: list[AttackHook]
     schedule: Schedule
     epochs: int
     needed: dict[str, int]
     seconds: dict[str, float]
-    deliveries: Deliveries
-    reducing: Reducing
-    encoding: Encoding | None
-    push_rounds: PushRounds | None
-    serving: Serving | None
-    seat: Seat | None
+    deliveries: MessageIndex
+    reducing: InboxReducer
+    encoding: MessageEncoder | None
+    push_rounds: PushRoundCounter | None
+    serving: ServerRunner | None
+    seat: ShardContext | None
     inputs: Inputs = field(default_factory=dict)
 
     @property
@@ -121,7 +124,7 @@ class Prepared(Cast):
     @property
     def uneventful(self) -> bool:
         """Whether every message arrives the moment it is sent, and nobody is ever away or busy."""
-        return self.scenario.network == Network() and self.scenario.churn == Churn()
+        return self.scenario.network == NetworkOptions() and self.scenario.churn == Churn()
 
     @property
     def invalid_left_out(self) -> bool:
@@ -133,7 +136,7 @@ class Prepared(Cast):
     @property
     def reports_on_users(self) -> bool:
         """Whether what the recommender says of the run depends on all users' rows."""
-        return self.recommender is not None and has_own(self.recommender, "report")
+        return self.recommender is not None and overrides_method(self.recommender, "report")
 
     def recommender_report(self) -> dict[str, Any]:
         """Return what the recommender says of the run."""
@@ -145,10 +148,10 @@ class Prepared(Cast):
 
     def sizes(self) -> dict[str, Any]:
         """Return what the run is about, in numbers: for the summary."""
-        counts = Counts(
+        counts = EventCounts(
             self.schedule.n_wakes, self.schedule.n_messages, self.epochs, self.schedule.virtual_time
         )
-        about = sizes_of(self.scenario, Outline.of(self.split), self.protocol, counts)
+        about = run_sizes(self.scenario, DataSizes.of(self.split), self.protocol, counts)
         return {**about, "executor": self.executor.name, "threads": self.threads.size}
 
 
@@ -158,8 +161,8 @@ def prepare(
     *,
     load: Callable[[Scenario], Split] | None = None,
     kept_kernels: bool = False,
-    seat: Seat | None = None,
-) -> Prepared:
+    seat: ShardContext | None = None,
+) -> PreparedRun:
     """Load the data, set everything up and run the control plane ahead.
 
     Parameters
@@ -184,7 +187,7 @@ def prepare(
         where processor or process is not.
     """
     with record_inputs() as inputs:
-        prepared = _prepare(scenario, progress or Silent(), load, kept_kernels=kept_kernels, seat=seat)
+        prepared = _prepare(scenario, progress or NullProgress(), load, kept_kernels=kept_kernels, seat=seat)
     return replace(prepared, inputs=inputs)
 
 
@@ -194,8 +197,8 @@ def _prepare(
     load: Callable[[Scenario], Split] | None,
     *,
     kept_kernels: bool,
-    seat: Seat | None,
-) -> Prepared:
+    seat: ShardContext | None,
+) -> PreparedRun:
     if scenario.executor.portable:
         portable.require()
     if scenario.executor.device == "cuda":
@@ -205,49 +208,51 @@ def _prepare(
     watch = Stopwatch()
     check_modules(scenario)
     if load is None:
-        refuse_early(scenario)
+        check_memory_early(scenario)
     say.phase("loading data")
     with watch("load"):
         split = (load or load_data)(scenario)
         if split.understood:
             say.phase(f"read {split.understood}")
     note_large_deltas(scenario, split, say)
-    cast, schedule = rehearse(scenario, split, say, watch)
+    cast, schedule = build_and_schedule(scenario, split, say, watch)
     say.phase("initialising models")
     with watch("setup"):
         prepared = with_kept_kernels(cast, schedule, watch, seat) if kept_kernels else None
         prepared = prepared or _assembled(cast, schedule, watch, seat)
     with watch("compile"):
-        compile_all(_kernels_of(prepared), say)
+        compile_kernels(_kernels_of(prepared), say)
     say.phase("initialising observers")
     with watch("setup"):
         for meter in prepared.meters:
             meter.call(meter.attack.foresee, meter.known(schedule.meetings))
     observers = {"observers": sum(attack.state_bytes for attack in prepared.attacks)}
-    check_fits(observers)
+    check_memory(observers)
     needed = prepared.needed | observers
     return replace(prepared, needed=needed | pictures_bytes(scenario, needed))
 
 
-def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | None = None) -> Prepared:
+def _assembled(
+    cast: RunComponents, schedule: Schedule, watch: Stopwatch, seat: ShardContext | None = None
+) -> PreparedRun:
     """Make what computes, if it fits."""
     if seat is not None:
-        refuse_undivided(cast)
-    settings = settings_of(cast, schedule.updates)
-    epochs = epochs_of(cast, schedule, settings)
-    extent = Extent.of(cast, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages)
-    counts = Counts(schedule.n_wakes, schedule.n_messages, epochs, schedule.virtual_time)
-    world = World(extent, counts, cast.model, cast.recommender, settings, hides_user=False)
-    needs = needs_of(extent)
+        check_divisible(cast)
+    settings = make_node_settings(cast, schedule.updates)
+    epochs = count_local_epochs(cast, schedule, settings)
+    extent = MemoryInputs.of(cast, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages)
+    counts = EventCounts(schedule.n_wakes, schedule.n_messages, epochs, schedule.virtual_time)
+    world = EstimateInputs(extent, counts, cast.model, cast.recommender, settings, hides_user=False)
+    needs = estimate_memory(extent)
     needed = process_bytes(extent, executor_of(cast.scenario, world)) | needs.bytes
-    check_fits(needed)
-    executor = machinery.make_executor(cast, settings, epochs, divided=seat is not None)
+    check_memory(needed)
+    executor = compute_setup.make_executor(cast, settings, epochs, divided=seat is not None)
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
     threads = ThreadPool(thread_count(cast.scenario) if executor.parallel else 1)
     store.threads = threads
     if cast.recommender is not None:
         cast.recommender.threads = threads
-    deliveries = Deliveries(schedule.meetings.n_messages)
+    deliveries = MessageIndex(schedule.meetings.n_messages)
     deliveries.learn(schedule.meetings)
 
     def own_models(nodes: I64) -> F32:  # attacks ask during the run, when there is a planner
@@ -257,33 +262,33 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
 
     attacks = make_attacks(cast, executor, threads, schedule.meetings, own_models)
     meters = _metered(cast, executor, attacks, deliveries)
-    planner = machinery.make_planner(cast, executor, schedule, meters, needs.rows)
+    planner = compute_setup.make_planner(cast, executor, schedule, meters, needs.rows)
     if seat is not None:
-        refuse_attacks(attacks, cast.protocol.n_users)
+        check_attacks_divisible(attacks, cast.protocol.n_users)
         pools = [pool for attack in attacks for pool in attack.pools]
         if cast.protocol.has_coordinator:
             pools = [np.array([coordinator])]  # it receives what all pools see
-        known = schedule.meetings if talk_as_neighbours(cast.scenario) else None
-        of = partition(known, cast.protocol.n_nodes, seat.n, pools)
+        known = schedule.meetings if has_fixed_neighbours(cast.scenario) else None
+        of = partition_nodes(known, cast.protocol.n_nodes, seat.n, pools)
         seat.take(of, keeps_first=cast.scenario.churn.model == "reset")
-    machinery.write_first_versions(cast, executor, None if seat is None else seat.parts.own)
+    compute_setup.write_initial_models(cast, executor, None if seat is None else seat.parts.own)
     receivers, serving = cast.receivers, None
     if cast.server is not None:
-        serving = Serving(cast.server, coordinator, store, seed)
+        serving = ServerRunner(cast.server, coordinator, store, seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
     encoding, push_rounds = None, make_push_rounds(cast)
     if cast.outgoing.rewrites.any():
         round_of = None if push_rounds is None else push_rounds.round_of
-        encoding = Encoding(cast.outgoing, executor, make_forgeries(cast, executor), round_of)
-    return Prepared(
+        encoding = MessageEncoder(cast.outgoing, executor, make_forgeries(cast, executor), round_of)
+    return PreparedRun(
         **vars(cast), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         epochs=epochs, needed=needed, seconds=watch.seconds, deliveries=deliveries,
-        reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
+        reducing=InboxReducer(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
         serving=serving, seat=seat,
     )  # fmt: skip
 
 
-def _kernels_of(prepared: Prepared) -> list[Part]:
+def _kernels_of(prepared: PreparedRun) -> list[Part]:
     """Return what compiles all that the run will call, or loads what an earlier one has compiled."""
     parts = [prepared.executor.warm_up, prepared.planner.warm_up]
     if prepared.recommender is not None:
@@ -292,8 +297,8 @@ def _kernels_of(prepared: Prepared) -> list[Part]:
 
 
 def with_kept_kernels(
-    cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | None = None
-) -> Prepared | None:
+    cast: RunComponents, schedule: Schedule, watch: Stopwatch, seat: ShardContext | None = None
+) -> PreparedRun | None:
     """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled.
 
     The scenario of the run names the executor, so that all shards of a divided run take the same.
@@ -304,29 +309,31 @@ def with_kept_kernels(
     key = "inner" if cast.scenario.executor.name == "ray" else "name"
     executor = cast.scenario.executor.model_copy(update={key: "fused"})
     try:
-        with if_missing(Missing.REFUSE):
+        with missing_kernel_policy(MissingKernelPolicy.REFUSE):
             prepared = _assembled(
                 replace(cast, scenario=cast.scenario.with_(executor=executor)), schedule, watch, seat
             )
             warm_up(_kernels_of(prepared))
-    except (NotKeptError, ScenarioError):
+    except (KernelNotCachedError, ScenarioError):
         return None
     return prepared
 
 
-def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: Deliveries) -> list[Metered]:
+def _metered(
+    cast: RunComponents, executor: Executor, attacks: list[Attack], deliveries: MessageIndex
+) -> list[AttackHook]:
     """Return the attacks, each with a meter that shows it what its own nodes receive."""
     coordinator = cast.protocol.n_users
     single = next((attack.label for attack in attacks if (attack.nodes != coordinator).any()), None)
     if cast.protocol.sends_updates and single is not None:
-        raise refused(
+        raise unsupported_with_updates(
             f"observers: {single} observes what single clients receive, but these hold no model and receive "
             "only the coordinator's; use cda or entropy-mia with who: coordinator, or aia"
         )
-    meters: list[Metered] = []
-    first_pool, hides = 0, cast.outgoing.hides(Role.USER)
+    meters: list[AttackHook] = []
+    first_pool, hides = 0, cast.outgoing.hides(BlockRole.USER)
     weigh = executor.weighed if cast.protocol.chooses_by_value else None
     for attack in attacks:
-        meters.append(Metered(attack, cast.layout, hides, deliveries, first_pool, weigh))
+        meters.append(AttackHook(attack, cast.layout, hides, deliveries, first_pool, weigh))
         first_pool += len(attack.pools)
     return meters

@@ -6,8 +6,8 @@ import numpy as np
 
 from gossiprec.arrays import I32, I64
 from gossiprec.compute.messages import BYTES
-from gossiprec.compute.plan.tape import Event, Segment
-from gossiprec.eventlog.live import Stateful
+from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
+from gossiprec.eventlog.checkpoint_state import Stateful
 
 
 class MessageSizes(Stateful):
@@ -41,11 +41,11 @@ class MessageSizes(Stateful):
         self._n_trained = np.zeros(len(message_bytes), np.int64)
         self._coordinates = np.zeros(len(message_bytes), np.int64)
 
-    def of(self, segment: Segment) -> I32:
+    def of(self, segment: TapeSegment) -> I32:
         """Return the sizes of the messages sent in a stretch of tape that was carried out."""
         sizes = self._message_bytes[segment.node]
         if self._trained is not None:
-            answers = (segment.kind == Event.DELIVER) & (segment.node < len(self._message_bytes) - 1)
+            answers = (segment.kind == TapeEvent.DELIVER) & (segment.node < len(self._message_bytes) - 1)
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
                 which = node, int(self._n_trained[node])

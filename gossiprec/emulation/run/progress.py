@@ -50,7 +50,7 @@ class Progress(Protocol):
         """Something went wrong that does not end the run."""
 
 
-class Silent:
+class NullProgress:
     """Says nothing."""
 
     def phase(self, text: str) -> None:
@@ -63,16 +63,16 @@ class Silent:
         """Say nothing."""
 
 
-class Clocks(NamedTuple):
+class ClockReadings(NamedTuple):
     """What two clocks show at a moment, in seconds: of the wall, and of all processors that this process has used."""
 
     wall: float
     processor: float
 
 
-def clocks() -> Clocks:
+def read_clocks() -> ClockReadings:
     """Return what they show now."""
-    return Clocks(time.perf_counter(), time.process_time())
+    return ClockReadings(time.perf_counter(), time.process_time())
 
 
 class Stopwatch:

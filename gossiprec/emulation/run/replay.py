@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.emulation.run.progress import Progress, Silent, Status
+from gossiprec.emulation.run.progress import NullProgress, Progress, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.errors import LogError
-from gossiprec.eventlog import Run, layout, open_run
+from gossiprec.eventlog import Run, open_run, run_files
 from gossiprec.eventlog.own_files import read_regular
 from gossiprec.eventlog.reader import Columns
 from gossiprec.inputs import changed_inputs
-from gossiprec.plugins import Plugins, check_installed, versions
+from gossiprec.plugins import Plugins, check_plugins_installed, plugin_versions
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.plugins import plugins_of
-from gossiprec.scenario.sections import Checkpoint
+from gossiprec.scenario.plugins import scenario_plugins
+from gossiprec.scenario.sections import CheckpointOptions
 
-TABLES = (layout.METRICS, layout.ATTACKS, layout.FINDINGS)
+TABLES = (run_files.METRICS, run_files.ATTACKS, run_files.FINDINGS)
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,17 @@ def replay(
     if run.status == "running" or not len(reports):
         reason = "is still running" if len(reports) else "has no report in its log"
         raise LogError(f"{run.path} {reason}, so it cannot be compared yet; replay it when it has finished")
-    check_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
-    scenario = load_scenario(run.path / layout.SCENARIO).with_(checkpoint=Checkpoint(minutes=None))
+    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
+    scenario = load_scenario(run.path / run_files.SCENARIO).with_(checkpoint=CheckpointOptions(minutes=None))
     if threads is not None:
         scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
     upto, whole = float(reports.max()), run.status == "complete"
-    stop = _Until(progress or Silent(), np.inf if whole else upto)
+    stop = _Until(progress or NullProgress(), np.inf if whole else upto)
     with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
         again = simulate(scenario, out=Path(folder) / "run", progress=stop)
         difference = _log_difference(run, again, whole) or _table_difference(run, again, whole)
         return Replay(
-            run.path, again.log.digest, difference, _elsewhere(run, again, plugins_of(scenario)), upto
+            run.path, again.log.digest, difference, _elsewhere(run, again, scenario_plugins(scenario)), upto
         )
 
 
@@ -176,7 +176,7 @@ def _shown(columns: Columns, row: int) -> str:
 def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the first line of a table that is not the same in both runs."""
     for name in TABLES:
-        if name == layout.FINDINGS and not (run.path / name).exists():
+        if name == run_files.FINDINGS and not (run.path / name).exists():
             continue  # a run of before there were any
         here, there = (_lines(one.path / name) for one in (run, again))
         for number, (line, other) in enumerate(zip(here, there, strict=False), 1):
@@ -210,7 +210,7 @@ def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
         pairs.append(("data", then["data"]["fingerprint"], now["data"]["fingerprint"]))
     if then.get("inputs") is not None:
         pairs += _inputs_elsewhere(then["inputs"], now["inputs"])
-    theirs = versions(then.get("plugins", {})), versions(plugins)
+    theirs = plugin_versions(then.get("plugins", {})), plugin_versions(plugins)
     for before, after in ((then.get("packages", {}), now["packages"]), theirs):
         pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return tuple(f"{name} was {before}, is {after}" for name, before, after in pairs if before != after)

@@ -10,28 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossiprec.compute.shards.seat import Seat
-from gossiprec.data.fingerprint import known_by
+from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.data.fingerprint import data_identity
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.prepare import Prepared, prepare
-from gossiprec.emulation.run.carried_out import carried_out
-from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
-from gossiprec.emulation.run.running import Running
-from gossiprec.emulation.run.simulate import once_simulated
-from gossiprec.emulation.run.tracking import Chosen, chosen
-from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
+from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
+from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.emulation.run.execution import execute_run
+from gossiprec.emulation.run.progress import ClockReadings, NullProgress, Progress, read_clocks
+from gossiprec.emulation.run.simulate import simulate_attempt
+from gossiprec.emulation.run.tracker_dispatch import Chosen, tracker_factories
+from gossiprec.emulation.shards.shard_group import Gather, make_shard_group, retry_after_shard_loss
 from gossiprec.errors import LogError
-from gossiprec.eventlog import Run, RunDirectory, layout, open_run
+from gossiprec.eventlog import Run, RunDirectory, open_run, run_files
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
+from gossiprec.eventlog.checkpoints import CheckpointStamp, read_checkpoint, read_stamp
 from gossiprec.eventlog.lock import RunLock
-from gossiprec.eventlog.manifest_file import manifest_fault
-from gossiprec.eventlog.rundir import scenario_hash
+from gossiprec.eventlog.manifest import manifest_fault
+from gossiprec.eventlog.run_directory import scenario_hash
 from gossiprec.inputs import changed_inputs
 from gossiprec.machine import available_bytes
-from gossiprec.plugins import check_installed
+from gossiprec.plugins import check_plugins_installed
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.plugins import code_of
+from gossiprec.scenario.plugins import scenario_code_version
 
 
 def resume(
@@ -89,18 +89,18 @@ def resume(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    say, trackers = progress or Silent(), chosen(track, tracked_as)
+    say, trackers = progress or NullProgress(), tracker_factories(track, tracked_as)
 
     def go_on(*, from_start: bool = from_start) -> Run:
-        return once_resumed(
+        return resume_attempt(
             path, threads=threads, shards=shards, force=force, from_start=from_start, say=say,
             trackers=trackers, gracefully=gracefully, load=load, gather=gather,
         )  # fmt: skip
 
-    return recovering(go_on, functools.partial(go_on, from_start=True), say, path)
+    return retry_after_shard_loss(go_on, functools.partial(go_on, from_start=True), say, path)
 
 
-def once_resumed(
+def resume_attempt(
     path: str | os.PathLike[str],
     *,
     say: Progress,
@@ -114,21 +114,21 @@ def once_resumed(
     force: bool = False,
 ) -> Run:
     """Go on with a run as :func:`resume` does, until it ends or a shard dies."""
-    begin = clocks()
+    begin = read_clocks()
     run = open_run(path)
     if run.manifest["status"] == "complete":
         return run
-    check_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
+    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     folder = CheckpointFolder(run.path)
     with ExitStack() as stack:
-        lock = RunLock(run.path / layout.EVENTS)
+        lock = RunLock(run.path / run_files.EVENTS)
         stack.callback(lock.close)
         run = open_run(path)  # once more: until the lock was taken another process may have changed it
         if run.manifest["status"] == "complete":
             return run
         _check_manifest(run, say, excused=force or from_start)
-        scenario = _computed_otherwise(load_scenario(run.path / layout.SCENARIO), threads, shards)
-        others = stack.enter_context(gathered(scenario, say, gather))
+        scenario = _computed_otherwise(load_scenario(run.path / run_files.SCENARIO), threads, shards)
+        others = stack.enter_context(make_shard_group(scenario, say, gather))
         try:
             found = (
                 _reopened(folder, scenario, say, force=force, lock=lock, load=load, seat=others.seat)
@@ -152,7 +152,7 @@ def once_resumed(
             f"{run.path} has no checkpoint: the run ended before the first one was written (scenario "
             "section `checkpoint`); " + _again(run.path)
         )
-    return once_simulated(
+    return simulate_attempt(
         scenario, run.path, begin=begin, overwrite=True, say=say, trackers=trackers, gracefully=gracefully,
         load=load, gather=gather,
     )  # fmt: skip
@@ -180,14 +180,14 @@ class NoCheckpointError(LogError):
 class _Reopened:
     """A run directory as it stood when a checkpoint was taken, and all that is needed to go on from there."""
 
-    prepared: Prepared
+    prepared: PreparedRun
     directory: RunDirectory
     checkpoint: Path
-    stamp: Stamp
+    stamp: CheckpointStamp
     code: str
     state: dict[str, Any]
 
-    def running(self, say: Progress, begin: Clocks) -> Running:
+    def running(self, say: Progress, begin: ClockReadings) -> ActiveRun:
         """Return the run in the state of the checkpoint.
 
         Raises
@@ -195,7 +195,7 @@ class _Reopened:
         OtherRunError
             If it does not fit this run.
         """
-        run = Running(self.prepared, self.directory, say, begin)
+        run = ActiveRun(self.prepared, self.directory, say, begin)
         try:
             run.restore(self.state)
         except _UNFIT as error:
@@ -212,7 +212,7 @@ class _Reopened:
         self.state.clear()  # its arrays are in the run now, or copied
         return run
 
-    def carried_out(self, begin: Clocks, say: Progress, *, gracefully: bool, trackers: Chosen) -> Run:
+    def carried_out(self, begin: ClockReadings, say: Progress, *, gracefully: bool, trackers: Chosen) -> Run:
         """Carry out the rest of the run.
 
         Raises
@@ -221,7 +221,7 @@ class _Reopened:
             If the checkpoint does not fit this run, also if that shows only later.
         """
         try:
-            return carried_out(
+            return execute_run(
                 lambda telling: self.running(telling, begin),
                 self.directory,
                 say,
@@ -245,7 +245,7 @@ def _reopened(
     force: bool,
     lock: RunLock,
     load: Callable[[Scenario], Split] | None,
-    seat: Seat | None,
+    seat: ShardContext | None,
 ) -> _Reopened:
     """Go back to the latest checkpoint that is whole and whose log is, and say which were passed over.
 
@@ -254,8 +254,8 @@ def _reopened(
     NoCheckpointError
         If there is none.
     """
-    run, code, damage = folder.path.parent, code_of(scenario), []
-    prepared: Prepared | None = None
+    run, code, damage = folder.path.parent, scenario_code_version(scenario), []
+    prepared: PreparedRun | None = None
     for checkpoint in folder.newest_first():
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
@@ -299,14 +299,14 @@ def _check_manifest(run: Run, say: Progress, *, excused: bool) -> None:
     fault = manifest_fault(run.manifest)
     if fault is None:
         return
-    told = f"{run.path / layout.MANIFEST} {fault}"
+    told = f"{run.path / run_files.MANIFEST} {fault}"
     if not excused:
         raise OtherRunError(f"{told}; pass --force to resume anyway, or {_again(run.path)}")
     say.note(told)
 
 
-def _check_data(run: Path, prepared: Prepared) -> None:
-    then, now = open_run(run).manifest.get("data"), known_by(prepared.split)
+def _check_data(run: Path, prepared: PreparedRun) -> None:
+    then, now = open_run(run).manifest.get("data"), data_identity(prepared.split)
     if then and then != now:
         raise OtherRunError(
             f"the data have changed since the run began: {_shown(then)} then, {_shown(now)} now; restore the "
@@ -321,10 +321,10 @@ def _check_data(run: Path, prepared: Prepared) -> None:
         )
 
 
-def _check_stamp(stamp: Stamp, run: Path, code: str, *, force: bool) -> None:
+def _check_stamp(stamp: CheckpointStamp, run: Path, code: str, *, force: bool) -> None:
     if stamp.scenario != scenario_hash(run):
         raise OtherRunError(
-            f"{run / layout.SCENARIO} was changed after the run began, so its checkpoints no longer match "
+            f"{run / run_files.SCENARIO} was changed after the run began, so its checkpoints no longer match "
             f"it; undo the change, or, to use the current scenario, {_again(run)}"
         )
     if stamp.code != code and not force:

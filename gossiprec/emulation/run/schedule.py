@@ -8,23 +8,28 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.attacks.observations import Meetings
-from gossiprec.compute.plan.tape import Event, Op, Segment, Tape
-from gossiprec.emulation.assembly.conditions import Conditions, Load, make_conditions, refuse_short_traces
-from gossiprec.emulation.run.ahead import (
-    Returns,
-    Tick,
+from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment
+from gossiprec.emulation.assembly.network_setup import (
+    EngineConditions,
+    NodeLoad,
+    check_trace_lengths,
+    make_engine_conditions,
+)
+from gossiprec.emulation.run.control_plane import (
+    ModelResets,
+    ReportTick,
     count_updates,
     count_wakes,
+    known_deliveries,
     make_engine,
-    meetings_in,
-    play_to_ticks,
-    run_ahead,
+    play_to_reports,
+    run_control_plane,
 )
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 
-CarryOut = Callable[[Segment], None]
+CarryOut = Callable[[TapeSegment], None]
 
 
 class Schedule(ABC):
@@ -49,10 +54,12 @@ class Schedule(ABC):
     virtual_time: float
     updates: I64 | None
     n_updates: int
-    meetings: Meetings
+    meetings: KnownDeliveries
 
     @abstractmethod
-    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+    def play(
+        self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
+    ) -> Iterator[ReportTick]:
         """Hand every stretch of tape to `carry_out` in turn; yield at each report.
 
         Parameters
@@ -65,22 +72,26 @@ class Schedule(ABC):
         """
 
 
-class Foreseen(Schedule):
+class PrecomputedSchedule(Schedule):
     """No choice depends on a model's values, so that everything is known before the first local update."""
 
-    def __init__(self, scenario: Scenario, protocol: Protocol, load: Load, conditions: Conditions) -> None:
-        self.ticks, self.inline = run_ahead(scenario, protocol, conditions)
+    def __init__(
+        self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions
+    ) -> None:
+        self.ticks, self.inline = run_control_plane(scenario, protocol, conditions)
         segments = [tick.segment for tick in self.ticks]
         self.updates = np.sum([count_updates(s, protocol, self.inline) for s in segments], axis=0)
         self.n_updates = int(self.updates.sum())
-        self.n_wakes = sum(int((s.kind == Event.WAKE).sum()) + len(s.misses.time) for s in segments)
+        self.n_wakes = sum(int((s.kind == TapeEvent.WAKE).sum()) + len(s.misses.time) for s in segments)
         self.n_messages = sum(len(s.receiver) for s in segments)
         self.virtual_time = self.ticks[-1].time
         sent = np.sum([np.bincount(s.sender, minlength=protocol.n_nodes) for s in segments], axis=0)
-        refuse_short_traces(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
-        self.meetings = meetings_in(segments, self.inline)
+        check_trace_lengths(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
+        self.meetings = known_deliveries(segments, self.inline)
 
-    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+    def play(
+        self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
+    ) -> Iterator[ReportTick]:
         """Replay the tape."""
         if recall is not None:
             for tick in self.ticks[:after]:
@@ -90,7 +101,7 @@ class Foreseen(Schedule):
             yield tick
 
 
-class Unforeseen(Schedule):
+class InterleavedSchedule(Schedule):
     """A wake's choice of peers depends on what was received: events are played as they are computed.
 
     A node that wakes needs to know only what its own latest receptions are worth. The tape is therefore carried out
@@ -98,11 +109,13 @@ class Unforeseen(Schedule):
     some twenty wakes, wide enough to compute them side by side.
     """
 
-    def __init__(self, scenario: Scenario, protocol: Protocol, load: Load, conditions: Conditions) -> None:
+    def __init__(
+        self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions
+    ) -> None:
         self._scenario = scenario
         self._protocol = protocol
         self._tape = Tape()
-        self._returns = Returns(protocol.availability, lost=scenario.churn.model == "reset")
+        self._returns = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
         self._waiting: set[int] = set()
         self._carry_out: CarryOut | None = None
         self._engine, self.inline = make_engine(conditions, protocol, control=self, tape=self._tape)
@@ -117,24 +130,26 @@ class Unforeseen(Schedule):
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
         answers = 2 if protocol.replies else 1  # which nobody trains on
         self.n_updates = self.n_messages // answers if self.updates is None else int(self.updates.sum())
-        refuse_short_traces(
+        check_trace_lengths(
             scenario,
             messages=each,
             updates=self.n_messages if self.updates is None else int(self.updates.max()),
         )
         none = np.zeros(0, np.int32)
-        self.meetings = Meetings(none, none, none, np.zeros(0), self.n_messages, complete=False)
+        self.meetings = KnownDeliveries(none, none, none, np.zeros(0), self.n_messages, complete=False)
 
-    def _wakes(self, scenario: Scenario, load: Load) -> I64:
+    def _wakes(self, scenario: Scenario, load: NodeLoad) -> I64:
         """Return how often each node wakes."""
         protocol = self._protocol
         if protocol.availability.always and scenario.network.compute is None:
             return np.full(protocol.n_nodes, protocol.wakes)
-        return count_wakes(protocol, make_conditions(scenario, protocol, load))
+        return count_wakes(protocol, make_engine_conditions(scenario, protocol, load))
 
-    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+    def play(
+        self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
+    ) -> Iterator[ReportTick]:
         """Play the events; wakes at which nobody waits for a value are computed together."""
-        ticks = play_to_ticks(self._engine, self._tape, self._scenario, self._protocol, self._returns)
+        ticks = play_to_reports(self._engine, self._tape, self._scenario, self._protocol, self._returns)
         self._carry_out = recall if after else carry_out
         for number, tick in enumerate(ticks, 1):
             assert self._carry_out is not None

@@ -10,21 +10,21 @@ from typing import Any, Literal
 
 import yaml
 
-from gossiprec.data.fingerprint import known_by
+from gossiprec.data.fingerprint import data_identity
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.data import changed_since
+from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
-from gossiprec.emulation.run.carried_out import carried_out
-from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
-from gossiprec.emulation.run.running import Running
-from gossiprec.emulation.run.tracking import Chosen, chosen
-from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
-from gossiprec.eventlog import Run, RunDirectory, layout, open_run
-from gossiprec.eventlog.manifest_file import manifest_fault
-from gossiprec.eventlog.rundir import check_free
-from gossiprec.plugins import code_with
+from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.emulation.run.execution import execute_run
+from gossiprec.emulation.run.progress import ClockReadings, NullProgress, Progress, read_clocks
+from gossiprec.emulation.run.tracker_dispatch import Chosen, tracker_factories
+from gossiprec.emulation.shards.shard_group import Gather, make_shard_group, retry_after_shard_loss
+from gossiprec.eventlog import Run, RunDirectory, open_run, run_files
+from gossiprec.eventlog.manifest import manifest_fault
+from gossiprec.eventlog.run_directory import check_path_free
+from gossiprec.plugins import combined_code_version
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.plugins import code_of, plugins_of
+from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
 
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
 
@@ -85,9 +85,9 @@ def simulate(
     GossipRecError
         See :mod:`gossiprec.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
-    say = progress or Silent()
-    begin = clocks()
-    trackers = chosen(track, tracked_as)
+    say = progress or NullProgress()
+    begin = read_clocks()
+    trackers = tracker_factories(track, tracked_as)
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
@@ -96,29 +96,29 @@ def simulate(
     elif on_exists == "reuse" and (earlier := _same_run(path, scenario)):
         return earlier
     overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
-    check_free(path, overwrite=overwrite)
+    check_path_free(path, overwrite=overwrite)
     how: dict[str, Any] = {
         "say": say, "trackers": trackers, "gracefully": gracefully, "load": load, "gather": gather,
     }  # fmt: skip
 
     def go_on() -> Run:
-        from gossiprec.emulation.run.resume import once_resumed  # which runs scenarios anew, too
+        from gossiprec.emulation.run.resume import resume_attempt  # which runs scenarios anew, too
 
-        return once_resumed(path, from_start=True, **how)
+        return resume_attempt(path, from_start=True, **how)
 
     def run() -> Run:
-        return once_simulated(
+        return simulate_attempt(
             scenario, path, begin=begin, overwrite=overwrite, kept_kernels=kept_kernels, **how
         )
 
-    return recovering(run, go_on, say, path)
+    return retry_after_shard_loss(run, go_on, say, path)
 
 
-def once_simulated(
+def simulate_attempt(
     scenario: Scenario,
     path: Path,
     *,
-    begin: Clocks,
+    begin: ClockReadings,
     overwrite: bool,
     say: Progress,
     trackers: Chosen,
@@ -128,7 +128,7 @@ def once_simulated(
     kept_kernels: bool = False,
 ) -> Run:
     """Run a scenario as :func:`simulate` does, until it ends or a shard dies."""
-    with gathered(scenario, say, gather) as shards:
+    with make_shard_group(scenario, say, gather) as shards:
         prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels, seat=shards.seat)
         shards.start(prepared)
         view_size = prepared.protocol.view_size
@@ -137,14 +137,14 @@ def once_simulated(
             scenario=prepared.scenario.resolved(),
             seed=scenario.seed,
             sizes={} if view_size is None else {"view_size": view_size},
-            plugins=plugins_of(scenario),
-            data=known_by(prepared.split),
+            plugins=scenario_plugins(scenario),
+            data=data_identity(prepared.split),
             inputs=prepared.inputs,
             overwrite=overwrite,
         )
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
-        return carried_out(
-            lambda telling: Running(prepared, directory, telling, begin),
+        return execute_run(
+            lambda telling: ActiveRun(prepared, directory, telling, begin),
             directory,
             say,
             gracefully=gracefully,
@@ -160,14 +160,18 @@ def _beside(path: Path) -> Path:
 
 def _same_run(path: Path, scenario: Scenario) -> Run | None:
     """Return the complete run of a scenario in a folder, made by this version of the code, if there is one."""
-    if not (path / layout.MANIFEST).is_file():
+    if not (path / run_files.MANIFEST).is_file():
         return None
     run = open_run(path)
     wanted = yaml.safe_load(yaml.safe_dump(scenario.resolved()))
     if wanted["executor"]["name"] == "auto":  # what it stood for is in the run (kept_kernels)
         wanted["executor"]["name"] = run.scenario["executor"]["name"]
-    code = code_with(run.manifest.get("plugins", {}), run.manifest.get("code"))
-    same = run.scenario == wanted and code == code_of(scenario) and not manifest_fault(run.manifest)
+    code = combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
+    same = (
+        run.scenario == wanted
+        and code == scenario_code_version(scenario)
+        and not manifest_fault(run.manifest)
+    )
     if not same or run.status != "complete":
         return None
     return None if changed_since(scenario, run.manifest) else run

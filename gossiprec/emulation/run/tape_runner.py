@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.arrays import I32, I64, check_array, check_range
-from gossiprec.attacks.observations import Meetings
+from gossiprec.attacks.observations import KnownDeliveries
 from gossiprec.compute.finite import FiniteCheck, NotFiniteError, update_times
-from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.plan.planner_state import PastEvents
-from gossiprec.compute.plan.program import Program
-from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
-from gossiprec.compute.serving import Serving
+from gossiprec.compute.plan.program import ExecutionPlan, Program
+from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
+from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.waves import WaveRunner
-from gossiprec.emulation.run.barriers import BarrierRecord, Told
+from gossiprec.emulation.run.barrier_record import BarrierRecord, Told
 from gossiprec.emulation.run.progress import Stopwatch
 
 if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.prepare import Prepared
+    from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
 class TapeRunner:
@@ -41,7 +40,7 @@ class TapeRunner:
         What carries out plans where the run is divided.
     """
 
-    def __init__(self, prepared: Prepared, watch: Stopwatch) -> None:
+    def __init__(self, prepared: PreparedRun, watch: Stopwatch) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
         self._push_rounds = prepared.push_rounds
         self._protocol, self._planner = prepared.protocol, prepared.planner
@@ -71,7 +70,7 @@ class TapeRunner:
         self._runner = self.shard or WaveRunner(self._executor, self._meters, **how)
         complete = self._schedule.meetings.complete
         self._sender = np.zeros(0 if complete else self._schedule.n_messages, np.int32)
-        self._stretches: list[Segment] = []
+        self._stretches: list[TapeSegment] = []
         self._refused: list[I64] = []
         self._groups = np.full(self._protocol.n_users, -1, np.int32)
         self._told = BarrierRecord()
@@ -91,7 +90,7 @@ class TapeRunner:
         self._told.restore(state["lessons"], self._protocol.n_nodes)
         self._known = iter(self._told)
 
-    def recall(self, segment: Segment) -> None:
+    def recall(self, segment: TapeSegment) -> None:
         """Do as if a stretch of tape were carried out that was so before: tell the protocol what it was told then."""
         self._past.note(segment)
         if self._protocol.chooses_by_value:
@@ -102,7 +101,7 @@ class TapeRunner:
         """Time in which the calling thread neither computed nor waited for computations."""
         return self._runner.bookkeeping_seconds
 
-    def carry_out(self, segment: Segment) -> None:
+    def carry_out(self, segment: TapeSegment) -> None:
         """Plan and compute a stretch of tape; afterwards every node's row is its current model.
 
         Raises
@@ -131,7 +130,7 @@ class TapeRunner:
             with self._watch("learn"):
                 self._learn(plan)
 
-    def _carry(self, segment: Segment) -> Plan:
+    def _carry(self, segment: TapeSegment) -> ExecutionPlan:
         """Plan a stretch of tape and compute it."""
         with self._watch("plan"):
             plan = self._planner.plan(segment)
@@ -145,7 +144,7 @@ class TapeRunner:
                 raise error.at(self._time_of(error, segment, plan.program)) from None
         return plan
 
-    def _time_of(self, error: NotFiniteError, segment: Segment, program: Program) -> float:
+    def _time_of(self, error: NotFiniteError, segment: TapeSegment, program: Program) -> float:
         """Return the virtual time of the local update that an error is about."""
         behaviour = self._protocol.behaviours[self._protocol.roles[error.node]]
         times = update_times(segment, error.node, behaviour, inline=self._schedule.inline)
@@ -157,18 +156,18 @@ class TapeRunner:
         with self._watch("compute"):
             self._executor.store.forget(self._planner)
 
-    def _pieces(self, segment: Segment) -> list[Segment]:
+    def _pieces(self, segment: TapeSegment) -> list[TapeSegment]:
         """Return what of a stretch of tape is planned and computed together, before what nobody needs is let go of.
 
         Of updates that is a round: they take memory, and are needed until the coordinator wakes.
         """
         updates = self._protocol.sends_updates
-        return at_wakes(segment, self._protocol.n_users, apart=False) if updates else [segment]
+        return split_at_wakes(segment, self._protocol.n_users, apart=False) if updates else [segment]
 
-    def _carry_by_rounds(self, segment: Segment, serving: Serving) -> None:
+    def _carry_by_rounds(self, segment: TapeSegment, serving: ServerRunner) -> None:
         """Carry out a stretch of tape round by round: who is sent which version may depend on values."""
         coordinator = self._protocol.n_users
-        pieces = at_wakes(segment, coordinator, apart=True)
+        pieces = split_at_wakes(segment, coordinator, apart=True)
         waking = [_is_wake_of(coordinator, piece) for piece in pieces]
         for piece, wakes, wakes_next in zip(pieces, waking, [*waking, True][1:], strict=True):
             if wakes:
@@ -183,7 +182,7 @@ class TapeRunner:
             if wakes_next or not wakes:
                 self._forget()
 
-    def _announce(self, segment: Segment) -> None:
+    def _announce(self, segment: TapeSegment) -> None:
         """Tell the observers of deliveries that nobody could foresee."""
         first = segment.first_message
         self._sender[first : first + len(segment.sender)] = segment.sender
@@ -191,14 +190,16 @@ class TapeRunner:
             message = np.arange(first, first + len(segment.sender), dtype=np.int32)
             receiver, time = segment.receiver, segment.sent_at
         else:
-            arrived = segment.kind == Event.DELIVER
+            arrived = segment.kind == TapeEvent.DELIVER
             message, receiver, time = segment.message[arrived], segment.node[arrived], segment.time[arrived]
-        meetings = Meetings(message, self._sender[message], receiver, time, len(self._sender), complete=False)
+        meetings = KnownDeliveries(
+            message, self._sender[message], receiver, time, len(self._sender), complete=False
+        )
         self._deliveries.learn(meetings)
         for meter in self._meters:
             meter.attack.announce(meter.known(meetings))
 
-    def _learn(self, plan: Plan) -> None:
+    def _learn(self, plan: ExecutionPlan) -> None:
         program = plan.program
         appraised = np.flatnonzero(~np.isnan(program.found))
         receiver = np.repeat(program.node, np.diff(program.merge_offsets))[appraised]
@@ -210,7 +211,7 @@ class TapeRunner:
         self._refused.append(_wide(program.merge_message[last]))
         self.n_refused += len(last)
 
-    def _learn_groups(self, serving: Serving) -> None:
+    def _learn_groups(self, serving: ServerRunner) -> None:
         """Tell the protocol which group each client is in, if any is in another than when it was told last."""
         assert serving.groups is not None, "see assembly.participants"
         found = serving.groups if self.shard is None else self.shard.told(serving.groups)
@@ -225,9 +226,9 @@ class TapeRunner:
         receiver, sender, found = lesson
         self._protocol.learn(_wide(receiver), _wide(sender), found)
 
-    def taken(self) -> tuple[Segment, I64]:
+    def taken(self) -> tuple[TapeSegment, I64]:
         """Return the tape carried out since this was last asked, and after which of its messages nobody trained."""
-        segment, refused = joined(self._stretches), np.concatenate([NONE, *self._refused])
+        segment, refused = concat_segments(self._stretches), np.concatenate([NONE, *self._refused])
         self._stretches, self._refused = [], []
         return segment, refused
 
@@ -235,8 +236,8 @@ class TapeRunner:
 NONE = np.zeros(0, np.int64)
 
 
-def _is_wake_of(node: int, piece: Segment) -> bool:
-    return len(piece.kind) == 1 and bool(piece.kind[0] == Event.WAKE) and int(piece.node[0]) == node
+def _is_wake_of(node: int, piece: TapeSegment) -> bool:
+    return len(piece.kind) == 1 and bool(piece.kind[0] == TapeEvent.WAKE) and int(piece.node[0]) == node
 
 
 def _wide(ids: I32) -> I64:

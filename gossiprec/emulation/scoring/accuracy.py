@@ -14,10 +14,10 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.measures.attack import (
+from gossiprec.measures.attack_accuracy import (
     Guess,
-    aac,
     accuracies,
+    average_attack_accuracy,
     best_decile,
     certain_hits,
     exposures,
@@ -26,7 +26,7 @@ from gossiprec.measures.attack import (
     shares_met,
 )
 from gossiprec.measures.communities import Communities, jaccard_communities_by_size
-from gossiprec.measures.names import FILTERS
+from gossiprec.measures.selectors import FILTERS
 
 
 @dataclass
@@ -153,10 +153,10 @@ class AttackRecord:
             "community_size": size,
             "time": time,
             "round": round,
-            "aac": aac(found.accuracies),
+            "aac": average_attack_accuracy(found.accuracies),
             "best10_min": low,
             "best10_mean": mean,
-            "upper_bound": aac(found.met),
+            "upper_bound": average_attack_accuracy(found.met),
             "random_bound": random_bound(size, self._split.n_users),
         }
         key = _key(row)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gossiprec.arrays import F64, I64
-from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import RATES, Finding
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.live import Stateful
+from gossiprec.eventlog.checkpoint_state import Stateful
 
 Row = dict[str, Any]
 
@@ -42,7 +42,7 @@ class FindingRecord(Stateful):
         self._per_node: dict[str, tuple[I64, F64]] = {}
 
     def note(
-        self, reported: Iterable[tuple[str, Guesses | Finding]], *, time: float, round: int
+        self, reported: Iterable[tuple[str, MembershipGuesses | Finding]], *, time: float, round: int
     ) -> list[Row]:
         """Return one row of ``findings.csv`` for each finding; call it when the report's rankings have been scored.
 
@@ -74,7 +74,7 @@ class FindingRecord(Stateful):
                     self._per_node[name] = finding.per_node
         return list(rows.values())
 
-    def _findings(self, found: Guesses | Finding, round: int) -> Iterator[tuple[Finding, bool]]:
+    def _findings(self, found: MembershipGuesses | Finding, round: int) -> Iterator[tuple[Finding, bool]]:
         """Yield findings and whether the summary is to keep them for now."""
         if isinstance(found, Finding):
             yield found, True

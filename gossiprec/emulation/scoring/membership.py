@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F64
-from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import RATES
 from gossiprec.errors import ScenarioError
-from gossiprec.feeds.base import membership
+from gossiprec.feeds.base import positives_bitset
 from gossiprec.numerics.relevance import MIA
 from gossiprec.ragged import Ragged
 
@@ -33,11 +33,11 @@ class MembershipRecord:
     """
 
     def __init__(self, train: Ragged, n_items: int) -> None:
-        bits = membership(train, n_items)
+        bits = positives_bitset(train, n_items)
         self._is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
         self._train = train
 
-    def score(self, guesses: Guesses) -> list[dict[str, Any]]:
+    def score(self, guesses: MembershipGuesses) -> list[dict[str, Any]]:
         """Return one row per threshold; a rate without cases is None.
 
         Raises
@@ -58,7 +58,7 @@ class MembershipRecord:
             for threshold, count in zip(guesses.thresholds, counts.tolist(), strict=True)
         ]
 
-    def _check(self, guesses: Guesses) -> None:
+    def _check(self, guesses: MembershipGuesses) -> None:
         n_items, ends = self._is_member.shape[1], guesses.offsets
         where = f"observers: {guesses.observer} guesses"
         if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
@@ -70,7 +70,7 @@ class MembershipRecord:
                 f"{len(guesses.adversaries) + 1} offsets, from 0 to the number of items; fix the attack"
             )
 
-    def _of_sharing(self, guesses: Guesses) -> F64:
+    def _of_sharing(self, guesses: MembershipGuesses) -> F64:
         """Return counts (n_thresholds, 4) of hits, guesses, members and pairs.
 
         Every adversary guesses alike here: a guess counts once for each adversary that asks about the item.
@@ -91,7 +91,7 @@ class MembershipRecord:
             counts[t] = times[guess & truth].sum(), times[guess].sum(), members, pairs
         return counts
 
-    def _of_hidden(self, guesses: Guesses) -> F64:
+    def _of_hidden(self, guesses: MembershipGuesses) -> F64:
         """Return the same counts, adversary by adversary."""
         total = np.zeros((len(guesses.thresholds), 4))
         for a, adversary in enumerate(guesses.adversaries.tolist() if len(guesses.hidden) else []):
@@ -117,7 +117,7 @@ def _rates(hits: float, guessed: float, members: float, pairs: float) -> dict[st
     }
 
 
-def metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+def membership_metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
     """Yield the rates among findings as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``.
 
     Findings that an attack calls by these names itself, with other labels, stay findings.

@@ -15,8 +15,8 @@ from gossiprec.arrays import I64
 from gossiprec.attacks import Attack
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.eventlog import RunDirectory
-from gossiprec.eventlog.layout import log_path
 from gossiprec.eventlog.reader import EventLog, read_log
+from gossiprec.eventlog.run_files import log_path
 
 Values = npt.NDArray[Any]
 Measured = tuple[str, I64, Values]
@@ -43,9 +43,9 @@ def write_positions(
         The coordinator included.
     """
     log = read_log(log_path(directory.path))
-    contacts = contacts_in(log, n_nodes)
-    measures = [*by_contacts(contacts, coalitions_of(attacks)), *of_attacks]
-    sent = sent_in(log, n_nodes)
+    contacts = contact_counts(log, n_nodes)
+    measures = [*contact_measures(contacts, members_by_coalition(attacks)), *of_attacks]
+    sent = sent_counts(log, n_nodes)
     if sent.any():
         measures.insert(0, ("sent", np.arange(n_nodes), sent))
     known = [(name, nodes[~np.isnan(values)], values[~np.isnan(values)]) for name, nodes, values in measures]
@@ -58,7 +58,7 @@ def write_positions(
     )
 
 
-def contacts_in(log: EventLog, n_nodes: int) -> Any:
+def contact_counts(log: EventLog, n_nodes: int) -> Any:
     """Return how often each node received a message from each other one.
 
     Returns
@@ -87,7 +87,7 @@ def _folded(parts: Iterable[Mapping[str, Values]]) -> Iterator[list[Mapping[str,
         yield held
 
 
-def sent_in(log: EventLog, n_nodes: int) -> I64:
+def sent_counts(log: EventLog, n_nodes: int) -> I64:
     """Return how many messages each node sent that arrived or were dropped, shape (n_nodes,)."""
     sent = np.zeros(n_nodes, np.int64)
     for kind in ("message", "drop"):
@@ -96,7 +96,7 @@ def sent_in(log: EventLog, n_nodes: int) -> I64:
     return sent
 
 
-def coalitions_of(attacks: Iterable[Attack]) -> dict[str, I64]:
+def members_by_coalition(attacks: Iterable[Attack]) -> dict[str, I64]:
     """Return the members of every coalition by observer; of a name that two different ones bear, neither."""
     found: dict[str, set[tuple[int, ...]]] = {}
     for attack in attacks:
@@ -105,7 +105,7 @@ def coalitions_of(attacks: Iterable[Attack]) -> dict[str, I64]:
     return {name: np.array(groups.pop()) for name, groups in found.items() if len(groups) == 1}
 
 
-def by_contacts(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measured]:
+def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measured]:
     """Return measure, node ids and values of every node's place among its contacts.
 
     Parameters
@@ -143,7 +143,7 @@ def by_contacts(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measured]:
     return [(name, nodes, values) for name, values in found.items()]
 
 
-def by_attack(record: AttackRecord) -> list[Measured]:
+def attack_measures(record: AttackRecord) -> list[Measured]:
     """Return measure, node ids and values of what each node found and by what share of the interested it was found."""
     found: list[Measured] = []
     exposures = record.exposures()

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.eventlog.live import Stateful
-from gossiprec.policies import Policy, Privacy
+from gossiprec.eventlog.checkpoint_state import Stateful
+from gossiprec.policies import Policy, PrivacySpent
 
 
 @dataclass(frozen=True)
-class ToldRows:
+class UserUploadBudget:
     """What a recommender's clients tell of their users beside updates: what each time spends adds up.
 
     It is told before a client trains, so that it is spent whatever becomes of the update.
@@ -29,14 +29,14 @@ class ToldRows:
     epsilon: float
     n_users: int
 
-    def spent(self, updates: I64) -> Privacy:
+    def spent(self, updates: I64) -> PrivacySpent:
         """Return epsilon of each user by its local updates."""
         nodes = np.arange(self.n_users)
         spent = self.epsilon * updates[nodes].astype(np.float64)
-        return Privacy(nodes, spent, np.full(self.n_users, 1.0 / self.epsilon), delta=0.0)
+        return PrivacySpent(nodes, spent, np.full(self.n_users, 1.0 / self.epsilon), delta=0.0)
 
 
-class Ledger(Stateful):
+class PrivacyLedger(Stateful):
     """Follows the policies that account for privacy.
 
     Parameters
@@ -65,7 +65,7 @@ class Ledger(Stateful):
         by_coordinates: Sequence[Policy] = (),
         *,
         items_in_the_open: bool = False,
-        told: ToldRows | None = None,
+        told: UserUploadBudget | None = None,
         choices_in_the_open: bool = False,
         told_in_the_open: bool = False,
     ) -> None:
@@ -125,7 +125,7 @@ class Ledger(Stateful):
             "noise_multiplier_max": spent.noise_multiplier.max(),
         }
 
-    def _of_coordinates(self, spent: Sequence[Privacy]) -> dict[str, Any]:
+    def _of_coordinates(self, spent: Sequence[PrivacySpent]) -> dict[str, Any]:
         """Return what is said besides where privacy is accounted number by number."""
         composed = [privacy for privacy in spent if privacy.epsilon_per_coordinate is not None]
         if not composed:
@@ -137,7 +137,7 @@ class Ledger(Stateful):
             **({"items_in_the_open": True} if self._items_in_the_open else {}),
         }
 
-    def _spent(self) -> list[Privacy]:
+    def _spent(self) -> list[PrivacySpent]:
         whole = [policy.spent(self._updates.copy(), self._pushes.copy()) for policy in self._policies]
         composed = [policy.spent_by_coordinates(self._coordinates.copy()) for policy in self._by_coordinates]
         found = (*composed, *whole)  # what is said of a whole message goes into the log, if both are

@@ -14,7 +14,7 @@ import numpy as np
 from gossiprec.arrays import I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.feeds.base import Columns
-from gossiprec.models.base.graph_model import GraphModel
+from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.sequence_model import SequenceModel
 
 BLOCK = 512
@@ -52,25 +52,25 @@ def train_loss(executor: Executor, current: I64, n_users: int) -> float:
 def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
     import torch
 
-    from gossiprec.compute.executors.tensors import constants_of, tables_of, tensor_of
-    from gossiprec.numerics.one_thread import one_torch_thread
+    from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
+    from gossiprec.numerics.torch_threads import single_torch_thread
 
     work, readable = executor.work, executor.store.readable(current, users)
-    model, constants, layout = work.model, constants_of(work.model.constants), readable.layout
+    model, constants, layout = work.model, constants_to_tensors(work.model.constants), readable.layout
     negatives = work.training.negatives
     # with rows of its own items alone a user's loss takes a tenth of the time
     whole = bool(constants) or (isinstance(model, SequenceModel) and model.needs_all_items)
-    with torch.no_grad(), one_torch_thread():
+    with torch.no_grad(), single_torch_thread():
         for place, node in enumerate(users.tolist()):
             samples = work.feed.samples(node, update=0, negatives=negatives, seed=work.seed)
             some = None if whole else _touched(samples, work.feed.item_columns)
             if some is not None:
                 samples = {**samples, **_renumbered(samples, work.feed.item_columns, some)}
-            batch = {name: tensor_of(column) for name, column in samples.items()}
+            batch = {name: to_tensor(column) for name, column in samples.items()}
             batch["user"] = torch.zeros(1, dtype=torch.int64)
             batch["weights"] = torch.ones(len(next(iter(samples.values()))))
             row = np.asarray(readable.rows[readable.row[place]], np.float32)  # float16 alone is copied
-            tables, user = tables_of(layout, torch.from_numpy(row)), int(readable.user[place])
+            tables, user = table_views(layout, torch.from_numpy(row)), int(readable.user[place])
             own = {**tables, "users": tables["users"][user : user + 1]} if "users" in tables else tables
             if some is not None:
                 own = {**own, "items": own["items"][torch.from_numpy(some)]}

@@ -18,16 +18,23 @@ from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.looks import Lists, Look, joined_lists, lists_of
-from gossiprec.emulation.scoring.orders import ORDERS
-from gossiprec.emulation.scoring.sampled_items import drawn_candidates, sampled_negatives
-from gossiprec.emulation.scoring.whole_lists import WholeLists
+from gossiprec.emulation.scoring.metric_inputs import (
+    ORDERS,
+    FullRanker,
+    MetricInputs,
+    RankedLists,
+    collect_lists,
+    concat_lists,
+    draw_candidates,
+    sampled_negatives,
+)
+from gossiprec.eventlog.checkpoint_state import Stateful
 from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
-from gossiprec.measures.metric import Metric, read_metric
-from gossiprec.measures.names import beside_name
-from gossiprec.measures.ranking import PADDING, mean_of_known, ranks_against, user_means
-from gossiprec.models.base.kernels import Query
-from gossiprec.ragged import Ragged, entries_of
+from gossiprec.measures.metric import MetricSpec, read_metric
+from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
+from gossiprec.measures.selectors import baseline_metric_name
+from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.ragged import Ragged, row_entries
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 CANDIDATES = 2**23
@@ -36,7 +43,7 @@ BLOCK = 512
 """Users whose scores of all items are held at a time; fewer where there are more than 8,000 items."""
 
 
-class Utility:
+class UtilityEvaluator:
     """Measures recommendations by each node's own model for its own user.
 
     Parameters
@@ -111,25 +118,25 @@ class Utility:
         self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
         self._whole = [
-            (part, WholeLists(split, some, wanted, mask.split("+")))
+            (part, FullRanker(split, some, wanted, mask.split("+")))
             for part, some in _by_part(full, apart=bool(self._histories["test"])).items()
         ]
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
             self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
-            self._candidates = drawn_candidates(split, self._users, seed)
+            self._candidates = draw_candidates(split, self._users, seed)
             self._real = self._candidates != PADDING
             self._n_candidates = np.count_nonzero(self._real, axis=1)
         self._seed, self._mask = seed, mask.split("+")
         self._tied: list[I64] = []
         self._orders: dict[str, dict[str, float]] = {name: self._of_order(name) for name in beside}
         self._beside = {
-            beside_name(metric, name): value
+            baseline_metric_name(metric, name): value
             for name, found in self._orders.items()
             for metric, value in found.items()
         }
 
-    def measure(self, current: I64, looks: Sequence[Look] = ()) -> dict[str, float]:
+    def measure(self, current: I64, looks: Sequence[MetricInputs] = ()) -> dict[str, float]:
         """Return each metric for the models at arena rows `current`, shape (n_nodes,), then those of other orders.
 
         Metrics of test items are left out where nobody has any. Where others have looked at all users' models, each at
@@ -142,19 +149,19 @@ class Utility:
             self.by_user = {name: values for name, values in tested if len(values) == len(self._users)}
         return self._means(own) | self._beside
 
-    def look(self, current: I64, users: I64) -> Look:
+    def look(self, current: I64, users: I64) -> MetricInputs:
         """Return what metrics look at of the models of some users, ascending."""
         self._tied = []
         of_all, of_candidates = self._scoring(current)
-        parts: list[Lists] = []
+        parts: list[RankedLists] = []
         for part, lists in self._whole:
             for some in self._blocks(np.intersect1d(lists.users, users)):
-                parts += lists_of(lists, some, lists.seen([(some, of_all(some, part))]))
+                parts += collect_lists(lists, some, lists.seen([(some, of_all(some, part))]))
         if not self._sampled:
-            return Look(joined_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.tied)
+            return MetricInputs(concat_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.tied)
         at = np.flatnonzero(np.isin(self._users, users))
         ranks = self._sampled_ranks(of_candidates, at)
-        return Look(joined_lists(parts), entries_of(self._tests_of, at)[0], ranks, self.tied)
+        return MetricInputs(concat_lists(parts), row_entries(self._tests_of, at)[0], ranks, self.tied)
 
     @property
     def tied(self) -> I64:
@@ -188,10 +195,12 @@ class Utility:
         order = ORDERS[name](self._split, self._seed)
         return self._means(self._values(order.before, order.of_candidates))
 
-    def _joined(self, looks: Sequence[Look]) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
+    def _joined(
+        self, looks: Sequence[MetricInputs]
+    ) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
         """Return what was seen of all users as if one had looked."""
         whole: dict[type[Any], list[Any]] = {}
-        found = joined_lists([lists for look in looks for lists in look.lists])
+        found = concat_lists([lists for look in looks for lists in look.lists])
         for _, lists in self._whole:
             blocks = [*self._blocks(lists.users)]
             own = (each for each in found if each.kind in lists.kinds)
@@ -247,7 +256,7 @@ class Utility:
         found: dict[str, float] = {}
         for metric in self._metrics:
             own = values[metric.name]
-            found[metric.name] = mean_of_known(own)
+            found[metric.name] = nanmean(own)
             if metric.measure.wants is TargetRanks:
                 found |= {
                     f"{metric.name}[{item}]": float(v) for item, v in zip(self._each, own, strict=False)
@@ -263,7 +272,7 @@ class Utility:
         """Return the ranks of test items among their candidates: of the users at some places among those with any."""
         ranks = [np.zeros(0, np.int32)]
         for some in self._sampled_blocks(at):
-            tests, place = entries_of(self._tests_of, some)
+            tests, place = row_entries(self._tests_of, some)
             real = self._real[tests]
             sizes = np.bincount(place, weights=self._n_candidates[tests], minlength=len(some)).astype(
                 np.int64
@@ -272,7 +281,7 @@ class Utility:
             scores = np.full(real.shape, np.inf, np.float32)  # no item beats what is no candidate
             scores[real] = scores_of(self._users[some], candidates)
             missing = real.shape[1] - self._n_candidates[tests]
-            ranks.append((ranks_against(scores[:, 0], scores[:, 1:]) - missing).astype(np.int32))
+            ranks.append((candidate_ranks(scores[:, 0], scores[:, 1:]) - missing).astype(np.int32))
         return np.concatenate(ranks)
 
     def _sampled_blocks(self, at: I64) -> Iterator[I64]:
@@ -290,13 +299,13 @@ class Utility:
 
         Of some of those who have any.
         """
-        tests, _ = entries_of(self._split.test.offsets, users)
+        tests, _ = row_entries(self._split.test.offsets, users)
         counts = self._n_candidates[tests]
         contexts = {name: column[tests].repeat(counts) for name, column in self._before_tests.items()}
         histories = {name: column[users] for name, column in self._histories["test"].items()}
         models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
         about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
-        scores = self._executor.score(Query(*about, contexts, known, models.together, histories))
+        scores = self._executor.score(ScoreQuery(*about, contexts, known, models.together, histories))
         begins = candidates.offsets[:-1]
         level = np.minimum.reduceat(scores, begins) == np.maximum.reduceat(scores, begins)
         self._tied.append(users[level])
@@ -314,20 +323,87 @@ class Utility:
         return scores
 
 
-def _by_part(metrics: Sequence[Metric], *, apart: bool) -> dict[str, list[Metric]]:
+def _by_part(metrics: Sequence[MetricSpec], *, apart: bool) -> dict[str, list[MetricSpec]]:
     """Return the metrics by the part before which users are asked: all before tests, where that is all the same."""
     if not apart:
         return {"test": list(metrics)}
-    found: dict[str, list[Metric]] = {}
+    found: dict[str, list[MetricSpec]] = {}
     for metric in metrics:
         part = "validation" if metric.looks_at is ValidationRanks else "test"
         found.setdefault(part, []).append(metric)
     return found
 
 
-def target_items(chosen: Targets | None, split: Split) -> I64:
+def select_target_items(chosen: Targets | None, split: Split) -> I64:
     """Return the items that a scenario calls its targets, ascending; of equally popular items those of lower id."""
     if not isinstance(chosen, LeastPopular):
         return np.unique(np.array(chosen or (), np.int64))
     popularity = np.bincount(split.train.values, minlength=split.n_items)
     return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])
+
+
+def split_into_groups(sizes: I64, n_groups: int) -> list[I64]:
+    """Divide users by a number of each into groups of as equal size as possible; earlier groups have one more.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (n_users,)
+        Users in the order of their ids.
+    n_groups : int
+        At most ``n_users``.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Places in `sizes`: groups ascend by size, and so do users within a group; of equals, lower ids come first.
+    """
+    return np.array_split(np.argsort(sizes, kind="stable"), n_groups)
+
+
+class ActivityGroupMetrics(Stateful):
+    """Means of metrics of test items over groups of users with equally many training interactions.
+
+    Parameters
+    ----------
+    split : Split
+        Users with test items are put into groups.
+    n_groups : int
+        At most as many as there are such users.
+    """
+
+    changing = ("last", "validated")
+
+    def __init__(self, split: Split, n_groups: int) -> None:
+        self._sizes = split.train.sizes[split.test.sizes > 0]
+        self._groups = split_into_groups(self._sizes, n_groups)
+        self._last: dict[str, list[float]] = {}
+        self._validated: dict[str, list[float]] = {}
+
+    def note(self, by_user: Mapping[str, F64], *, chosen: bool) -> None:
+        """Take a report into account, and whether validation items have chosen it so far.
+
+        Parameters
+        ----------
+        by_user : mapping of str to ndarray of float64, shape (n_users_with_test_items,)
+            Each metric, users ascending; NaN of nothing.
+        chosen : bool
+        """
+        self._last = {
+            name: [nanmean(values[group]) for group in self._groups] for name, values in by_user.items()
+        }
+        if chosen:
+            self._validated = self._last
+
+    def summary(self) -> dict[str, Any]:
+        """Return the groups from the least active on, with each metric at the last report and at the chosen one."""
+        return {"by_activity": [self._told(place) for place in range(len(self._groups))]}
+
+    def _told(self, place: int) -> dict[str, Any]:
+        sizes = self._sizes[self._groups[place]]
+        values = {"last": self._last, **({"validated": self._validated} if self._validated else {})}
+        return {
+            "users": len(sizes),
+            "train_min": int(sizes.min()),
+            "train_max": int(sizes.max()),
+            **{when: {name: means[place] for name, means in found.items()} for when, found in values.items()},
+        }

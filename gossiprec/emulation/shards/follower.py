@@ -6,46 +6,46 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.emulation.run.measuring import make_utility
-from gossiprec.emulation.shards import service
+from gossiprec.emulation.run.evaluation_setup import make_utility_evaluator
+from gossiprec.emulation.shards import shard_state
 
 if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.prepare import Prepared
+    from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
-def follow(prepared: Prepared) -> None:
+def run_follower(prepared: PreparedRun) -> None:
     """Carry out a shard's part of a run, from where shard 0 says to its end or until shard 0 ends it."""
     seat, tape_runner = prepared.seat, prepared.tape_runner()
     assert seat is not None
     assert tape_runner.shard is not None
-    own = service.Service(prepared, tape_runner.shard)
-    utility = make_utility(prepared, beside=False)
-    begin = seat.exchange.receive(0, (service.BEGIN,))
+    own = shard_state.ShardStateService(prepared, tape_runner.shard)
+    utility = make_utility_evaluator(prepared, beside=False)
+    begin = seat.exchange.receive(0, (shard_state.BEGIN,))
     if begin["state"] is not None:
         state = copy.deepcopy(begin["state"])  # what comes from elsewhere may be read-only
         _restore(prepared, own, state)
         tape_runner.restore(state["carrier"])
     answers: dict[str, Callable[..., Any]] = {
-        service.SIZES: own.sizes,
-        service.LOOK: lambda: own.look(utility),
-        service.LEARNT: own.learnt,
-        service.OWN: own.own,
-        service.ALL: own.all,
+        shard_state.SIZES: own.sizes,
+        shard_state.LOOK: lambda: own.look(utility),
+        shard_state.LEARNT: own.learnt,
+        shard_state.OWN: own.own,
+        shard_state.ALL: own.all,
     }
     number = 0
     for _ in prepared.schedule.play(tape_runner.carry_out, after=begin["after"], recall=tape_runner.recall):
         tape_runner.taken()
         while True:
-            question, *about = seat.exchange.receive(0, (service.ASK, number))
+            question, *about = seat.exchange.receive(0, (shard_state.ASK, number))
             number += 1
-            if question in (service.ON, service.END):
+            if question in (shard_state.ON, shard_state.END):
                 break
-            seat.exchange.send(0, (service.ANSWER, number - 1), answers[question](*about))
-        if question == service.END:
+            seat.exchange.send(0, (shard_state.ANSWER, number - 1), answers[question](*about))
+        if question == shard_state.END:
             return
 
 
-def _restore(prepared: Prepared, own: service.Service, state: Mapping[str, Any]) -> None:
+def _restore(prepared: PreparedRun, own: shard_state.ShardStateService, state: Mapping[str, Any]) -> None:
     """Take over a checkpoint's part of this shard."""
     prepared.planner.restore(state["planner"])
     if prepared.push_rounds is not None:

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gossiprec.errors import LogError
-from gossiprec.figures.output import write_figure
-from gossiprec.figures.study.front import front
-from gossiprec.figures.study.heat import heat
+from gossiprec.figures.figure_files import write_figure
+from gossiprec.figures.study.heat_map import heat_map
 from gossiprec.figures.study.lines import lines
-from gossiprec.figures.study.paired import differences
-from gossiprec.figures.study.panels import Choice, Drawing
-from gossiprec.figures.study.table import StudyTable, read_study
+from gossiprec.figures.study.paired_differences import paired_differences
+from gossiprec.figures.study.panels import Drawing, StudyFigureOptions
+from gossiprec.figures.study.pareto_front import pareto_front
+from gossiprec.figures.study.table_reader import StudyTable, read_study
 
-KINDS: dict[str, Callable[[StudyTable, Choice], Drawing]] = {
+KINDS: dict[str, Callable[[StudyTable, StudyFigureOptions], Drawing]] = {
     "lines": lines,
-    "heat": heat,
-    "front": front,
-    "paired": differences,
+    "heat": heat_map,
+    "front": pareto_front,
+    "paired": paired_differences,
 }
 FIRST = "lines"
 """The kind of picture where none is asked for."""
@@ -32,7 +32,7 @@ def draw(
     out_stem: Path | None = None,
     *,
     kind: str | None = None,
-    choice: Choice | None = None,
+    choice: StudyFigureOptions | None = None,
     where: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Draw a figure of one of :data:`KINDS` from the folder of a study; return the files written.
@@ -57,11 +57,11 @@ def draw(
     Where nothing is asked for, it is the picture that the study file says answers the study's question.
     """
     table = read_study(folder)
-    asked = choice or Choice()
-    if kind is None and asked == Choice() and not where:
+    asked = choice or StudyFigureOptions()
+    if kind is None and asked == StudyFigureOptions() and not where:
         told = dict(table.picture)
         kind, where = told.pop("kind", None), told.pop("where", None)
-        asked = Choice(**told)
+        asked = StudyFigureOptions(**told)
     kind = kind or FIRST
     if asked.to and kind != "paired":
         raise LogError(

@@ -9,49 +9,51 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.figures import style
-from gossiprec.figures.study.numbers import Estimate, intervals_in_words
+from gossiprec.figures.study.estimates import MeanEstimate, describe_intervals
 from gossiprec.figures.study.panels import (
     MEASURE,
     MOST_TICKS,
-    Choice,
     Drawing,
-    asked,
-    drawn_axes,
+    StudyFigureOptions,
     estimate_rows,
-    panels_of,
-    places,
+    label_positions,
+    make_panels,
+    requested_quantities,
     scale_x,
+    select_axes,
 )
-from gossiprec.figures.study.parts import (
-    Part,
-    beyond,
-    curves_of,
-    drawn_as,
-    handles_of,
-    looks_of,
-    parts_of,
-    scales_of,
+from gossiprec.figures.study.quantity import Label, format_label
+from gossiprec.figures.study.row_plots import RowLabels, draw_rows
+from gossiprec.figures.study.series_panels import (
+    SeriesPanel,
+    describe_off_scale,
+    legend_handles,
+    level_curves,
+    level_handle,
+    make_series_panels,
+    series_styles,
+    shared_limits,
 )
-from gossiprec.figures.study.quantity import Label, shown
-from gossiprec.figures.study.rows import Rows, draw_rows
-from gossiprec.figures.study.table import StudyTable, is_numeric
+from gossiprec.figures.study.table_reader import StudyTable, is_numeric
 
 PANEL_IN = 1.75
 
 
-def lines(table: StudyTable, choice: Choice) -> Drawing:
+def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     """Return the table of the figure, and what draws it."""
-    x, *others = drawn_axes(table, choice, needs=1, by_measure=True)
+    x, *others = select_axes(table, choice, needs=1, by_measure=True)
     if choice.x is None and choice.by is None and others and _runs_along(table, others[0], rather_than=x):
         x, others = others[0], [x]
-    quantities = asked(table, choice)
+    quantities = requested_quantities(table, choice)
     found = [point for quantity in quantities for point in table.values[quantity]]
     by = [name for name in others if len({point[table.axis(name)] for point in found}) > 1]
     if choice.by == MEASURE:
         by = []
-    panels = panels_of(table, quantities, [x, *by])
+    panels = make_panels(table, quantities, [x, *by])
     told = choice.by if choice.by == MEASURE else by[0] if by else None
-    return *estimate_rows(table, panels), lambda: _figure(table, parts_of(table, panels, x, told), x)
+    return *estimate_rows(table, panels), lambda: _figure(
+        table, make_series_panels(table, panels, x, told), x
+    )
 
 
 def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
@@ -59,37 +61,40 @@ def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
     return is_numeric(table.labels(name)) and not is_numeric(table.labels(rather_than))
 
 
-def _figure(table: StudyTable, parts: Sequence[Part], x: str) -> Figure:
+def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
     labels = [label for label in table.labels(x) if any(label in s.points for p in parts for s in p.series)]
     counts = [estimate.n for part in parts for estimate in part.estimates]
     if not is_numeric(labels):
-        rows = Rows({label: shown(label) for label in labels}, table.called(x))
-        said = intervals_in_words(counts, "Points: means; bars:")
-        return draw_rows(parts, rows, scales_of(parts), said)
-    said = intervals_in_words(counts, "Lines: means; bands:")
+        rows = RowLabels({label: format_label(label) for label in labels}, table.called(x))
+        said = describe_intervals(counts, "Points: means; bars:")
+        return draw_rows(parts, rows, shared_limits(parts), said)
+    said = describe_intervals(counts, "Lines: means; bands:")
     return _over_numbers(parts, labels, table.called(x), said)
 
 
-def _over_numbers(parts: Sequence[Part], labels: Sequence[Label], x: str, said: str) -> Figure:
-    looks, scales = looks_of(parts), scales_of(parts)
+def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, said: str) -> Figure:
+    looks, scales = series_styles(parts), shared_limits(parts)
     base = style.Margins(between_columns=0.62)
     n_columns = _columns(len(parts), labels, base)
     width = style.PAGE_IN if n_columns > 1 else style.COLUMN_IN
-    handles = handles_of(parts, looks, in_rows=False)
+    handles = legend_handles(parts, looks, in_rows=False)
     legend = style.Legend(handles, width - base.left)
     inches = base.panel_width(width, n_columns)
-    titles = ["\n".join(style.wrapped(title, inches)) for title in (titled(p, scales[p.unit]) for p in parts)]
+    titles = [
+        "\n".join(style.wrap_title(title, inches))
+        for title in (panel_title(p, scales[p.unit]) for p in parts)
+    ]
     extra = style.TITLE_LINE_IN * max(title.count("\n") for title in titles)
-    x = style.broken(x, inches + 0.2)
+    x = style.wrap_axis_label(x, inches + 0.2)
     below = style.TITLE_LINE_IN * x.count("\n")
     margins = style.Margins(
         top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
-        bottom=0.45 + below + style.caption_room(said, width),
+        bottom=0.45 + below + style.caption_height(said, width),
         between_columns=base.between_columns,
         between_rows=0.78 + extra + below,
     )
     n_rows = -(-len(parts) // n_columns)
-    figure, grid = style.panels(n_rows, n_columns, width=width, panel_height=PANEL_IN, margins=margins)
+    figure, grid = style.panel_grid(n_rows, n_columns, width=width, panel_height=PANEL_IN, margins=margins)
     cells = [axes for row in grid for axes in row]
     for axes in cells[len(parts) :]:
         axes.remove()
@@ -97,38 +102,38 @@ def _over_numbers(parts: Sequence[Part], labels: Sequence[Label], x: str, said: 
         scale_x(axes, labels, x)
         _panel(axes, part, looks)
         axes.set_ylim(*scales[part.unit])
-        axes.set_ylabel(style.broken(part.unit, PANEL_IN))
+        axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
         axes.set_title(title, pad=5)
     legend.put(figure, left=margins.left / width)
-    style.caption(figure, said)
+    style.add_caption(figure, said)
     return figure
 
 
 def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> int:
     """Return how many panels stand side by side: as many as fill their rows, if there is room for their ticks."""
-    ticks = sum(0.06 + style.text_width_in(shown(label)) for label in labels[:MOST_TICKS])
+    ticks = sum(0.06 + style.text_width_in(format_label(label)) for label in labels[:MOST_TICKS])
     fits = ticks <= margins.panel_width(style.PAGE_IN, 3)
     return min(n_panels, 3 if fits and n_panels not in (2, 4) else 2)
 
 
-def titled(part: Part, scale: tuple[float, float]) -> str:
+def panel_title(part: SeriesPanel, scale: tuple[float, float]) -> str:
     """Return the title of a panel, with the levels that its scale leaves out."""
-    return ", ".join(text for text in (part.title, beyond(part, scale)) if text)
+    return ", ".join(text for text in (part.title, describe_off_scale(part, scale)) if text)
 
 
-def _panel(axes: Axes, part: Part, looks: Mapping[str, style.LineStyle]) -> None:
+def _panel(axes: Axes, part: SeriesPanel, looks: Mapping[str, style.LineStyle]) -> None:
     for series in part.series:
-        at = places(list(series.points))
+        at = label_positions(list(series.points))
         _line(axes, sorted((at[label], e) for label, e in series.points.items()), looks[series.name])
-    for curve in curves_of(part):
-        at = places(list(curve.places))
+    for curve in level_curves(part):
+        at = label_positions(list(curve.places))
         points = sorted((at[label], level) for label, level in curve.places.items())
         color = style.GREY if curve.series is None else looks[curve.series].color
-        look: dict[str, Any] = drawn_as(curve.level, is_line=True)
+        look: dict[str, Any] = level_handle(curve.level, is_line=True)
         axes.plot(*zip(*points, strict=True), color=color, **look)
 
 
-def _line(axes: Axes, points: Sequence[tuple[float, Estimate]], look: style.LineStyle) -> None:
+def _line(axes: Axes, points: Sequence[tuple[float, MeanEstimate]], look: style.LineStyle) -> None:
     """Draw a line in its band."""
     xs, estimates = [at for at, _ in points], [e for _, e in points]
     means, low, high = ([getattr(e, name) for e in estimates] for name in ("mean", "low", "high"))

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.errors import LogError
-from gossiprec.figures.output import Cell
-from gossiprec.figures.study.numbers import LOG_FROM, Estimate, estimate
-from gossiprec.figures.study.quantity import Label, Quantity, shown
-from gossiprec.figures.study.table import PerSeed, Point, StudyTable, label_cells
-from gossiprec.figures.study.words import in_words
-from gossiprec.measures.names import FILTERS
+from gossiprec.figures.figure_files import Cell
+from gossiprec.figures.study.estimates import LOG_FROM, MeanEstimate, mean_with_interval
+from gossiprec.figures.study.labels import measure_label
+from gossiprec.figures.study.quantity import Label, Quantity, format_label
+from gossiprec.figures.study.table_reader import PerSeed, Point, StudyTable, label_cells
+from gossiprec.measures.selectors import FILTERS
 
 MOST_PANELS = 12
 MOST_TICKS = 8
@@ -28,7 +28,7 @@ Drawing = tuple[list[str], list[list[Cell]], Callable[[], Figure]]
 
 
 @dataclass(frozen=True)
-class Choice:
+class StudyFigureOptions:
     """What a figure of a study shows.
 
     Attributes
@@ -56,7 +56,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Panel:
+class StudyPanel:
     """A part of the table that has axes of its own.
 
     Attributes
@@ -76,19 +76,19 @@ class Panel:
 
     def title(self) -> str:
         """Return what stands above it where its axes do not say what is measured."""
-        name = in_words(self.quantity.name)
+        name = measure_label(self.quantity.name)
         return f"{name}, {self.about}" if self.about else name
 
-    def estimates(self) -> dict[Point, Estimate]:
+    def estimates(self) -> dict[Point, MeanEstimate]:
         """Return the means over seeds."""
-        return {point: estimate(seeds.values()) for point, seeds in self.points.items()}
+        return {point: mean_with_interval(seeds.values()) for point, seeds in self.points.items()}
 
-    def drawn(self) -> dict[Point, Estimate]:
+    def drawn(self) -> dict[Point, MeanEstimate]:
         """Return the means over seeds in the unit of pictures."""
         return {point: found.scaled(self.quantity.factor) for point, found in self.estimates().items()}
 
 
-def estimate_rows(table: StudyTable, panels: Sequence[Panel]) -> tuple[list[str], list[list[Cell]]]:
+def estimate_rows(table: StudyTable, panels: Sequence[StudyPanel]) -> tuple[list[str], list[list[Cell]]]:
     """Return the header and rows of a table of means."""
     header = ["measure", *FILTERS, *table.axes, "n", "mean", "low", "high"]
     rows: list[list[Cell]] = [
@@ -99,7 +99,9 @@ def estimate_rows(table: StudyTable, panels: Sequence[Panel]) -> tuple[list[str]
     return header, rows
 
 
-def drawn_axes(table: StudyTable, choice: Choice, *, needs: int, by_measure: bool = False) -> list[str]:
+def select_axes(
+    table: StudyTable, choice: StudyFigureOptions, *, needs: int, by_measure: bool = False
+) -> list[str]:
     """Return the one or two axes that a figure draws: those asked for, then those of the study in order.
 
     Parameters
@@ -135,7 +137,7 @@ def drawn_axes(table: StudyTable, choice: Choice, *, needs: int, by_measure: boo
     return chosen
 
 
-def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence[str]) -> list[Panel]:
+def make_panels(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence[str]) -> list[StudyPanel]:
     """Return one panel for each quantity and combination of the axes that are not drawn.
 
     Raises
@@ -157,8 +159,8 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
             if all(point[table.axis(name)] == value for name, value in fixed.items())
         }
         if points:
-            told = [table.about(quantity), *(f"{name} {shown(fixed[name])}" for name in telling)]
-            panels.append(Panel(quantity, fixed, points, ", ".join(text for text in told if text)))
+            told = [table.about(quantity), *(f"{name} {format_label(fixed[name])}" for name in telling)]
+            panels.append(StudyPanel(quantity, fixed, points, ", ".join(text for text in told if text)))
     if len(panels) > MOST_PANELS:
         raise LogError(
             f"the figure would have {len(panels)} panels, but at most {MOST_PANELS} fit; choose an attack "
@@ -167,21 +169,21 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
     return panels
 
 
-def asked(table: StudyTable, choice: Choice) -> list[Quantity]:
+def requested_quantities(table: StudyTable, choice: StudyFigureOptions) -> list[Quantity]:
     """Return the quantities to draw: where none is asked for, attack accuracy if there is any."""
     names = [quantity.name for quantity in table.values]
     texts = choice.measures or ["max_aac" if "max_aac" in names else names[0]]
     return list(dict.fromkeys(quantity for text in texts for quantity in table.quantities(text)))
 
 
-def places(labels: Sequence[Label]) -> dict[Label, float]:
+def label_positions(labels: Sequence[Label]) -> dict[Label, float]:
     """Return where labels that are numbers stand on a horizontal axis."""
     return {label: float(label) for label in labels}
 
 
 def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
     """Give an axes its horizontal scale of numbers, linear or log, with a tick at each value if they are few."""
-    at = places(labels)
+    at = label_positions(labels)
     low, high = min(at.values()), max(at.values())
     axes.set_xlabel(name)
     if low > 0 and high / low >= LOG_FROM:
@@ -191,11 +193,11 @@ def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
         margin = 0.06 * (high - low) or 0.5
         axes.set_xlim(low - margin, high + margin)
     if len(labels) <= MOST_TICKS:
-        axes.set_xticks(list(at.values()), [shown(label) for label in labels])
+        axes.set_xticks(list(at.values()), [format_label(label) for label in labels])
         axes.minorticks_off()
 
 
-def limits(estimates: Iterable[Estimate], *, with_zero: bool = False) -> tuple[float, float]:
+def axis_limits(estimates: Iterable[MeanEstimate], *, with_zero: bool = False) -> tuple[float, float]:
     """Return the ends of an axis that holds these estimates and their intervals with a margin, and perhaps zero."""
     ends = [value for e in estimates for value in (e.low, e.mean, e.high)]
     low, high = np.nanmin(ends), np.nanmax(ends)

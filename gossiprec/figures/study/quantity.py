@@ -6,8 +6,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.figures.study.words import in_words, is_share, observer_in_words, rule_in_words
-from gossiprec.measures.names import FILTERS
+from gossiprec.figures.study.labels import is_share, measure_label, observer_label, rule_label
+from gossiprec.measures.selectors import FILTERS
 
 Label = Any
 """What the table says of an axis: text, a number, true or false, or None."""
@@ -35,26 +35,26 @@ class Quantity:
         parts = [self.observer, self.relevance]
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
         parts += [f"K {self.community_size}" if self.community_size is not None else None]
-        parts += [f"{name} {shown(value)}" for name, value in self.others]
+        parts += [f"{name} {format_label(value)}" for name, value in self.others]
         told = ", ".join(part for part in parts if part)
         return f"{self.name} ({told})" if told else self.name
 
     def about(self, *, without: Container[str] = ()) -> str:
         """Return its labels in words, but for some."""
-        said = {"observer": observer_in_words, "relevance": rule_in_words}
+        said = {"observer": observer_label, "relevance": rule_label}
         signs = {"community_size": "K"}
         return ", ".join(
-            said[name](value) if name in said else f"{signs.get(name, name)} {shown(value)}"
+            said[name](value) if name in said else f"{signs.get(name, name)} {format_label(value)}"
             for name, value in self.labels.items()
             if name not in without
         )
 
     def text(self) -> str:
         """Return it as it is asked for: ``max_aac[single,ndcg,0.9,5]``."""
-        told = [shown(self.labels.get(name, "*")) for name in FILTERS]
+        told = [format_label(self.labels.get(name, "*")) for name in FILTERS]
         while told and told[-1] == "*":
             told.pop()
-        inside = ",".join([*told, *(f"{name}={shown(value)}" for name, value in self.others)])
+        inside = ",".join([*told, *(f"{name}={format_label(value)}" for name, value in self.others)])
         return f"{self.name}[{inside}]" if inside else self.name
 
     @property
@@ -65,7 +65,7 @@ class Quantity:
     @property
     def unit(self) -> str:
         """The label of its axis, in words."""
-        words = in_words(self.name)
+        words = measure_label(self.name)
         return f"{words} (%)" if self.is_share else words
 
     @property
@@ -75,14 +75,14 @@ class Quantity:
 
     def cells(self) -> list[Any]:
         """Return it as the first cells of a csv row."""
-        told = ",".join(f"{name}={shown(value)}" for name, value in self.others)
+        told = ",".join(f"{name}={format_label(value)}" for name, value in self.others)
         return [
             f"{self.name}[{told}]" if told else self.name,
             *(self.labels.get(name, "") for name in FILTERS),
         ]
 
 
-def shown(label: Label) -> str:
+def format_label(label: Label) -> str:
     """Return what a picture says of a label."""
     if isinstance(label, bool):
         return str(label).lower()

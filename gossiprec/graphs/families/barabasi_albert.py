@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("barabasi-albert", m=Option(int, "number of links of each new node", 2, least=1))
+@register_family("barabasi-albert", m=FamilyOption(int, "number of links of each new node", 2, least=1))
 def barabasi_albert(n: int, m: int, seed: int) -> nx.Graph:
     """Return a graph grown node by node: each newcomer links to `m` others, in proportion to their degrees.
 

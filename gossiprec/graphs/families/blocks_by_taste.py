@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.blocks import blocks_drawn
-from gossiprec.graphs.likeness import nearest_neighbors, taste_likeness
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.block_graphs import draw_block_graph
+from gossiprec.graphs.registry import FamilyOption, register_family
+from gossiprec.graphs.similarity import nearest_neighbors, taste_similarity
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family(
+@register_family(
     "blocks-by-taste",
-    nearest=Option(
+    nearest=FamilyOption(
         int, "number of most similar nodes that a node is linked to for community detection", 10, least=1
     ),
-    within=Option(float, "probability of a link inside a community", 0.3, least=0, most=1),
-    between=Option(float, "probability of a link between communities", 0.02, least=0, most=1),
+    within=FamilyOption(float, "probability of a link inside a community", 0.3, least=0, most=1),
+    between=FamilyOption(float, "probability of a link between communities", 0.02, least=0, most=1),
 )
 def blocks_by_taste(
     items: Sequence[Sequence[int]],
@@ -52,14 +52,14 @@ def blocks_by_taste(
     ----------
     V. D. Blondel et al., "Fast unfolding of communities in large networks", Journal of Statistical Mechanics (2008).
     """
-    return blocks_drawn(taste_communities(items, nearest, seed), within, between, None, seed)
+    return draw_block_graph(taste_communities(items, nearest, seed), within, between, None, seed)
 
 
 def taste_communities(items: Sequence[Sequence[int]], nearest: int, seed: int) -> list[int]:
     """Return the community of each node, numbered in the order of their lowest nodes."""
     import networkx as nx
 
-    ties = nearest_neighbors(partial(taste_likeness, items), len(items), nearest)
+    ties = nearest_neighbors(partial(taste_similarity, items), len(items), nearest)
     communities = nx.community.louvain_communities(ties, weight="likeness", seed=seed % 2**32)
     block_of = [0] * len(items)
     for block, members in enumerate(sorted(communities, key=min)):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gossiprec.graphs.checks import check_size
-from gossiprec.graphs.registry import family
+from gossiprec.graphs.registry import register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("complete")
+@register_family("complete")
 def complete(n: int) -> nx.Graph:
     """Return the graph in which every two of `n` nodes are linked.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.checks import check_probability, check_size, connected
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.checks import check_probability, check_size, draw_connected
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("erdos-renyi", p=Option(float, "probability of a link", least=0, most=1))
+@register_family("erdos-renyi", p=FamilyOption(float, "probability of a link", least=0, most=1))
 def erdos_renyi(n: int, p: float, seed: int) -> nx.Graph:
     """Return a connected graph in which every two nodes are linked with probability `p`.
 
@@ -36,4 +36,4 @@ def erdos_renyi(n: int, p: float, seed: int) -> nx.Graph:
 
     check_size(n)
     check_probability(p)
-    return connected(lambda rng: nx.gnp_random_graph(n, p, seed=rng), seed, "raise p")
+    return draw_connected(lambda rng: nx.gnp_random_graph(n, p, seed=rng), seed, "raise p")

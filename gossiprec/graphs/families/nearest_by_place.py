@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.graphs.likeness import check_connected, nearest_neighbors, place_likeness
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
+from gossiprec.graphs.similarity import check_connected, nearest_neighbors, spatial_proximity
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("nearest-by-place", k=Option(int, "number of nearest nodes that a node is linked to", 5, least=1))
+@register_family(
+    "nearest-by-place", k=FamilyOption(int, "number of nearest nodes that a node is linked to", 5, least=1)
+)
 def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
     """Return the graph that links every node to the `k` that are nearest on the globe.
 
@@ -32,5 +34,5 @@ def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
         If `k` is out of range, a place is off the globe, or the graph is not connected.
     """
     return check_connected(
-        nearest_neighbors(partial(place_likeness, places), len(np.asarray(places)), k), "raise k"
+        nearest_neighbors(partial(spatial_proximity, places), len(np.asarray(places)), k), "raise k"
     )

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.likeness import check_connected, nearest_neighbors, taste_likeness
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
+from gossiprec.graphs.similarity import check_connected, nearest_neighbors, taste_similarity
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family(
-    "nearest-by-taste", k=Option(int, "number of most similar nodes that a node is linked to", 5, least=1)
+@register_family(
+    "nearest-by-taste",
+    k=FamilyOption(int, "number of most similar nodes that a node is linked to", 5, least=1),
 )
 def nearest_by_taste(items: Sequence[Sequence[int]], k: int) -> nx.Graph:
     """Return the graph that links every node to the `k` whose users' items are most like its own.
@@ -31,4 +32,4 @@ def nearest_by_taste(items: Sequence[Sequence[int]], k: int) -> nx.Graph:
     ValueError
         If `k` is out of range, or the graph is not connected.
     """
-    return check_connected(nearest_neighbors(partial(taste_likeness, items), len(items), k), "raise k")
+    return check_connected(nearest_neighbors(partial(taste_similarity, items), len(items), k), "raise k")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.checks import connected
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.checks import draw_connected
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("random-regular", degree=Option(int, "number of neighbours of every node", 3, least=1))
+@register_family("random-regular", degree=FamilyOption(int, "number of neighbours of every node", 3, least=1))
 def random_regular(n: int, degree: int, seed: int) -> nx.Graph:
     """Return a connected graph drawn from those in which every node has the same degree.
 
@@ -41,4 +41,4 @@ def random_regular(n: int, degree: int, seed: int) -> nx.Graph:
         raise ValueError(
             f"found degree {degree} for {n} nodes, but n * degree must be even, because a link has two ends"
         )
-    return connected(lambda rng: nx.random_regular_graph(degree, n, seed=rng), seed, "raise degree")
+    return draw_connected(lambda rng: nx.random_regular_graph(degree, n, seed=rng), seed, "raise degree")

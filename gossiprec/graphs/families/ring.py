@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gossiprec.graphs.checks import check_lattice_degree
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("ring", k=Option(int, "degree (even; half of the neighbours are on each side)", 2, least=2))
+@register_family(
+    "ring", k=FamilyOption(int, "degree (even; half of the neighbours are on each side)", 2, least=2)
+)
 def ring(n: int, k: int) -> nx.Graph:
     """Return a ring lattice: every node is linked to its `k` nearest nodes, half of them on each side.
 

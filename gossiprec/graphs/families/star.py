@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gossiprec.graphs.checks import check_size
-from gossiprec.graphs.registry import family
+from gossiprec.graphs.registry import register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("star")
+@register_family("star")
 def star(n: int) -> nx.Graph:
     """Return the graph in which node 0, the centre, is linked to each of the n - 1 others, and these to nobody else.
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.blocks import blocks_drawn
+from gossiprec.graphs.block_graphs import draw_block_graph
 from gossiprec.graphs.checks import check_size
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family(
+@register_family(
     "stochastic-block",
-    blocks=Option(int, "number of equal blocks, in order of node id", 4, least=1),
-    sizes=Option(
+    blocks=FamilyOption(int, "number of equal blocks, in order of node id", 4, least=1),
+    sizes=FamilyOption(
         tuple[int, ...] | None, "sizes of the blocks, in order of node id, instead of their number", None
     ),
-    within=Option(float, "probability of a link inside a block", 0.3, least=0, most=1),
-    between=Option(float, "probability of a link between blocks", 0.02, least=0, most=1),
-    probabilities=Option(
+    within=FamilyOption(float, "probability of a link inside a block", 0.3, least=0, most=1),
+    between=FamilyOption(float, "probability of a link between blocks", 0.02, least=0, most=1),
+    probabilities=FamilyOption(
         tuple[tuple[float, ...], ...] | None,
         "probability for each pair of blocks, instead of within and between",
         None,
@@ -72,4 +72,4 @@ def stochastic_block(
             f"add up to {n}"
         )
     block_of = [block for block, size in enumerate(sizes) for _ in range(size)]
-    return blocks_drawn(block_of, within, between, probabilities, seed)
+    return draw_block_graph(block_of, within, between, probabilities, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -14,9 +14,11 @@ SIDE = 3
 """Least rows and columns: with two, up and down would be the same neighbour."""
 
 
-@family(
+@register_family(
     "torus",
-    rows=Option(int | None, "number of rows of the grid; none: as square as n allows", None, least=SIDE),
+    rows=FamilyOption(
+        int | None, "number of rows of the grid; none: as square as n allows", None, least=SIDE
+    ),
 )
 def torus(n: int, rows: int | None = None) -> nx.Graph:
     """Return a grid that wraps around: every node is linked to those above, below, left and right of it.

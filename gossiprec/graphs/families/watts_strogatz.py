@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossiprec.graphs.checks import check_lattice_degree, check_probability, connected
-from gossiprec.graphs.registry import Option, family
+from gossiprec.graphs.checks import check_lattice_degree, check_probability, draw_connected
+from gossiprec.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-@family(
+@register_family(
     "watts-strogatz",
-    k=Option(int, "mean degree (even)", 4, least=2),
-    p=Option(float, "probability that a link is rewired", 0.1, least=0, most=1),
+    k=FamilyOption(int, "mean degree (even)", 4, least=2),
+    p=FamilyOption(float, "probability that a link is rewired", 0.1, least=0, most=1),
 )
 def watts_strogatz(n: int, k: int, p: float, seed: int) -> nx.Graph:
     """Return a connected small world: a ring lattice of which each link is rewired with probability `p`.
@@ -42,4 +42,4 @@ def watts_strogatz(n: int, k: int, p: float, seed: int) -> nx.Graph:
 
     check_lattice_degree(n, k)
     check_probability(p)
-    return connected(lambda rng: nx.watts_strogatz_graph(n, k, p, seed=rng), seed, "raise k or lower p")
+    return draw_connected(lambda rng: nx.watts_strogatz_graph(n, k, p, seed=rng), seed, "raise k or lower p")

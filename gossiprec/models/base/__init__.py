@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gossiprec.models.base.blocks import Block, Layout, Role
 from gossiprec.models.base.model import Model
+from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
+from gossiprec.old_names import forward
 
-__all__ = ["Block", "Layout", "Model", "Role"]
+__all__ = ["BlockRole", "Layout", "Model", "ParameterBlock"]
+
+forward(__name__)

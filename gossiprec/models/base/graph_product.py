@@ -9,7 +9,20 @@ import torch
 from torch import Tensor
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.models.base.graph_kernels import fill
+from gossiprec.numerics.jit import kernel
+
+
+@kernel
+def fill(starts, columns, values, rows, out):
+    """Overwrite `out` with the product; each number is summed in the order of the matrix's columns."""
+    dim = rows.shape[1]
+    for i in range(len(starts) - 1):
+        own = out[i]
+        own[:] = 0
+        for at in range(starts[i], starts[i + 1]):
+            value, other = values[at], rows[columns[at]]
+            for k in range(dim):
+                own[k] += value * other[k]
 
 
 class _Product(torch.autograd.Function):
@@ -22,10 +35,10 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
-        return product(slopes[0], *ctx.matrix), None, None, None
+        return sparse_product(slopes[0], *ctx.matrix), None, None, None
 
 
-def product(rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
+def sparse_product(rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
     """Return a symmetric matrix, given by rows, times `rows`, shape (n, d)."""
-    found: Tensor = _Product.apply(rows, starts, columns, values)  # type: ignore[no-untyped-call]
+    found: Tensor = _Product.apply(rows, starts, columns, values)
     return found

@@ -13,9 +13,9 @@ from gossiprec.arrays import F32, I64
 from gossiprec.data.split import TrainingData
 from gossiprec.errors import PluginError
 from gossiprec.feeds.base import Feed
-from gossiprec.models.base.analytic import AnalyticGradient, PairGradient, SequenceGradient
-from gossiprec.models.base.blocks import Block, Layout, Role
-from gossiprec.models.base.kernels import Kernels
+from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
+from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
 from gossiprec.options import Options
 from gossiprec.rng import generator
 
@@ -48,19 +48,19 @@ class Model(ABC):
     """Whether the sigmoid of a score is the probability that the user takes the item."""
 
     needs_graph: ClassVar[bool] = False
-    """Whether its formula wants everybody's interactions (:class:`gossiprec.models.base.graph_model.GraphModel`)."""
+    """Whether its formula wants everybody's interactions (:class:`gossiprec.models.base.graph.GraphModel`)."""
 
     def __init__(self, options: Any) -> None:
         self.options = options
         self.constants: Mapping[str, F32] = {}
 
     @classmethod
-    def kernels(cls) -> type[Kernels] | None:
+    def kernels(cls) -> type[ModelKernels] | None:
         """Return the compiled form, if there is one; imported when it is asked for."""
         return None
 
     @abstractmethod
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Name the parameters: whose they are, their shapes, and how they begin."""
 
     @abstractmethod
@@ -136,10 +136,10 @@ class Model(ABC):
         self._check(blocks)
         return Layout(blocks, n_items, n_users)
 
-    def _check(self, blocks: tuple[Block, ...]) -> None:
+    def _check(self, blocks: tuple[ParameterBlock, ...]) -> None:
         names = [*self.constants, *(block.name for block in blocks)]
         for block in blocks:
-            due = {"users": Role.USER, "items": Role.ITEM}.get(block.name, block.role)
+            due = {"users": BlockRole.USER, "items": BlockRole.ITEM}.get(block.name, block.role)
             if block.role is not due:
                 found = (
                     f"is {block.role}, but its name is reserved for the table of all {block.name}; rename it"
@@ -149,7 +149,7 @@ class Model(ABC):
             else:
                 continue
             raise PluginError(f"model: {type(self).__name__}: the block {block.name!r} {found}")
-        if not {Role.ITEM, Role.SHARED} & {block.role for block in blocks}:
+        if not {BlockRole.ITEM, BlockRole.SHARED} & {block.role for block in blocks}:
             raise PluginError(
                 f"model: {type(self).__name__} has no block with role item or shared, so nothing "
                 "would be sent; add one"
@@ -200,7 +200,7 @@ class Model(ABC):
     def initial_own(self, layout: Layout, n_nodes: int, seed: int) -> tuple[F32, F32]:
         """Return what each node begins with of its own: user rows and private weights, (n_nodes, ...) each."""
         users = np.stack([layout.initial_user(generator(seed, "initial-user", n)) for n in range(n_nodes)])
-        if not layout.of(Role.PRIVATE):
+        if not layout.of(BlockRole.PRIVATE):
             return users, np.zeros((n_nodes, 0), np.float32)
         private = [layout.initial_private(generator(seed, "initial-private", n)) for n in range(n_nodes)]
         return users, np.stack(private)

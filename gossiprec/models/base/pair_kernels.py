@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from numpy import float32
 
-from gossiprec.numerics.exponential import exponential
+from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.flat_ops import fill_range
 from gossiprec.numerics.jit import inline
-from gossiprec.numerics.stretches import put
 
 
 @inline
-def pull_apart(scores, liked, others, pulls):
+def bpr_gradient(scores, liked, others, pulls):
     """Overwrite `pulls` with the derivatives by scores z of the mean of ``-log sigmoid(z_i - z_j)`` over pairs (i, j).
 
     Parameters
@@ -20,9 +20,9 @@ def pull_apart(scores, liked, others, pulls):
         i and j.
     """
     share = float32(1.0) / float32(len(liked))
-    put(pulls, 0, len(pulls), float32(0.0))
+    fill_range(pulls, 0, len(pulls), float32(0.0))
     for p in range(len(liked)):
         i, j = liked[p], others[p]
-        slope = share / (float32(1.0) + exponential(scores[i] - scores[j]))
+        slope = share / (float32(1.0) + exp32(scores[i] - scores[j]))
         pulls[i] -= slope
         pulls[j] += slope

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.exponential import exponential
-from gossiprec.numerics.jit import inline, outline
+from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.jit import inline, noinline
 
 
-@outline
-def places_to_learn(wanted):
+@noinline
+def count_target_positions(wanted):
     """Return how many places have an item to learn, and how many there are up to the last of these."""
     n_learnt, end = 0, 0
     for place in range(len(wanted)):
@@ -20,8 +20,8 @@ def places_to_learn(wanted):
     return n_learnt, end
 
 
-@outline
-def pull_scores(scores, n_items, wanted, others, in_batch, n_learnt, end):
+@noinline
+def softmax_gradient(scores, n_items, wanted, others, in_batch, n_learnt, end):
     """Turn scores into the derivatives by them of the mean cross-entropy over `n_learnt` places.
 
     Parameters
@@ -29,7 +29,7 @@ def pull_scores(scores, n_items, wanted, others, in_batch, n_learnt, end):
     scores : ndarray of float32, flat, shape (end * n_items,)
         Of all touched items at each place.
     wanted, others, in_batch
-        Of :attr:`gossiprec.models.base.analytic.SequenceGradient.fill`.
+        Of :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`.
     """
     counted, added = np.zeros(n_items, np.float32), np.empty(others.shape[1], np.int32)
     apart = len(others) > 1
@@ -77,7 +77,7 @@ def _pull(scores, counted, share):
         most = x if x > most else most
     total = float32(0.0)
     for k in range(len(scores)):
-        x = exponential(scores[k] - most) * counted[k]
+        x = exp32(scores[k] - most) * counted[k]
         scores[k] = x
         total += x
     factor = share / total

@@ -152,7 +152,7 @@ def _counts(others: Tensor, wanted: Tensor) -> Tensor:
     return counts & (others != wanted[:, :, None])
 
 
-def dropped(shape: tuple[int, ...], rate: float, draw: np.random.Generator) -> Columns:
+def dropout_mask(shape: tuple[int, ...], rate: float, draw: np.random.Generator) -> Columns:
     """Return ``keep``, factors of which a share is 0 and all others what keeps the mean; nothing for the rate 0."""
     if not rate:
         return {}

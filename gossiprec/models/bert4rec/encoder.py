@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from gossiprec.models.base.blocks import Block, Initial, Role, ones, zeros
+from gossiprec.models.base.parameter_blocks import BlockRole, Initial, ParameterBlock, ones, zeros
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,7 @@ EPSILON = 1e-12
 
 
 @dataclass(frozen=True)
-class Places:
+class SequencePositions:
     """The places of some sequences, and what drops out at them.
 
     Attributes
@@ -59,7 +59,7 @@ class Places:
         return rows * self.keep["keep"][..., number, :] if self.keep else rows
 
 
-def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple[Block, ...]:
+def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple[ParameterBlock, ...]:
     """Return the weights, shape (n_layers, ...) each; a layer's are those of ``torch.nn.TransformerEncoderLayer``."""
     shapes = {
         "attention_weights": (3 * dim, dim),
@@ -77,32 +77,36 @@ def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple
     }
     starts = {"weights": begin, "scales": ones}
     return tuple(
-        Block(name, Role.SHARED, (n_layers, *shape), starts.get(name.split("_")[1], zeros))
+        ParameterBlock(name, BlockRole.SHARED, (n_layers, *shape), starts.get(name.split("_")[1], zeros))
         for name, shape in shapes.items()
     )
 
 
-def encoded(p: Mapping[str, Tensor], rows: Tensor, places: Places, n_heads: int) -> Tensor:
+def encode(p: Mapping[str, Tensor], rows: Tensor, places: SequencePositions, n_heads: int) -> Tensor:
     """Return what the layers make of the rows of some places: rows like them."""
     from torch.nn.functional import gelu
 
     for k in range(len(p["outer_scales"])):
         joined = _attention(p, k, rows, places, n_heads)
-        rows = normed(rows + places.kept(joined, 1 + 2 * k), p["joining_scales"][k], p["joining_offsets"][k])
+        rows = layer_norm(
+            rows + places.kept(joined, 1 + 2 * k), p["joining_scales"][k], p["joining_offsets"][k]
+        )
         inner = gelu(rows @ p["inner_weights"][k].T + p["inner_biases"][k])
         outer = inner @ p["outer_weights"][k].T + p["outer_biases"][k]
-        rows = normed(rows + places.kept(outer, 2 + 2 * k), p["outer_scales"][k], p["outer_offsets"][k])
+        rows = layer_norm(rows + places.kept(outer, 2 + 2 * k), p["outer_scales"][k], p["outer_offsets"][k])
     return rows
 
 
-def normed(rows: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
+def layer_norm(rows: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
     """Return rows of mean 0 and variance 1, scaled and moved."""
     from torch.nn.functional import layer_norm
 
     return layer_norm(rows, rows.shape[-1:], scales, offsets, EPSILON)
 
 
-def _attention(p: Mapping[str, Tensor], k: int, rows: Tensor, places: Places, n_heads: int) -> Tensor:
+def _attention(
+    p: Mapping[str, Tensor], k: int, rows: Tensor, places: SequencePositions, n_heads: int
+) -> Tensor:
     """Return what each place takes over from all real places of its sequence."""
     import torch
 

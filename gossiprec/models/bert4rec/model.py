@@ -18,9 +18,9 @@ from gossiprec.data.split import TrainingData
 from gossiprec.feeds import MaskedFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
-from gossiprec.models.base.blocks import Block, Role, normal, ones
-from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropped
-from gossiprec.models.bert4rec.encoder import Places, encoded, encoder_blocks, normed
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, ones
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
+from gossiprec.models.bert4rec.encoder import SequencePositions, encode, encoder_blocks, layer_norm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,22 +87,22 @@ class BERT4Rec(SequenceModel):
     options: BERT4RecOptions
     feed = MaskedFeed
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``items | shared``; there is no row for a user, who is known by what was taken."""
         options, begin = self.options, normal(self.options.init_std)
         d = options.dim
         output = (
-            Block("output_weights", Role.SHARED, (d, d), begin),
-            Block("output_biases", Role.SHARED, (d,)),
-            Block("output_scales", Role.SHARED, (d,), ones),
-            Block("output_offsets", Role.SHARED, (d,)),
+            ParameterBlock("output_weights", BlockRole.SHARED, (d, d), begin),
+            ParameterBlock("output_biases", BlockRole.SHARED, (d,)),
+            ParameterBlock("output_scales", BlockRole.SHARED, (d,), ones),
+            ParameterBlock("output_offsets", BlockRole.SHARED, (d,)),
         )
         return (
-            Block("items", Role.ITEM, (d,), begin),
-            Block("gap", Role.SHARED, (d,), begin),
-            Block("positions", Role.SHARED, (options.max_length, d), begin),
-            Block("input_scales", Role.SHARED, (d,), ones),
-            Block("input_offsets", Role.SHARED, (d,)),
+            ParameterBlock("items", BlockRole.ITEM, (d,), begin),
+            ParameterBlock("gap", BlockRole.SHARED, (d,), begin),
+            ParameterBlock("positions", BlockRole.SHARED, (options.max_length, d), begin),
+            ParameterBlock("input_scales", BlockRole.SHARED, (d,), ones),
+            ParameterBlock("input_offsets", BlockRole.SHARED, (d,)),
             *encoder_blocks(options.layers, d, options.inner, begin),
             *(output if options.output_layer else ()),
         )
@@ -121,14 +121,14 @@ class BERT4Rec(SequenceModel):
         options = self.options
         n, length = samples["previous"].shape
         places = (len(samples["real"]),) if "real" in samples else (n, length)
-        rows = dropped((*places, 1 + 2 * options.layers, options.dim), options.dropout, draw)
-        shares = dropped((n, options.layers, options.heads, length, length), options.dropout, draw)
+        rows = dropout_mask((*places, 1 + 2 * options.layers, options.dim), options.dropout, draw)
+        shares = dropout_mask((n, options.layers, options.heads, length, length), options.dropout, draw)
         return {**rows, **{f"{name}_attention": factors for name, factors in shares.items()}}
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the output at each place; a gap is a place with an item to be learnt and none that is known."""
         keep = {name: part for name, part in batch.items() if name.startswith("keep")}
-        places = Places((batch["previous"] >= 0) | (batch["items"] >= 0), batch.get("real"), keep)
+        places = SequencePositions((batch["previous"] >= 0) | (batch["items"] >= 0), batch.get("real"), keep)
         return places.spread(self._outputs(p, batch["previous"], places))
 
     def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
@@ -138,11 +138,11 @@ class BERT4Rec(SequenceModel):
         history = history[:, : self.options.max_length - 1]  # the feed's are no longer; some are wider
         known = torch.cat([history, -torch.ones_like(history[:, :1])], dim=1)
         length = (history >= 0).sum(1, keepdim=True)
-        places = Places(torch.arange(known.shape[1], device=known.device) <= length)
+        places = SequencePositions(torch.arange(known.shape[1], device=known.device) <= length)
         outputs = self._outputs(p, known, places)
         return outputs.gather(1, length[..., None].expand(-1, -1, outputs.shape[-1]))[:, 0]
 
-    def _outputs(self, p: Mapping[str, Tensor], known: Tensor, places: Places) -> Tensor:
+    def _outputs(self, p: Mapping[str, Tensor], known: Tensor, places: SequencePositions) -> Tensor:
         """Return the outputs where they are worked out; `known` is the item at each place, or -1."""
         import torch
         from torch.nn.functional import gelu
@@ -150,9 +150,9 @@ class BERT4Rec(SequenceModel):
         ages = places.real.sum(1, keepdim=True) - 1 - torch.arange(known.shape[1], device=known.device)
         item, age = places.of(known), places.of(ages.clamp(0, self.options.max_length - 1))
         rows = torch.where((item >= 0)[..., None], p["items"][item.clamp(min=0)], p["gap"])
-        rows = normed(rows + p["positions"][age], p["input_scales"], p["input_offsets"])
-        rows = encoded(p, places.kept(rows, 0), places, self.options.heads)
+        rows = layer_norm(rows + p["positions"][age], p["input_scales"], p["input_offsets"])
+        rows = encode(p, places.kept(rows, 0), places, self.options.heads)
         if not self.options.output_layer:
             return rows
         dense = gelu(rows @ p["output_weights"].T + p["output_biases"])
-        return normed(dense, p["output_scales"], p["output_offsets"])
+        return layer_norm(dense, p["output_scales"], p["output_offsets"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into, sum_range
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.stretches import add_times, dot, pull, put, set_times, total
 
 
 def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
@@ -22,12 +22,12 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     """
     dim, n = items.shape
     logits = item_slopes[0]
-    put(logits, 0, n, core[2 * dim])
+    fill_range(logits, 0, n, core[2 * dim])
     for i in range(dim):
-        add_times(logits, 0, items[i], 0, n, core[i] * core[dim + i])
-    pull(logits, 0, samples, positives, 0, n)
-    slopes[2 * dim] = total(logits, 0, n)
+        axpy(logits, 0, items[i], 0, n, core[i] * core[dim + i])
+    logistic_gradient(logits, 0, samples, positives, 0, n)
+    slopes[2 * dim] = sum_range(logits, 0, n)
     for i in range(dim - 1, -1, -1):
         along = dot(logits, 0, items[i], 0, n)
         slopes[i], slopes[dim + i] = along * core[dim + i], along * core[i]
-        set_times(item_slopes[i], 0, logits, 0, n, core[i] * core[dim + i])
+        scale_into(item_slopes[i], 0, logits, 0, n, core[i] * core[dim + i])

@@ -15,24 +15,24 @@ import math
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.models.gmf.performance import merge_by_performance
-from gossiprec.numerics.adam import (
-    advance,
+from gossiprec.models.gmf.performance_kernels import merge_by_performance
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.numerics.lazy_adam import (
     advance_record,
+    advance_rows,
     fill_moves,
     fill_tables,
     move_record,
     new_tables,
-    parts,
+    record_offsets,
     step_record,
 )
-from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.merge import merge_into
 from gossiprec.numerics.sampling import sample_negatives, shuffle
 
 
 @inline
-def gather(items, n, begin, dim, theta, first, second, records, record_of, held):
+def load_records(items, n, begin, dim, theta, first, second, records, record_of, held):
     """Copy the rows of the items in a sample into records; return how many there are."""
     count = 0
     for s in range(n):
@@ -49,7 +49,7 @@ def gather(items, n, begin, dim, theta, first, second, records, record_of, held)
 
 
 @inline
-def scatter(count, begin, dim, theta, first, second, records, record_of, held):
+def store_records(count, begin, dim, theta, first, second, records, record_of, held):
     """Copy the records back and forget them."""
     for c in range(count):
         item = held[c]
@@ -61,7 +61,7 @@ def scatter(count, begin, dim, theta, first, second, records, record_of, held):
 
 
 @inline
-def errors_of_batch(batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim):
+def logit_gradients(batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim):
     """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples.
 
     `summed`: the loss is the sum over the samples, not their mean.
@@ -70,7 +70,7 @@ def errors_of_batch(batch, negatives, summed, items, record_of, records, slope, 
         mixed[k] = core[k] * core[dim + k]
     bias = core[2 * dim]
     for s in range(len(batch)):
-        theta = parts(record_of[items[batch[s]]], dim)[0]
+        theta = record_offsets(record_of[items[batch[s]]], dim)[0]
         z = bias
         for k in range(dim):
             z += mixed[k] * records[theta + uint64(k)]
@@ -94,7 +94,7 @@ def core_gradient(core, gradient, dim, touched, slope, records, total):
     for k in range(dim):
         gradient[k] = float32(0.0)
     for c in touched:
-        e, theta = slope[c], parts(c, dim)[0]
+        e, theta = slope[c], record_offsets(c, dim)[0]
         for k in range(dim):
             gradient[k] += e * records[theta + uint64(k)]
     for k in range(dim):
@@ -105,7 +105,7 @@ def core_gradient(core, gradient, dim, touched, slope, records, total):
 
 
 @inline
-def new_space(n, size, n_items, dim):
+def new_workspace(n, size, n_items, dim):
     """Return the working arrays for nodes of at most `n` samples, in batches of at most `size`."""
     return (
         np.empty(n, np.int32),  # items of the samples
@@ -123,7 +123,7 @@ def new_space(n, size, n_items, dim):
 
 
 @inline
-def touch(
+def sync_records(
     batch, step, items, record_of, touched, at_step, records, tables, moves, dim, adam, one_segment, epsilon
 ):
     """Bring the records of a batch up to date and list them; return how many there are."""
@@ -160,7 +160,7 @@ def step_sgd(touched, records, slope, core, mixed, dim, rate):
     """Take one step of plain gradient descent."""
     span = 2 * dim + 1
     for c in touched:
-        e, theta = rate * slope[c], parts(c, dim)[0]
+        e, theta = rate * slope[c], record_offsets(c, dim)[0]
         for k in range(dim):
             records[theta + uint64(k)] -= e * mixed[k]
     for k in range(span):
@@ -168,10 +168,10 @@ def step_sgd(touched, records, slope, core, mixed, dim, rate):
 
 
 @inline
-def draw_back(touched, records, slope, mixed, anchor, pull, dim):
+def add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim):
     """Fill the gradients of the touched records, with ``pull * (theta - anchor)``; leave a slope of one."""
     for c in touched:
-        theta, gradient, e = parts(c, dim)[0], parts(c, dim)[3], slope[c]
+        theta, gradient, e = record_offsets(c, dim)[0], record_offsets(c, dim)[3], slope[c]
         start = uint64(c) * uint64(dim)
         for k in range(dim):
             drift = records[theta + uint64(k)] - anchor[start + uint64(k)]
@@ -184,7 +184,7 @@ def step_anchored(
 ):
     """Take one optimizer step of the touched records, drawn back to `anchor`, and the core."""
     span = 2 * dim + 1
-    draw_back(touched, records, slope, mixed, anchor, pull, dim)
+    add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim)
     if adam:
         betas = (float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2))
         now = float32(rate / (1.0 - beta1**step))
@@ -194,7 +194,7 @@ def step_anchored(
         step_record(core, 0, span, float32(1.0), now, correction, betas, epsilon)
     else:
         for c in touched:
-            theta, gradient = parts(c, dim)[0], parts(c, dim)[3]
+            theta, gradient = record_offsets(c, dim)[0], record_offsets(c, dim)[3]
             for k in range(dim):
                 records[theta + uint64(k)] -= float32(rate) * records[gradient + uint64(k)]
         for k in range(span):
@@ -216,12 +216,12 @@ def run_epoch(
     one_segment = False
     if adam:
         one_segment = fill_tables(tables, done, n_steps, rate, beta1, beta2) == 1
-        advance(theta, m, v, tables, 0, n_steps, epsilon)
+        advance_rows(theta, m, v, tables, 0, n_steps, epsilon)
     for c in range(count):
         at_step[c] = 0
     for b in range(n_steps):
         batch = order[b * size : min(n, (b + 1) * size)]
-        n_touched = touch(
+        n_touched = sync_records(
             batch,
             b,
             items,
@@ -237,7 +237,7 @@ def run_epoch(
             epsilon,
         )
         touched = listed[:n_touched]
-        total = errors_of_batch(
+        total = logit_gradients(
             batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim
         )  # fmt: skip
         core_gradient(core, core[3 * (2 * dim + 1) :], dim, touched, slope, records, total)
@@ -282,7 +282,7 @@ def train(
     for k in range(span):
         at = user + k if k < dim else shared + k - dim
         core[k], core[span + k], core[2 * span + k] = theta[at], m[at], v[at]
-    count = gather(items, n, begin, dim, theta, m, v, records, record_of, held)
+    count = load_records(items, n, begin, dim, theta, m, v, records, record_of, held)
     if anchor is not None:
         for c in range(count):
             copy_floats(anchor, c * dim, records, c * 4 * dim, dim)
@@ -292,14 +292,14 @@ def train(
             n, size, steps[i], count, theta[begin:shared], m[begin:shared], v[begin:shared], space, tables, moves,
             dim, negatives, summed, adam, rate, beta1, beta2, epsilon, anchor, pull,
         )  # fmt: skip
-    scatter(count, begin, dim, theta, m, v, records, record_of, held)
+    store_records(count, begin, dim, theta, m, v, records, record_of, held)
     for k in range(span):
         at = user + k if k < dim else shared + k - dim
         theta[at], m[at], v[at] = core[k], core[span + k], core[2 * span + k]
 
 
 @inline
-def most_samples(tasks, node, update, offsets, negatives, batch_size):
+def max_samples(tasks, node, update, offsets, negatives, batch_size):
     """Return the samples of the largest local update among the tasks, and of its largest batch."""
     longest = 0
     for index in tasks:
@@ -324,8 +324,8 @@ def run_tasks(
     dim = len(dims)
     begin = n_users * dim
     shared = begin + n_items * dim
-    n, size = most_samples(tasks, node, update, offsets, negatives, batch_size)
-    space = new_space(n, size, n_items, dim)
+    n, size = max_samples(tasks, node, update, offsets, negatives, batch_size)
+    space = new_workspace(n, size, n_items, dim)
     tables = new_tables(0 if size == 0 else (n + size - 1) // size)
     moves = np.empty((len(tables[0]), 16), float32)
     no_moments = np.zeros(0 if adam else rows.shape[1], float32)

@@ -16,9 +16,9 @@ from pydantic import Field
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.models.base.blocks import Block, Role, normal, uniform
-from gossiprec.models.base.kernels import Kernels
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
 from gossiprec.models.base.reduction import ReductionOptions
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class GMF(Model):
     feed = PointwiseFeed
 
     @classmethod
-    def kernels(cls) -> type[Kernels]:
+    def kernels(cls) -> type[ModelKernels]:
         """Return the compiled form."""
-        from gossiprec.models.gmf.compiled import GMFKernels
+        from gossiprec.models.gmf.kernel_bindings import GMFKernels
 
         return GMFKernels
 
@@ -61,14 +61,14 @@ class GMF(Model):
 
         return gradient(self.options.dim, summed=self.options.summed)
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items | weight | bias``, h being the weight."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
         return (
-            Block("users", Role.USER, (dim,), embedding),
-            Block("items", Role.ITEM, (dim,), embedding),
-            Block("weight", Role.SHARED, (dim,), uniform(np.sqrt(3.0 / dim))),
-            Block("bias", Role.SHARED, (1,)),
+            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
+            ParameterBlock("items", BlockRole.ITEM, (dim,), embedding),
+            ParameterBlock("weight", BlockRole.SHARED, (dim,), uniform(np.sqrt(3.0 / dim))),
+            ParameterBlock("bias", BlockRole.SHARED, (1,)),
         )
 
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:

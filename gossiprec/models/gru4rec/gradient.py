@@ -19,17 +19,17 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic import SequenceGradient
-from gossiprec.models.base.sequence_kernels import places_to_learn, pull_scores
-from gossiprec.numerics.exponential import hyperbolic_tangent, sigmoid
-from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
-from gossiprec.numerics.stretches import add_times, copy, multiply
-from gossiprec.numerics.tiles import add_inner_products, add_product
+from gossiprec.models.base.analytic_gradients import SequenceGradient
+from gossiprec.models.base.sequence_kernels import count_target_positions, softmax_gradient
+from gossiprec.numerics.exponential import sigmoid, tanh32
+from gossiprec.numerics.flat_ops import axpy, copy_range, multiply_range
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
+from gossiprec.numerics.small_matmul import add_inner_products, add_product
 
 
 def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
     """Return the gradient for so many hidden units."""
-    return SequenceGradient(fill, read, np.array([hidden, in_batch], np.int64))
+    return SequenceGradient(fill, read_state, np.array([hidden, in_batch], np.int64))
 
 
 @kernel
@@ -40,7 +40,7 @@ def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape
     by U_n h + c_n, and by the sum in n.
     """
     dim, width = items.shape[1], shape[0]
-    n_learnt, n = places_to_learn(wanted)
+    n_learnt, n = count_target_positions(wanted)
     slopes[:], item_slopes[:] = float32(0.0), float32(0.0)
     inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)
     _embed(items, previous, keep, inputs, n)
@@ -48,11 +48,11 @@ def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape
     states, scores = _zeros(n, dim), _zeros(n, len(items))
     dense = _dense(dim, width)
     for t in range(n):
-        copy(states, t * dim, core, dense + dim * width, dim)
+        copy_range(states, t * dim, core, dense + dim * width, dim)
     add_inner_products(states, 0, dim, hidden, width, width, core, dense, width, n, dim, width)
     table, table_slopes = items.reshape(-1), item_slopes.reshape(-1)
     add_inner_products(scores, 0, len(items), states, 0, dim, table, 0, dim, n, len(items), dim)
-    pull_scores(scores, len(items), wanted, others, shape[1] != 0, n_learnt, n)
+    softmax_gradient(scores, len(items), wanted, others, shape[1] != 0, n_learnt, n)
     add_product(table_slopes, 0, dim, scores, 0, 1, len(items), states, 0, dim, len(items), n, dim)
     by_states, by_hidden, pulls = _zeros(n, dim), _zeros(n, width), _zeros(n, 4 * width)
     add_product(by_states, 0, dim, scores, 0, len(items), 1, table, 0, dim, n, len(items), dim)
@@ -68,7 +68,7 @@ def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape
 
 
 @kernel
-def read(core, items, history, shape, state):
+def read_state(core, items, history, shape, state):
     """Set the state after a history (:class:`SequenceGradient`)."""
     mode = swap_float_mode(NO_DENORMALS)
     dim, width, n = items.shape[1], shape[0], len(history)
@@ -76,7 +76,7 @@ def read(core, items, history, shape, state):
     _embed(items, history, items[:0], inputs, n)
     _forward(core, history, inputs, hidden, gates, n, dim, width)
     dense = _dense(dim, width)
-    copy(state, 0, core, dense + dim * width, dim)
+    copy_range(state, 0, core, dense + dim * width, dim)
     add_inner_products(state, 0, dim, hidden, n * width, width, core, dense, width, 1, dim, width)
     swap_float_mode(mode)
 
@@ -104,42 +104,42 @@ def _zeros(rows, columns):
     return np.zeros(rows * columns, np.float32)
 
 
-@outline
+@noinline
 def _embed(items, previous, keep, inputs, n):
     """Set each place's input to the row of the item before it, times what is kept of that."""
     dim = items.shape[1]
     for t in range(n):
         if previous[t] >= 0:
-            copy(inputs, t * dim, items[previous[t]], 0, dim)
+            copy_range(inputs, t * dim, items[previous[t]], 0, dim)
             if len(keep):
-                multiply(inputs, t * dim, keep[t], 0, dim)
+                multiply_range(inputs, t * dim, keep[t], 0, dim)
 
 
-@outline
+@noinline
 def _add_embedded(item_slopes, previous, keep, by_inputs, n):
     """Add the slopes by inputs to those of the items before."""
     dim = item_slopes.shape[1]
     for t in range(n):
         if previous[t] >= 0:
             if len(keep):
-                multiply(by_inputs, t * dim, keep[t], 0, dim)
-            add_times(item_slopes[previous[t]], 0, by_inputs, t * dim, dim, float32(1.0))
+                multiply_range(by_inputs, t * dim, keep[t], 0, dim)
+            axpy(item_slopes[previous[t]], 0, by_inputs, t * dim, dim, float32(1.0))
 
 
-@outline
+@noinline
 def _forward(core, previous, inputs, hidden, gates, n, dim, width):
     """Work out gates and hidden states; row t of `hidden` is the state before place t."""
     recurrent, biases = _recurrent(dim, width), _biases(dim, width)
     for t in range(n):
-        copy(gates, 4 * t * width, core, biases, 3 * width)
-        copy(gates, (4 * t + 3) * width, core, biases + 5 * width, width)
-        add_times(gates, 4 * t * width, core, biases + 3 * width, 2 * width, float32(1.0))
+        copy_range(gates, 4 * t * width, core, biases, 3 * width)
+        copy_range(gates, (4 * t + 3) * width, core, biases + 5 * width, width)
+        axpy(gates, 4 * t * width, core, biases + 3 * width, 2 * width, float32(1.0))
     add_inner_products(gates, 0, 4 * width, inputs, 0, dim, core, 0, dim, n, 3 * width, dim)
     new = 2 * width * width
     for t in range(n):
         at, before = 4 * t * width, t * width
         if previous[t] < 0:
-            copy(hidden, before + width, hidden, before, width)
+            copy_range(hidden, before + width, hidden, before, width)
             continue
         if t:
             add_inner_products(gates, at, 0, hidden, before, 0, core, recurrent, width, 1, 2 * width, width)
@@ -173,7 +173,7 @@ def _squash(gates):
 def _take_step(r, new, of_hidden):
     """Turn the input's part of the new gate into the gate."""
     for k in range(len(new)):
-        new[k] = hyperbolic_tangent(new[k] + r[k] * of_hidden[k])
+        new[k] = tanh32(new[k] + r[k] * of_hidden[k])
 
 
 @inline
@@ -183,14 +183,14 @@ def _mix(z, new, before, after):
         after[k] = new[k] + z[k] * (before[k] - new[k])
 
 
-@outline
+@noinline
 def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
     """Go back through the places; `by_hidden` holds the slopes by hidden states, of what is scored by each."""
     recurrent = _recurrent(dim, width)
     for t in range(n - 1, -1, -1):
         if previous[t] < 0:
             if t:
-                add_times(by_hidden, (t - 1) * width, by_hidden, t * width, width, float32(1.0))
+                axpy(by_hidden, (t - 1) * width, by_hidden, t * width, width, float32(1.0))
             continue
         r, z, new, of_hidden = _quarters(gates, 4 * t * width, width)
         by_r, by_z, by_of_hidden, by_new = _quarters(pulls, 4 * t * width, width)
@@ -199,8 +199,8 @@ def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
         _back_through_reset(r, of_hidden, by_new, by_r, by_of_hidden)
         if t:
             below = (t - 1) * width
-            multiply(by_hidden, t * width, gates, (4 * t + 1) * width, width)
-            add_times(by_hidden, below, by_hidden, t * width, width, float32(1.0))
+            multiply_range(by_hidden, t * width, gates, (4 * t + 1) * width, width)
+            axpy(by_hidden, below, by_hidden, t * width, width, float32(1.0))
             add_product(
                 by_hidden, below, 0, pulls, 4 * t * width, 0, 1, core, recurrent, width, 1, 3 * width, width
             )
@@ -222,7 +222,7 @@ def _back_through_reset(r, of_hidden, by_new, by_r, by_of_hidden):
         by_of_hidden[k] = by_new[k] * r[k]
 
 
-@outline
+@noinline
 def _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width):
     """Add to the slopes of the recurrence's weights and biases."""
     recurrent, biases, row = _recurrent(dim, width), _biases(dim, width), 4 * width
@@ -235,8 +235,8 @@ def _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width):
     _add_rows(slopes, biases + 3 * width, pulls, 0, row, n, 3 * width)
 
 
-@outline
+@noinline
 def _add_rows(values, at, others, others_at, row, n, width):
     """Add rows to some numbers."""
     for t in range(n):
-        add_times(values, at, others, others_at + t * row, width, float32(1.0))
+        axpy(values, at, others, others_at + t * row, width, float32(1.0))

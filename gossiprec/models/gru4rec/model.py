@@ -19,9 +19,9 @@ from gossiprec.data.split import TrainingData
 from gossiprec.feeds import SequenceFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
-from gossiprec.models.base.analytic import SequenceGradient
-from gossiprec.models.base.blocks import Block, Role, normal, uniform
-from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropped
+from gossiprec.models.base.analytic_gradients import SequenceGradient
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,18 +45,18 @@ class GRU4Rec(SequenceModel):
     options: GRU4RecOptions
     feed = SequenceFeed
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``items | shared``; there is no row for a user, who is known by what was taken."""
         d, h = self.options.dim, self.options.hidden
         within, dense = uniform(1 / sqrt(h)), uniform(1 / sqrt(h))
         return (
-            Block("items", Role.ITEM, (d,), normal(self.options.init_std)),
-            Block("input_weights", Role.SHARED, (3 * h, d), within),
-            Block("recurrent_weights", Role.SHARED, (3 * h, h), within),
-            Block("input_biases", Role.SHARED, (3 * h,), within),
-            Block("recurrent_biases", Role.SHARED, (3 * h,), within),
-            Block("dense_weights", Role.SHARED, (d, h), dense),
-            Block("dense_biases", Role.SHARED, (d,), dense),
+            ParameterBlock("items", BlockRole.ITEM, (d,), normal(self.options.init_std)),
+            ParameterBlock("input_weights", BlockRole.SHARED, (3 * h, d), within),
+            ParameterBlock("recurrent_weights", BlockRole.SHARED, (3 * h, h), within),
+            ParameterBlock("input_biases", BlockRole.SHARED, (3 * h,), within),
+            ParameterBlock("recurrent_biases", BlockRole.SHARED, (3 * h,), within),
+            ParameterBlock("dense_weights", BlockRole.SHARED, (d, h), dense),
+            ParameterBlock("dense_biases", BlockRole.SHARED, (d,), dense),
         )
 
     def feed_of(self, split: TrainingData) -> SequenceFeed:
@@ -65,7 +65,7 @@ class GRU4Rec(SequenceModel):
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
         """Return which numbers of the inputs drop out."""
-        return dropped((*samples["previous"].shape, self.options.dim), self.options.dropout, draw)
+        return dropout_mask((*samples["previous"].shape, self.options.dim), self.options.dropout, draw)
 
     def sequence_gradient(self) -> SequenceGradient | None:
         """Return the gradient, unless all items are candidates."""

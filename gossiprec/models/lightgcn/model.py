@@ -17,11 +17,10 @@ from pydantic import Field
 from gossiprec.data.split import TrainingData
 from gossiprec.feeds import PairwiseFeed
 from gossiprec.models import MODELS
-from gossiprec.models.base.analytic import PairGradient
-from gossiprec.models.base.blocks import Block, Role, uniform
-from gossiprec.models.base.graph import Graph
-from gossiprec.models.base.graph_model import GraphModel
-from gossiprec.models.lightgcn.propagation import around_one, convolved, mean_of, stacked
+from gossiprec.models.base.analytic_gradients import PairGradient
+from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, uniform
+from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate, propagate_single_user, stack_rows
 from gossiprec.options import Options
 
 if TYPE_CHECKING:
@@ -67,11 +66,14 @@ class LightGCN(GraphModel):
         fitted._n_rows = split.n_users, split.n_items
         return fitted
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
         dim = self.options.dim
         of_users, of_items = (uniform(math.sqrt(6.0 / (n + dim))) for n in self._n_rows)
-        return (Block("users", Role.USER, (dim,), of_users), Block("items", Role.ITEM, (dim,), of_items))
+        return (
+            ParameterBlock("users", BlockRole.USER, (dim,), of_users),
+            ParameterBlock("items", BlockRole.ITEM, (dim,), of_items),
+        )
 
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
         """Return the dot products."""
@@ -83,35 +85,39 @@ class LightGCN(GraphModel):
 
     def pair_gradient(self) -> PairGradient:
         """Return that around one user."""
-        from gossiprec.models.lightgcn.pairs import gradient
+        from gossiprec.models.lightgcn.pair_gradient import gradient
 
         return gradient(self.options.layers, self.first_layer, self.options.l2)
 
-    def encode(self, p: Mapping[str, Tensor], graph: Graph) -> Mapping[str, Tensor]:
+    def encode(self, p: Mapping[str, Tensor], graph: InteractionGraph) -> Mapping[str, Tensor]:
         """Return the means of layers."""
-        rows = stacked(p)
-        return self.read_out(p, [rows, *convolved(rows, graph, self.options.layers)], graph)
+        rows = stack_rows(p)
+        return self.read_out(p, [rows, *propagate(rows, graph, self.options.layers)], graph)
 
     def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the means of layers around the user, and the rows of layer 0."""
         import torch
 
         times = torch.zeros(len(p["items"])).index_add(0, batch["items"].long(), batch["weights"])
-        layers = around_one(p["users"], p["items"], (times > 0).float(), self.options.layers)
-        users, items = (mean_of(each[self.first_layer :]) for each in layers)
+        layers = propagate_single_user(p["users"], p["items"], (times > 0).float(), self.options.layers)
+        users, items = (mean_of_layers(each[self.first_layer :]) for each in layers)
         return {**p, "users": users, "items": items, "ego_users": p["users"], "ego_items": p["items"]}
 
     def encode_step(
-        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+        self,
+        p: Mapping[str, Tensor],
+        graph: InteractionGraph,
+        views: Sequence[InteractionGraph],
+        draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
         """Return these, and the rows of layer 0."""
         return {**self.encode(p, graph), "ego_users": p["users"], "ego_items": p["items"]}
 
     def read_out(
-        self, p: Mapping[str, Tensor], layers: Sequence[Tensor], graph: Graph
+        self, p: Mapping[str, Tensor], layers: Sequence[Tensor], graph: InteractionGraph
     ) -> Mapping[str, Tensor]:
         """Return the means of layers 0 to L, or from :attr:`first_layer` on."""
-        rows = mean_of(layers[self.first_layer :])
+        rows = mean_of_layers(layers[self.first_layer :])
         return {**p, "users": rows[: graph.n_users], "items": rows[graph.n_users :]}
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:

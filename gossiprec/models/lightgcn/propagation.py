@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gossiprec.models.base.graph import Graph
+from gossiprec.models.base.graph import InteractionGraph
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,19 +13,23 @@ if TYPE_CHECKING:
 Change = Callable[["Tensor"], "Tensor"]
 
 
-def stacked(p: Mapping[str, Tensor]) -> Tensor:
+def stack_rows(p: Mapping[str, Tensor]) -> Tensor:
     """Return the rows of users, then of items, shape (n_users + n_items, d)."""
     import torch
 
     return torch.cat([p["users"], p["items"]])
 
 
-def convolved(rows: Tensor, graph: Graph, n_layers: int, change: Change | None = None) -> list[Tensor]:
+def propagate(
+    rows: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
+) -> list[Tensor]:
     """Return layers 1 .. n_layers of rows of layer 0: ``E(k+1) = D^-1/2 A D^-1/2 E(k)`` (LightGCN, eq. 8)."""
-    return continued(graph.times(rows), graph, n_layers, change)
+    return propagate_from(graph.times(rows), graph, n_layers, change)
 
 
-def continued(first: Tensor, graph: Graph, n_layers: int, change: Change | None = None) -> list[Tensor]:
+def propagate_from(
+    first: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
+) -> list[Tensor]:
     """Return layers 1 .. n_layers, of which the first is known; each is changed before the next is made of it."""
     layers = [first if change is None else change(first)]
     while len(layers) < n_layers:
@@ -34,7 +38,7 @@ def continued(first: Tensor, graph: Graph, n_layers: int, change: Change | None 
     return layers
 
 
-def around_one(
+def propagate_single_user(
     user: Tensor, items: Tensor, taken: Tensor, n_layers: int
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return layers 0 .. n_layers of a user's row and of items, on the graph that joins the user to what it has taken.
@@ -57,7 +61,7 @@ def around_one(
     return users, tables
 
 
-def mean_of(layers: Sequence[Tensor]) -> Tensor:
+def mean_of_layers(layers: Sequence[Tensor]) -> Tensor:
     """Return the mean over layers."""
     total = layers[0]
     for layer in layers[1:]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.stretches import add_times, dot, pull, put, set_times
 
 
 def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
@@ -20,10 +20,10 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     """Overwrite the slopes (:class:`AnalyticGradient`); the first row of the items' holds the logits meanwhile."""
     dim, n = items.shape
     logits = item_slopes[0]
-    put(logits, 0, n, float32(0.0))
+    fill_range(logits, 0, n, float32(0.0))
     for i in range(dim):
-        add_times(logits, 0, items[i], 0, n, core[i])
-    pull(logits, 0, samples, positives, 0, n)
+        axpy(logits, 0, items[i], 0, n, core[i])
+    logistic_gradient(logits, 0, samples, positives, 0, n)
     for i in range(dim - 1, -1, -1):
         slopes[i] = dot(logits, 0, items[i], 0, n)
-        set_times(item_slopes[i], 0, logits, 0, n, core[i])
+        scale_into(item_slopes[i], 0, logits, 0, n, core[i])

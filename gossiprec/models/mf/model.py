@@ -16,8 +16,8 @@ from pydantic import Field
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.base.analytic import AnalyticGradient, PairGradient
-from gossiprec.models.base.blocks import Block, Role, normal
+from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
 from gossiprec.models.base.reduction import ReductionOptions
 
 if TYPE_CHECKING:
@@ -48,10 +48,13 @@ class MF(Model):
         self.feed = PairwiseFeed if pairwise else PointwiseFeed
         self.predicts_probabilities = not pairwise  # differences of scores have a meaning, scores have none
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
-        return (Block("users", Role.USER, (dim,), embedding), Block("items", Role.ITEM, (dim,), embedding))
+        return (
+            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
+            ParameterBlock("items", BlockRole.ITEM, (dim,), embedding),
+        )
 
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
         """Return the dot products."""
@@ -66,7 +69,7 @@ class MF(Model):
 
     def pair_gradient(self) -> PairGradient | None:
         """Return that of BPR."""
-        from gossiprec.models.mf.pairs import gradient
+        from gossiprec.models.mf.pair_gradient import gradient
 
         return gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
 

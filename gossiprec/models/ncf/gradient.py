@@ -10,10 +10,18 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.numerics.jit import kernel, outline
-from gossiprec.numerics.stretches import copy, dot, keep_where_positive, pull, put, rectify, total
-from gossiprec.numerics.tiles import add_inner_products, add_product, padded
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.numerics.flat_ops import (
+    copy_range,
+    dot,
+    fill_range,
+    logistic_gradient,
+    relu_backward,
+    relu_range,
+    sum_range,
+)
+from gossiprec.numerics.jit import kernel, noinline
+from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 BLOCK = 256
 """Items that are worked out together: what lies between layers stays in the cache."""
@@ -42,21 +50,21 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     slopes[:] = float32(0.0)
     for begin in range(0, items.shape[1], BLOCK):
         n = min(BLOCK, items.shape[1] - begin)
-        wide = padded(n)
+        wide = pad_to_tile(n)
         for i in range(dim):
-            copy(values, i * STRIDE, items[i], begin, n)
-            put(values, i * STRIDE + n, wide - n, float32(0.0))
+            copy_range(values, i * STRIDE, items[i], begin, n)
+            fill_range(values, i * STRIDE + n, wide - n, float32(0.0))
         logits, end = _forward(core, shape, values, of_user, wide)
-        copy(pulls, logits, values, logits, n)
-        pull(pulls, logits, samples, positives, begin, n)
-        put(pulls, logits + n, wide - n, float32(0.0))
+        copy_range(pulls, logits, values, logits, n)
+        logistic_gradient(pulls, logits, samples, positives, begin, n)
+        fill_range(pulls, logits + n, wide - n, float32(0.0))
         _backward(core, slopes, shape, values, pulls, logits, end, wide)
         for i in range(dim):
-            copy(item_slopes[i], begin, pulls, i * STRIDE, n)
+            copy_range(item_slopes[i], begin, pulls, i * STRIDE, n)
     _add_of_user(core, slopes, dim, first)
 
 
-@outline
+@noinline
 def _forward(core, shape, values, of_user, wide):
     """Work out all layers; return where the logits are, and where the weights end."""
     at, weights = 0, shape[0]
@@ -66,16 +74,16 @@ def _forward(core, shape, values, of_user, wide):
         offsets, above = weights + outer * row, at + inner * STRIDE
         for o in range(outer):
             offset = core[offsets + o] + (float32(0.0) if k > 1 else of_user[o])
-            put(values, above + o * STRIDE, wide, offset)
+            fill_range(values, above + o * STRIDE, wide, offset)
         of_items = weights + row - inner  # of the first layer the items' half
         add_product(values, above, STRIDE, core, of_items, row, 1, values, at, STRIDE, outer, inner, wide)
         for o in range(outer if k + 1 < len(shape) else 0):
-            rectify(values, above + o * STRIDE, wide)
+            relu_range(values, above + o * STRIDE, wide)
         at, weights = above, offsets + outer
     return at, weights
 
 
-@outline
+@noinline
 def _backward(core, slopes, shape, values, pulls, at, weights, wide):
     """Add to the slopes of weights and offsets, and leave those of the items in the first rows of `pulls`."""
     for k in range(len(shape) - 1, 0, -1):
@@ -84,19 +92,19 @@ def _backward(core, slopes, shape, values, pulls, at, weights, wide):
         weights -= outer * (row + 1)
         of_items, below = weights + row - inner, at - inner * STRIDE
         for o in range(outer):
-            slopes[weights + outer * row + o] += total(pulls, at + o * STRIDE, wide)
+            slopes[weights + outer * row + o] += sum_range(pulls, at + o * STRIDE, wide)
         add_inner_products(
             slopes, of_items, row, pulls, at, STRIDE, values, below, STRIDE, outer, inner, wide
         )
         for i in range(inner):
-            put(pulls, below + i * STRIDE, wide, float32(0.0))
+            fill_range(pulls, below + i * STRIDE, wide, float32(0.0))
         add_product(pulls, below, STRIDE, core, of_items, 1, row, pulls, at, STRIDE, inner, outer, wide)
         for i in range(inner if k > 1 else 0):
-            keep_where_positive(pulls, below + i * STRIDE, values, below + i * STRIDE, wide)
+            relu_backward(pulls, below + i * STRIDE, values, below + i * STRIDE, wide)
         at = below
 
 
-@outline
+@noinline
 def _add_of_user(core, slopes, dim, first):
     """Set the slopes of the user's row, and of the user's half of the first layer."""
     offsets = dim + 2 * dim * first

@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.models.base.blocks import Block, Role, normal, uniform
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
 from gossiprec.models.base.reduction import ReductionOptions
 
 if TYPE_CHECKING:
@@ -75,20 +75,20 @@ class NCF(Model):
         hidden = self.options.hidden[1:] if self.options.first_is_input else self.options.hidden
         return (2 * self.options.dim, *hidden, 1)
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``, then each layer's matrix and offsets."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
         layers = [
             block
             for k, (n, m) in enumerate(itertools.pairwise(self.widths))
             for block in (
-                Block(f"weight{k}", Role.SHARED, (m, n), uniform(math.sqrt(6.0 / n))),
-                Block(f"offset{k}", Role.SHARED, (m,)),
+                ParameterBlock(f"weight{k}", BlockRole.SHARED, (m, n), uniform(math.sqrt(6.0 / n))),
+                ParameterBlock(f"offset{k}", BlockRole.SHARED, (m,)),
             )
         ]
         users, items = (
-            Block(name, role, (dim,), embedding)
-            for name, role in (("users", Role.USER), ("items", Role.ITEM))
+            ParameterBlock(name, role, (dim,), embedding)
+            for name, role in (("users", BlockRole.USER), ("items", BlockRole.ITEM))
         )
         return (users, items, *layers)
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.geodesy import EARTH_RADIUS_KM
-from gossiprec.numerics.half import (
+from gossiprec.numerics.float16_rows import (
     BLOCK,
+    load_float32,
     merge_rounded,
     narrow_row,
-    widen,
     widen_row,
 )
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
@@ -38,7 +38,7 @@ def travel_weight(places, one, other):
 
 
 @inline
-def gap_squared(one, a, other, b, dim):
+def squared_distance(one, a, other, b, dim):
     """Return the squared distance of ``one[a : a + dim]`` and ``other[b : b + dim]``."""
     total = float32(0.0)
     for j in range(dim):
@@ -49,7 +49,7 @@ def gap_squared(one, a, other, b, dim):
 
 
 @inline
-def pull(gradient, at, one, a, other, b, factor, dim):
+def add_distance_gradient(gradient, at, one, a, other, b, factor, dim):
     """Add ``factor * (one - other)`` to a gradient."""
     for j in range(dim):
         k = uint64(j)
@@ -57,7 +57,7 @@ def pull(gradient, at, one, a, other, b, factor, dim):
 
 
 @inline
-def shrink(gradient, at, values, low, factor, dim):
+def add_l2_gradient(gradient, at, values, low, factor, dim):
     """Add the gradient of the L2 penalty."""
     for j in range(dim):
         k = uint64(j)
@@ -65,7 +65,7 @@ def shrink(gradient, at, values, low, factor, dim):
 
 
 @inline
-def place_weights(places, item, previous, alpha):
+def distance_weights(places, item, previous, alpha):
     """Return the weights of the two squared distances in D (CDA paper, eq. 2)."""
     if previous < 0:
         return float32(1.0), float32(0.0)
@@ -81,34 +81,36 @@ def add_sample(records, own, positive, negative, previous, weights, share, l2, d
     distances of the positive and of the negative.
     """
     near, step, far, leap = weights
-    x = far * gap_squared(records, negative, own, 0, dim) - near * gap_squared(records, positive, own, 0, dim)
+    x = far * squared_distance(records, negative, own, 0, dim) - near * squared_distance(
+        records, positive, own, 0, dim
+    )
     if previous >= 0:
-        x += leap * gap_squared(records, negative + dim, records, previous + dim, dim)
-        x -= step * gap_squared(records, positive + dim, records, previous + dim, dim)
+        x += leap * squared_distance(records, negative + dim, records, previous + dim, dim)
+        x -= step * squared_distance(records, positive + dim, records, previous + dim, dim)
     slope = float32(2.0) * share / (float32(1.0) + np.exp(x))
     decay = share * l2
     gradient = 2 * dim
-    pull(records, positive + gradient, records, positive, own, 0, slope * near, dim)
-    pull(records, negative + gradient, records, negative, own, 0, -slope * far, dim)
-    pull(own, dim, own, 0, records, positive, slope * near, dim)
-    pull(own, dim, own, 0, records, negative, -slope * far, dim)
-    shrink(records, positive + gradient, records, positive, decay, dim)
-    shrink(records, negative + gradient, records, negative, decay, dim)
-    shrink(own, dim, own, 0, decay, dim)
+    add_distance_gradient(records, positive + gradient, records, positive, own, 0, slope * near, dim)
+    add_distance_gradient(records, negative + gradient, records, negative, own, 0, -slope * far, dim)
+    add_distance_gradient(own, dim, own, 0, records, positive, slope * near, dim)
+    add_distance_gradient(own, dim, own, 0, records, negative, -slope * far, dim)
+    add_l2_gradient(records, positive + gradient, records, positive, decay, dim)
+    add_l2_gradient(records, negative + gradient, records, negative, decay, dim)
+    add_l2_gradient(own, dim, own, 0, decay, dim)
     if previous >= 0:
         gradient += dim
         a, b, c = positive + dim, negative + dim, previous + dim
-        pull(records, positive + gradient, records, a, records, c, slope * step, dim)
-        pull(records, negative + gradient, records, b, records, c, -slope * leap, dim)
-        pull(records, previous + gradient, records, c, records, a, slope * step, dim)
-        pull(records, previous + gradient, records, c, records, b, -slope * leap, dim)
-        shrink(records, positive + gradient, records, a, decay, dim)
-        shrink(records, negative + gradient, records, b, decay, dim)
-        shrink(records, previous + gradient, records, c, decay, dim)
+        add_distance_gradient(records, positive + gradient, records, a, records, c, slope * step, dim)
+        add_distance_gradient(records, negative + gradient, records, b, records, c, -slope * leap, dim)
+        add_distance_gradient(records, previous + gradient, records, c, records, a, slope * step, dim)
+        add_distance_gradient(records, previous + gradient, records, c, records, b, -slope * leap, dim)
+        add_l2_gradient(records, positive + gradient, records, a, decay, dim)
+        add_l2_gradient(records, negative + gradient, records, b, decay, dim)
+        add_l2_gradient(records, previous + gradient, records, c, decay, dim)
 
 
 @inline
-def descend(values, at, count, rate):
+def sgd_step(values, at, count, rate):
     """Take one step on ``values[at : at + count]``, whose gradient follows, and clear the gradient."""
     for j in range(count):
         k = uint64(at) + uint64(j)
@@ -117,7 +119,7 @@ def descend(values, at, count, rate):
 
 
 @inline
-def draw_back(records, at, starts, start, count, factor):
+def add_drift_gradient(records, at, starts, start, count, factor):
     """Add the gradient of a drift penalty to that of the record ``records[at : at + count]``."""
     for j in range(count):
         k = uint64(j)
@@ -125,7 +127,7 @@ def draw_back(records, at, starts, start, count, factor):
 
 
 @inline
-def hold(item, row, begin, dim, rows, records, record_of, held, count):
+def load_record(item, row, begin, dim, rows, records, record_of, held, count):
     """Return the number of records after making one of `item` if it has none."""
     if item < 0 or record_of[item] >= 0:
         return count
@@ -166,9 +168,9 @@ def run_epoch(
             add_sample(records, own, positive * width, negative * width, start, factors, share, l2, dim)
         for t in range(n_touched):
             if drift > float32(0.0):
-                draw_back(records, touched[t] * width, starts, touched[t] * 2 * dim, 2 * dim, drift)
-            descend(records, touched[t] * width, 2 * dim, rate)
-        descend(own, 0, dim, rate)
+                add_drift_gradient(records, touched[t] * width, starts, touched[t] * 2 * dim, 2 * dim, drift)
+            sgd_step(records, touched[t] * width, 2 * dim, rate)
+        sgd_step(own, 0, dim, rate)
     return n_steps
 
 
@@ -187,14 +189,14 @@ def train(
         own[dim + k] = float32(0.0)
     count = 0
     for move in range(len(mine)):
-        count = hold(previous[move], row, begin, dim, rows, records, record_of, held, count)
+        count = load_record(previous[move], row, begin, dim, rows, records, record_of, held, count)
         first = move * (1 + negatives)
         for place in range(first, first + 1 + negatives):
-            count = hold(items[place], row, begin, dim, rows, records, record_of, held, count)
-        near, step = place_weights(places, items[first], previous[move], alpha)
+            count = load_record(items[place], row, begin, dim, rows, records, record_of, held, count)
+        near, step = distance_weights(places, items[first], previous[move], alpha)
         for q in range(negatives):
             s = move * negatives + q
-            far, leap = place_weights(places, items[first + 1 + q], previous[move], alpha)
+            far, leap = distance_weights(places, items[first + 1 + q], previous[move], alpha)
             weights[s, 0], weights[s, 1], weights[s, 2], weights[s, 3] = near, step, far, leap
     for c in range(count):
         seen[c] = -1
@@ -217,7 +219,7 @@ def train(
 
 
 @inline
-def new_space(n_moves, negatives, n_items, dim):
+def new_workspace(n_moves, negatives, n_items, dim):
     """Return the working arrays for nodes of at most `n_moves` moves."""
     n = n_moves * negatives
     most = min(n_items, n_moves * (2 + negatives))
@@ -254,7 +256,7 @@ def run_tasks(
     for index in tasks:
         if update[index] >= 0:
             most = max(most, offsets[node[index] + 1] - offsets[node[index]])
-    space = new_space(most, negatives, n_items, dim)
+    space = new_workspace(most, negatives, n_items, dim)
     block = np.empty(BLOCK, float32)
     for index in tasks:
         i, first, last = node[index], merge_offsets[index], merge_offsets[index + 1]
@@ -293,15 +295,15 @@ def score_items(rows, width, row, user, offsets, items, contexts, places, n_user
         for s in range(offsets[q], offsets[q + 1]):
             at = uint64(low + begin + items[s] * 2 * dim)
             before = contexts[s] if len(contexts) else np.int32(-1)
-            near, step = place_weights(places, items[s], before, float32(alpha))
+            near, step = distance_weights(places, items[s], before, float32(alpha))
             preference = sequence = float32(0.0)
             for j in range(dim):
-                gap = widen(rows[at + uint64(j)]) - own[uint64(j)]
+                gap = load_float32(rows[at + uint64(j)]) - own[uint64(j)]
                 preference += gap * gap
             if before >= 0:
                 other = uint64(low + begin + before * 2 * dim + dim)
                 for j in range(dim):
                     k = uint64(j)
-                    gap = widen(rows[at + uint64(dim) + k]) - widen(rows[other + k])
+                    gap = load_float32(rows[at + uint64(dim) + k]) - load_float32(rows[other + k])
                     sequence += gap * gap
             out[s] = -(near * preference + step * sequence)

@@ -20,8 +20,8 @@ from gossiprec.feeds import TransitionFeed
 from gossiprec.geodesy import EARTH_RADIUS_KM, unit_vectors
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Block, Layout, Role, normal
-from gossiprec.models.base.kernels import Kernels
+from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, normal
 from gossiprec.options import Options
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ class PRMEG(Model):
     predicts_probabilities = False
 
     @classmethod
-    def kernels(cls) -> type[Kernels]:
+    def kernels(cls) -> type[ModelKernels]:
         """Return the compiled form."""
-        from gossiprec.models.prme_g.compiled import PRMEGKernels
+        from gossiprec.models.prme_g.kernel_bindings import PRMEGKernels
 
         return PRMEGKernels
 
@@ -90,10 +90,13 @@ class PRMEG(Model):
         """Return the time of a sample, in merges (docs/models.md has both times, for large rows)."""
         return 60.0 * layout.item_width / layout.row_size
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``, an item's part being P and S."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
-        return (Block("users", Role.USER, (dim,), embedding), Block("items", Role.ITEM, (2, dim), embedding))
+        return (
+            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
+            ParameterBlock("items", BlockRole.ITEM, (2, dim), embedding),
+        )
 
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
         """Return ``-D``; without a visit before (``previous``: -1, or left out) of the preference part alone."""

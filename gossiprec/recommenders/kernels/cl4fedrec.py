@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.contrast import TINY
-from gossiprec.numerics.exponential import exponential
-from gossiprec.numerics.jit import kernel, outline, specialised
-from gossiprec.numerics.tiles import padded
-from gossiprec.recommenders.kernels.contrast import (
+from gossiprec.models.base.contrastive import TINY
+from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.jit import kernel, noinline, specialise
+from gossiprec.numerics.small_matmul import pad_to_tile
+from gossiprec.recommenders.kernels.contrastive import (
     add_noisy_views,
     add_signed_noise,
-    give,
-    info_nce,
-    normalise,
-    take,
-    through_norm,
+    gather_columns,
+    info_nce_gradient,
+    normalise_backward,
+    normalise_columns,
+    scatter_add_columns,
 )
 
 TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range(7)
@@ -27,18 +27,18 @@ TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range
 
 
 @functools.cache
-def moved_items(gradient: Any) -> Any:
+def specialise_moved_items(gradient: Any) -> Any:
     """Return :class:`AnalyticTerm`'s kernel with item views moved by one step of a model's gradient (its `fill`)."""
-    return specialised(_add_moved, fill=gradient)
+    return specialise(_add_moved, fill=gradient)
 
 
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill`."""
+    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
     raise NotImplementedError
 
 
 @kernel
-def add_noisy(client):
+def add_noisy_view_losses(client):
     """Add both losses' derivatives, with noise on items (:class:`AnalyticTerm`)."""
     _add_of_user(client)
     numbers = client.numbers
@@ -54,9 +54,9 @@ def _add_moved(client):
     if n == 0 or numbers[ITEM_WEIGHT] == 0:
         return
     compact, moved, steps = (
-        np.empty((dim, n), np.float32), np.zeros((2, dim, padded(n)), np.float32), np.empty((dim, n), np.float32)
+        np.empty((dim, n), np.float32), np.zeros((2, dim, pad_to_tile(n)), np.float32), np.empty((dim, n), np.float32)
     )  # fmt: skip
-    take(items, its, compact)
+    gather_columns(items, its, compact)
     samples, positives = client.samples[its], client.positives[its]
     seen, unused = client.core.copy(), np.empty_like(client.core)
     for k in range(2):
@@ -66,20 +66,20 @@ def _add_moved(client):
         moved[k, :, :n] = compact + steps
     of_one, of_other = np.empty_like(moved[0]), np.empty_like(moved[0])
     weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else n)
-    info_nce(moved[0], moved[1], n, numbers[TEMPERATURE], weight, of_one, of_other)
-    give(client.item_slopes, its, of_one)
-    give(client.item_slopes, its, of_other)
+    info_nce_gradient(moved[0], moved[1], n, numbers[TEMPERATURE], weight, of_one, of_other)
+    scatter_add_columns(client.item_slopes, its, of_one)
+    scatter_add_columns(client.item_slopes, its, of_other)
 
 
-@outline
+@noinline
 def _scale_steps(steps, numbers):
     """Turn slopes, a column each, into the steps that items take."""
     if numbers[TO_NORM]:
-        normalise(steps, np.empty(steps.shape[1], np.float32))
+        normalise_columns(steps, np.empty(steps.shape[1], np.float32))
     steps *= float32(-numbers[STEP_SIZE])
 
 
-@outline
+@noinline
 def _add_of_user(client):
     """Add the derivatives of the users' loss; return both views of the user, shape (2, d)."""
     dim = client.of_step.shape[1]
@@ -93,12 +93,12 @@ def _add_of_user(client):
     return views
 
 
-@outline
+@noinline
 def _add_info_nce_of_user(views, slopes, others, numbers):
     """Add the derivatives of: the second view against all synthetic users, as seen from the first."""
     dim, sharp = views.shape[1], float32(1.0 / numbers[TEMPERATURE])
     units, norms = views.T.copy(), np.empty(2, np.float32)
-    normalise(units, norms)
+    normalise_columns(units, norms)
     pulls, total = np.zeros((dim, 2), np.float32), float32(0.0)
     own = float32(0.0)
     for i in range(dim):
@@ -110,9 +110,9 @@ def _add_info_nce_of_user(views, slopes, others, numbers):
             squares += others[s, i] ** 2
             along += others[s, i] * units[i, 0]
         sizes[s] = max(np.sqrt(squares), float32(TINY))
-        likeness[s] = exponential((along / sizes[s] - float32(1.0)) * sharp)
+        likeness[s] = exp32((along / sizes[s] - float32(1.0)) * sharp)
         total += likeness[s]
-    likeness_of_own = exponential((own - float32(1.0)) * sharp)
+    likeness_of_own = exp32((own - float32(1.0)) * sharp)
     total += likeness_of_own
     scale = float32(numbers[USER_WEIGHT]) * sharp
     of_own = scale * (likeness_of_own / total - float32(1.0))
@@ -120,6 +120,6 @@ def _add_info_nce_of_user(views, slopes, others, numbers):
         pulls[i, 0], pulls[i, 1] = of_own * units[i, 1], of_own * units[i, 0]
         for s in range(len(others)):
             pulls[i, 0] += scale * likeness[s] / total / sizes[s] * others[s, i]
-    through_norm(units, norms, pulls)
+    normalise_backward(units, norms, pulls)
     for i in range(dim):
         slopes[i] += pulls[i, 0] + pulls[i, 1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.contrast import TINY
+from gossiprec.models.base.contrastive import TINY
+from gossiprec.numerics.flat_ops import copy_range, dot, sum_range
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.stretches import copy, dot, total
-from gossiprec.numerics.tiles import add_inner_products, add_product, padded
+from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 
 @kernel
@@ -16,7 +16,7 @@ def add(client):
     """Add alpha times the derivatives of L_uni (:class:`AnalyticTerm`); numbers: alpha."""
     items, alpha = client.items, client.numbers[0]
     dim, n = items.shape
-    wide = padded(n)
+    wide = pad_to_tile(n)
     units, pulls, norms = (
         np.zeros(dim * wide, np.float32),
         np.zeros(dim * wide, np.float32),
@@ -25,8 +25,8 @@ def add(client):
     alike = np.zeros(dim * dim, np.float32)
     for i in range(dim):
         unit = units[i * wide : i * wide + n]
-        copy(unit, 0, items[i], 0, n)
-        unit -= total(unit, 0, n) / float32(n)
+        copy_range(unit, 0, items[i], 0, n)
+        unit -= sum_range(unit, 0, n) / float32(n)
         norms[i] = max(np.sqrt(dot(unit, 0, unit, 0, n)), float32(TINY))
         unit /= norms[i]
     add_inner_products(alike, 0, dim, units, 0, wide, units, 0, wide, dim, dim, wide)

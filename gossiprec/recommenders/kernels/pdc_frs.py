@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.contrast import TINY
-from gossiprec.numerics.exponential import exponential
+from gossiprec.models.base.contrastive import TINY
+from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.flat_ops import axpy, dot
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.stretches import add_times, dot
 
 
 @kernel
@@ -23,9 +23,9 @@ def add(client):
     norm = max(np.sqrt(dot(client.core, 0, client.core, 0, dim)), float32(TINY))
     near, total = np.zeros(n, np.float32), float32(0.0)
     for i in range(dim):
-        add_times(near, 0, others[i], 0, n, client.core[i] / norm)
+        axpy(near, 0, others[i], 0, n, client.core[i] / norm)
     for k in range(len(near)):
-        near[k] = exponential((near[k] - float32(1.0)) * sharp)
+        near[k] = exp32((near[k] - float32(1.0)) * sharp)
         total += near[k]
     pulls, along = np.empty(dim, np.float32), float32(0.0)
     for i in range(dim):

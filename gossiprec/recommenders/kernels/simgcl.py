@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossiprec.numerics.jit import kernel
-from gossiprec.recommenders.kernels.contrast import add_noisy_views
+from gossiprec.recommenders.kernels.contrastive import add_noisy_views
 
 
 @kernel

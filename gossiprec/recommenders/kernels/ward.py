@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.jit import kernel, outline
-from gossiprec.numerics.tiles import WIDE, add_squares
+from gossiprec.numerics.jit import kernel, noinline
+from gossiprec.numerics.small_matmul import WIDE, add_squares
 
 
 @kernel
-def merges_of(means, pairs, heights):
+def ward_merges(means, pairs, heights):
     """Merge clusters of one row each until one is left; in the order of chains, not of heights.
 
     Parameters
@@ -56,7 +56,7 @@ def merges_of(means, pairs, heights):
         place[row[found]] = found
 
 
-@outline
+@noinline
 def _fill_heights(means, sizes, own, apart, n):
     """Fill the heights at which a cluster would be merged with each of `n`; with itself never."""
     for k in range(n):
@@ -68,7 +68,7 @@ def _fill_heights(means, sizes, own, apart, n):
     apart[own] = np.inf
 
 
-@outline
+@noinline
 def _least(heights, before):
     """Return the place of the least, of equal ones `before` or else the first."""
     bits, least = (

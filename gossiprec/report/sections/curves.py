@@ -7,48 +7,50 @@ from collections.abc import Sequence
 import numpy as np
 
 from gossiprec.eventlog.reader import Columns
-from gossiprec.figures.series import AttackKey, arrange, grouped, ranking_metrics
-from gossiprec.measures.names import split_beside
-from gossiprec.report.blocks import Axis, Chart, Section, Series
-from gossiprec.report.runs import CLOCKS, Runs, thinned
+from gossiprec.figures.attack_selection import AttackKey, arrange_panels, group_keys, ranking_metrics
+from gossiprec.measures.selectors import split_baseline_name
+from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
+from gossiprec.report.runs import CLOCKS, ReportRuns, thin_indices
 
 ORDER = 30
 MOST_POINTS = 400
 
 
-def section(runs: Runs) -> Section | None:
+def section(runs: ReportRuns) -> Section | None:
     """Return a chart for each panel of attacks, and one for each metric where several runs are compared."""
     charts = [*_accuracy(runs), *_utility(runs)]
     return Section("Results over time", charts) if charts else None
 
 
-def line(
+def curve_series(
     name: str, points: Columns, quantity: str, *, faint: bool = False, colour: int | None = None
-) -> Series:
+) -> ChartSeries:
     """Return a curve on both clocks, of all its points or of evenly chosen ones."""
     known = np.flatnonzero(~np.isnan(points[quantity]))
-    kept = known[thinned(len(known), MOST_POINTS)] if len(known) else known
-    return Series(
+    kept = known[thin_indices(len(known), MOST_POINTS)] if len(known) else known
+    return ChartSeries(
         name, [points[clock][kept] for clock in CLOCKS], points[quantity][kept], faint=faint, colour=colour
     )
 
 
-def _accuracy(runs: Runs) -> list[Chart]:
+def _accuracy(runs: ReportRuns) -> list[Chart]:
     keys = list(runs.attacks)
-    layout = arrange(keys, columns=False)
+    layout = arrange_panels(keys, columns=False)
     charts = []
-    for inside in grouped(keys, layout.down):
-        series = [line(key.words(layout.line), runs.attacks[key], "aac") for key in inside]
+    for inside in group_keys(keys, layout.down):
+        series = [curve_series(key.words(layout.line), runs.attacks[key], "aac") for key in inside]
         series += _bounds(runs, inside)
         title = layout.title(inside[0])
         about = f"Average attack accuracy{': ' if title else ''}{title}"
-        charts.append(Chart(about, list(CLOCKS.values()), Axis("AAC (%)", percent=True, zero=True), series))
+        charts.append(
+            Chart(about, list(CLOCKS.values()), ChartAxis("AAC (%)", percent=True, zero=True), series)
+        )
     return charts
 
 
-def _bounds(runs: Runs, keys: Sequence[AttackKey]) -> list[Series]:
+def _bounds(runs: ReportRuns, keys: Sequence[AttackKey]) -> list[ChartSeries]:
     """Return each different bound once: guessing, and the share of the community met."""
-    found: dict[tuple[object, ...], Series] = {}
+    found: dict[tuple[object, ...], ChartSeries] = {}
     for place, key in enumerate(keys):
         points = runs.attacks[key]
         names = {"random_bound": "random bound", "upper_bound": "upper bound"}
@@ -56,32 +58,34 @@ def _bounds(runs: Runs, keys: Sequence[AttackKey]) -> list[Series]:
             names["upper_bound"] = runs.called(key.run, f"upper bound, {key.observer}")
         colours = {"random_bound": None, "upper_bound": place if len(keys) > 1 else None}
         for column, name in names.items():
-            bound = line(name, points, column, faint=True, colour=colours[column])
+            bound = curve_series(name, points, column, faint=True, colour=colours[column])
             found.setdefault((column, *points[column].tolist()), bound)
     return list(found.values())
 
 
-def _utility(runs: Runs) -> list[Chart]:
+def _utility(runs: ReportRuns) -> list[Chart]:
     """Return the metrics of one run together, or each metric of several runs."""
     found = {
         (name, metric): points
         for name, run in runs.named.items()
         for metric, points in ranking_metrics(run).items()
     }
-    metrics = list(dict.fromkeys(split_beside(metric)[0] for _, metric in found))
+    metrics = list(dict.fromkeys(split_baseline_name(metric)[0] for _, metric in found))
     panels = {f"{_title(metric)}, {metric}": [metric] for metric in metrics}
     if runs.is_one:
         panels = {title: [m for m in metrics if _title(m) == title] for title in map(_title, metrics)}
     charts = []
     for title, panel in panels.items():
-        shown = {key: points for key, points in found.items() if split_beside(key[1])[0] in panel}
-        own = [key for key in shown if not split_beside(key[1])[1]]
+        shown = {key: points for key, points in found.items() if split_baseline_name(key[1])[0] in panel}
+        own = [key for key in shown if not split_baseline_name(key[1])[1]]
         series = []
         for (name, metric), points in shown.items():
-            of, order = split_beside(metric)
+            of, order = split_baseline_name(metric)
             colour = own.index((name, of)) if (name, of) in own else None
-            series.append(line(runs.called(name, metric), points, "value", faint=bool(order), colour=colour))
-        label = Axis("metric (%)", percent=True, zero=True)
+            series.append(
+                curve_series(runs.called(name, metric), points, "value", faint=bool(order), colour=colour)
+            )
+        label = ChartAxis("metric (%)", percent=True, zero=True)
         charts.append(Chart(title, list(CLOCKS.values()), label, series))
     return charts
 

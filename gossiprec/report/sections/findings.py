@@ -6,21 +6,30 @@ import json
 from typing import Any
 
 from gossiprec.eventlog.reader import Columns
-from gossiprec.report.blocks import Axis, Block, Chart, Column, Section, Series, Table, one_of
-from gossiprec.report.runs import CLOCKS, Runs
-from gossiprec.report.sections.curves import line
+from gossiprec.report.blocks import (
+    Block,
+    Chart,
+    ChartAxis,
+    ChartSeries,
+    Section,
+    TableBlock,
+    TableColumn,
+    block_or_choice,
+)
+from gossiprec.report.runs import CLOCKS, ReportRuns
+from gossiprec.report.sections.curves import curve_series
 
 ORDER = 35
 
 
-def section(runs: Runs) -> Section | None:
+def section(runs: ReportRuns) -> Section | None:
     """Return a chart and the last values of each measure; None where no attack reports any."""
-    series: dict[str, list[Series]] = {}
+    series: dict[str, list[ChartSeries]] = {}
     rows: list[list[Any]] = []
     for name, run in runs.named.items():
         for (attack, measure, labels), points in _by_finding(run.findings).items():
             words = ", ".join([attack, *(f"{key} {value}" for key, value in json.loads(labels).items())])
-            series.setdefault(measure, []).append(line(runs.called(name, words), points, "value"))
+            series.setdefault(measure, []).append(curve_series(runs.called(name, words), points, "value"))
             rows.append(
                 [measure, runs.called(name, words), int(points["round"][-1]), float(points["value"][-1])]
             )
@@ -30,16 +39,21 @@ def section(runs: Runs) -> Section | None:
         measure: Chart(
             measure.replace("_", " "),
             list(CLOCKS.values()),
-            Axis(measure),
+            ChartAxis(measure),
             own,
             note="Values as reported by the attacks.",
         )
         for measure, own in series.items()
     }
-    columns = [Column("measure", "text"), Column("of", "text"), Column("round"), Column("value")]
+    columns = [
+        TableColumn("measure", "text"),
+        TableColumn("of", "text"),
+        TableColumn("round"),
+        TableColumn("value"),
+    ]
     return Section(
         "Additional findings",
-        [one_of("Measure", charts), Table("Findings as last reported", columns, rows)],
+        [block_or_choice("Measure", charts), TableBlock("Findings as last reported", columns, rows)],
     )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from gossiprec.arrays import F64, I64
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.reader import Columns
-from gossiprec.figures.by_node import values_by_node
-from gossiprec.figures.met_over_time import n_nodes_of
-from gossiprec.figures.series import AttackKey
-from gossiprec.report.blocks import Block, Graph, Section, Text, one_of
-from gossiprec.report.runs import OF_NODES, Runs
+from gossiprec.figures.attack_selection import AttackKey
+from gossiprec.figures.contact_curves import count_nodes
+from gossiprec.figures.node_values import values_by_node
+from gossiprec.report.blocks import Block, NetworkGraph, Section, TextParagraphs, block_or_choice
+from gossiprec.report.runs import OF_NODES, ReportRuns
 
 ORDER = 60
 MOST_NODES = 3000
@@ -24,21 +24,21 @@ FEW_LINKS, FEW_OF_A_NODE = 400, 5
 """Links up to which all are drawn: in all, or of a node on average."""
 
 
-def section(runs: Runs) -> Section | None:
+def section(runs: ReportRuns) -> Section | None:
     """Return the network of each run whose nodes heard from one another; None where there is none to draw."""
     found: dict[str, Block] = {}
     for name, messages in runs.events("message"):
         counts = _meetings(runs.named[name], messages)
         if isinstance(counts, str):
-            found[name] = Text([counts])
+            found[name] = TextParagraphs([counts])
         elif counts is not None:
             found[name] = _graph(counts, _by_node(runs, name, counts), _finders(runs, name))
-    return Section("Contact network", [one_of("Run", found)]) if found else None
+    return Section("Contact network", [block_or_choice("Run", found)]) if found else None
 
 
 def _meetings(run: Run, messages: Columns) -> I64 | str | None:
     """Return how often v heard from u at [v, u]; None where all heard from a coordinator alone; else why not."""
-    n = n_nodes_of(run, messages)
+    n = count_nodes(run, messages)
     between = np.maximum(messages["sender"], messages["receiver"]) < n
     if not between.any():
         return None
@@ -51,7 +51,7 @@ def _meetings(run: Run, messages: Columns) -> I64 | str | None:
     return np.bincount(pair, minlength=n * n).reshape(n, n)
 
 
-def _by_node(runs: Runs, name: str, counts: I64) -> dict[str, F64]:
+def _by_node(runs: ReportRuns, name: str, counts: I64) -> dict[str, F64]:
     """Return the numbers of each node by measure in words: how exposed it is, what it finds, and then where it sits."""
     told = values_by_node(runs.named[name]) if len(runs.named[name].positions.get("node", ())) else {}
     order = sorted(
@@ -62,14 +62,14 @@ def _by_node(runs: Runs, name: str, counts: I64) -> dict[str, F64]:
     return {runs.measure_words(measure, name): of for measure, of in values.items()} | met
 
 
-def _finders(runs: Runs, name: str) -> dict[str, I64]:
+def _finders(runs: ReportRuns, name: str) -> dict[str, I64]:
     """Return who found whom by attack, both ends of each pair in turn."""
     return {
         runs.name_of(AttackKey.read(name, key)): pairs.ravel() for key, pairs in runs.named[name].hits.items()
     }
 
 
-def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Graph:
+def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> NetworkGraph:
     links, met = _drawn(counts + counts.T), counts > 0
     drawn, there = len(links) // 2, int(np.triu(met | met.T, 1).sum())
     note = f"{len(counts):,} nodes. "
@@ -79,7 +79,7 @@ def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Grap
         note += f"Showing {drawn:,} of {there:,} links: the {STRONGEST} busiest links of each node."
     shares = [name for name in values if name.startswith(tuple(OF_NODES.values()))]
     packed = base64.b64encode(np.packbits(met, axis=1).tobytes()).decode()
-    return Graph("Contact network", len(counts), links, values, shares, packed, finders, note)
+    return NetworkGraph("Contact network", len(counts), links, values, shares, packed, finders, note)
 
 
 def _drawn(counts: I64) -> list[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import F64
-from gossiprec.figures.by_node import ByNode, groups, values_by_node
-from gossiprec.figures.series import AttackKey
-from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, one_of
-from gossiprec.report.runs import OF_NODES, Runs, thinned
+from gossiprec.figures.attack_selection import AttackKey
+from gossiprec.figures.node_values import ByNode, group_by_position, values_by_node
+from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, block_or_choice
+from gossiprec.report.runs import OF_NODES, ReportRuns, thin_indices
 
 ORDER = 50
 MOST_DOTS = 1000
@@ -20,7 +20,7 @@ NOTE = (
 )
 
 
-def section(runs: Runs) -> Section | None:
+def section(runs: ReportRuns) -> Section | None:
     """Return charts by attack and measure of position; None where no run says where its nodes sat or what was found."""
     found: dict[str, Block] = {}
     for name, run in runs.named.items():
@@ -31,8 +31,8 @@ def section(runs: Runs) -> Section | None:
             words = runs.name_of(AttackKey.read(name, label))
             charts = {m.replace("_", " "): _chart(table, label, m, words) for m in _measures(table, label)}
             if charts:
-                found[words] = one_of("Measure of position", charts)
-    return Section("Leakage by graph position", [one_of("Attack", found)]) if found else None
+                found[words] = block_or_choice("Measure of position", charts)
+    return Section("Leakage by graph position", [block_or_choice("Attack", found)]) if found else None
 
 
 def _measures(table: dict[str, ByNode], label: str) -> list[str]:
@@ -44,19 +44,19 @@ def _measures(table: dict[str, ByNode], label: str) -> list[str]:
 
 def _chart(table: dict[str, ByNode], label: str, measure: str, words: str) -> Chart:
     """Return dots and means of both quantities against a measure."""
-    series: list[Series] = []
+    series: list[ChartSeries] = []
     for colour, (quantity, what) in enumerate(OF_NODES.items()):
         value = table.get(f"{quantity}[{label}]", {})
         nodes = sorted(table[measure].keys() & value.keys())
         if len(nodes) < 2:
             continue
         at, found = (np.array([of[node] for node in nodes]) for of in (table[measure], value))
-        kept = thinned(len(nodes), MOST_DOTS)
+        kept = thin_indices(len(nodes), MOST_DOTS)
         texts = [f"node {nodes[place]}" for place in kept]
-        series.append(Series(what, [at[kept]], found[kept], texts=texts, colour=colour))
+        series.append(ChartSeries(what, [at[kept]], found[kept], texts=texts, colour=colour))
         series.append(_means(what, at, found, colour))
     title = f"{words}: leakage against {measure.replace('_', ' ')}"
-    axes = [Axis(measure.replace("_", " "))], Axis("of the community (%)", percent=True, zero=True)
+    axes = [ChartAxis(measure.replace("_", " "))], ChartAxis("of the community (%)", percent=True, zero=True)
     n_nodes = len(table[measure])
     note = (
         f"{NOTE} Of {n_nodes:,} nodes {MOST_DOTS:,} have a dot; means cover all nodes."
@@ -66,9 +66,9 @@ def _chart(table: dict[str, ByNode], label: str, measure: str, words: str) -> Ch
     return Chart(title, *axes, series, "dot", note)
 
 
-def _means(what: str, position: F64, value: F64, colour: int) -> Series:
-    found = groups(position, value)
+def _means(what: str, position: F64, value: F64, colour: int) -> ChartSeries:
+    found = group_by_position(position, value)
     texts = [f"{group.nodes} nodes" for group in found]
     x, y = [group.position for group in found], [group.mean for group in found]
     low, high = [group.low for group in found], [group.high for group in found]
-    return Series(f"mean, {what}", [x], y, low, high, texts=texts, mark="line", colour=colour)
+    return ChartSeries(f"mean, {what}", [x], y, low, high, texts=texts, mark="line", colour=colour)

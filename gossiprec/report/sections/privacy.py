@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gossiprec.eventlog.reader import Columns
-from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, Tile, Tiles
-from gossiprec.report.runs import CLOCKS, Runs
+from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, Tile, Tiles
+from gossiprec.report.runs import CLOCKS, ReportRuns
 
 ORDER = 80
 WORDS = {
@@ -24,7 +24,7 @@ WORDS = {
 }
 
 
-def section(runs: Runs) -> Section | None:
+def section(runs: ReportRuns) -> Section | None:
     """Return what was spent; None where nothing is accounted for."""
     tiles, series = [], []
     for name, run in runs.named.items():
@@ -36,7 +36,7 @@ def section(runs: Runs) -> Section | None:
     if series:
         note = "Nodes with a positive privacy loss, at each report."
         blocks.append(
-            Chart("Epsilon over time", [CLOCKS["time"]], Axis("epsilon", zero=True), series, note=note)
+            Chart("Epsilon over time", [CLOCKS["time"]], ChartAxis("epsilon", zero=True), series, note=note)
         )
     return Section("Privacy spent", blocks) if blocks else None
 
@@ -50,7 +50,7 @@ OPEN = {
 """What no epsilon covers, by its key in the summary."""
 
 
-def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
+def _tiles(runs: ReportRuns, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
     found = [
         Tile(runs.called(name, words), f"{privacy[key]:,.4g}")
         for key, words in WORDS.items()
@@ -63,7 +63,7 @@ def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
     ]
 
 
-def _spent(runs: Runs, name: str, events: Columns) -> list[Series]:
+def _spent(runs: ReportRuns, name: str, events: Columns) -> list[ChartSeries]:
     """Return the largest and the mean epsilon after each report; neither where nodes train without noise."""
     times = np.unique(events["time"])
     held: dict[int, float] = {}
@@ -76,5 +76,7 @@ def _spent(runs: Runs, name: str, events: Columns) -> list[Series]:
         mean.append(float(spent.mean()))
     found = {"largest": np.array(largest), "mean": np.array(mean)}
     return [
-        Series(runs.called(name, words), [times], of) for words, of in found.items() if np.isfinite(of).any()
+        ChartSeries(runs.called(name, words), [times], of)
+        for words, of in found.items()
+        if np.isfinite(of).any()
     ]

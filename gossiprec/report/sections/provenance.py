@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from gossiprec.report.blocks import Block, Column, Section, Table, Text
-from gossiprec.report.runs import Runs
+from gossiprec.report.blocks import Block, Section, TableBlock, TableColumn, TextParagraphs
+from gossiprec.report.runs import ReportRuns
 
 ORDER = 90
 KEYS = (
@@ -14,24 +14,26 @@ KEYS = (
 )  # fmt: skip
 
 
-def section(runs: Runs) -> Section:
+def section(runs: ReportRuns) -> Section:
     """Return the manifests side by side, seconds by part of the program, and the resolved scenarios."""
-    of = [Column(name, "text") for name in runs.named]
+    of = [TableColumn(name, "text") for name in runs.named]
     known = [key for key in KEYS if any(run.manifest.get(key) for run in runs.runs)]
     rows = [[key, *(run.manifest.get(key) and str(run.manifest[key]) for run in runs.runs)] for key in known]
     rows.append(["folder", *(str(run.path.resolve()) for run in runs.runs)])
-    blocks: list[Block] = [Table("Versions and machine", [Column("of", "text"), *of], rows)]
+    blocks: list[Block] = [TableBlock("Versions and machine", [TableColumn("of", "text"), *of], rows)]
     seconds = [(run.summary or {}).get("seconds", {}) for run in runs.runs]
     parts = dict.fromkeys(part for own in seconds for part in own)
     if parts:
         blocks.append(
-            Table(
+            TableBlock(
                 "Seconds spent",
-                [Column("part", "text"), *map(Column, runs.named)],
+                [TableColumn("part", "text"), *map(TableColumn, runs.named)],
                 [[part, *(own.get(part) for own in seconds)] for part in parts],
             )
         )
     for name, run in runs.named.items():
         text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
-        blocks.append(Text([text], title=runs.called(name, "the scenario with all defaults"), fixed=True))
+        blocks.append(
+            TextParagraphs([text], title=runs.called(name, "the scenario with all defaults"), fixed=True)
+        )
     return Section("Provenance", blocks)

@@ -10,9 +10,9 @@ from gossiprec.arrays import F64
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES
-from gossiprec.figures.met_over_time import measure
-from gossiprec.report.blocks import Axis, Chart, Section, Series
-from gossiprec.report.runs import CLOCKS, Runs
+from gossiprec.figures.contact_curves import contact_curve
+from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
+from gossiprec.report.runs import CLOCKS, ReportRuns
 
 ORDER = 70
 MOST_INTERVALS = 60
@@ -22,9 +22,9 @@ WIDTHS = (1.0, 2.0, 5.0)
 POINTS_OF_EXPOSURE = 81
 
 
-def section(runs: Runs) -> Section | None:
+def section(runs: ReportRuns) -> Section | None:
     """Return the charts that have something to show; None where nothing happened yet."""
-    edges = intervals(max(runs.reached.values()))
+    edges = interval_edges(max(runs.reached.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
     charts = [
         _chart("Messages delivered", f"messages per {width}", _delivered(runs, edges)),
@@ -44,7 +44,7 @@ def section(runs: Runs) -> Section | None:
     return Section("Traffic and churn", shown) if shown else None
 
 
-def intervals(end: float) -> F64:
+def interval_edges(end: float) -> F64:
     """Return the edges of about :data:`MOST_INTERVALS` intervals at most, of a round width; the last holds `end`."""
     least = max(end, 1e-6) / MOST_INTERVALS
     power = 10.0 ** np.floor(np.log10(least))
@@ -52,27 +52,29 @@ def intervals(end: float) -> F64:
     return np.asarray(np.arange(int(end / width + 1e-9) + 2) * width, np.float64)
 
 
-def _chart(title: str, label: str, series: list[Series]) -> Chart | None:
-    return Chart(title, [CLOCKS["time"]], Axis(label, zero=True), series) if series else None
+def _chart(title: str, label: str, series: list[ChartSeries]) -> Chart | None:
+    return Chart(title, [CLOCKS["time"]], ChartAxis(label, zero=True), series) if series else None
 
 
-def _counted(runs: Runs, name: str, words: str, edges: F64, time: F64, weights: F64 | None = None) -> Series:
+def _counted(
+    runs: ReportRuns, name: str, words: str, edges: F64, time: F64, weights: F64 | None = None
+) -> ChartSeries:
     """Return how many events of a run, or how much of their weights, each interval holds that the run has reached."""
     reached = int(np.searchsorted(edges, runs.reached[name], side="right"))
     found = np.histogram(time, edges, weights=weights)[0][:reached]
-    return Series(
+    return ChartSeries(
         runs.called(name, words), [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64)
     )
 
 
-def _delivered(runs: Runs, edges: F64) -> list[Series]:
+def _delivered(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
     return [
         _counted(runs, name, "delivered", edges, messages["time"])
         for name, messages in runs.events("message")
     ]
 
 
-def _bytes(runs: Runs, edges: F64) -> list[Series]:
+def _bytes(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
     """Return what was delivered, up and down apart where there is a coordinator."""
     found = []
     for name, messages in runs.events("message"):
@@ -86,7 +88,7 @@ def _bytes(runs: Runs, edges: F64) -> list[Series]:
     return found
 
 
-def _by_cause(runs: Runs, edges: F64, kind: str, causes: tuple[str, ...]) -> list[Series]:
+def _by_cause(runs: ReportRuns, edges: F64, kind: str, causes: tuple[str, ...]) -> list[ChartSeries]:
     found = []
     for name, events in runs.events(kind):
         for code in np.unique(events["cause"]):
@@ -95,13 +97,13 @@ def _by_cause(runs: Runs, edges: F64, kind: str, causes: tuple[str, ...]) -> lis
     return found
 
 
-def _online(runs: Runs, edges: F64) -> list[Series]:
+def _online(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
     """Return how many nodes are there at the end of each interval."""
     found = []
     for name, events in runs.events("session"):
         came = np.where(events["online"] == 1, 1.0, -1.0)
         steps = _counted(runs, name, "online", edges, events["time"], came)
-        found.append(Series(steps.name, steps.x, _n_nodes(runs.named[name]) + np.cumsum(steps.y)))
+        found.append(ChartSeries(steps.name, steps.x, _n_nodes(runs.named[name]) + np.cumsum(steps.y)))
     return found
 
 
@@ -114,19 +116,19 @@ def _n_nodes(run: Run) -> int:
     return 1 + max((int(nodes.max()) for nodes in seen), default=-1)
 
 
-def _exposure(runs: Runs) -> Chart | None:
+def _exposure(runs: ReportRuns) -> Chart | None:
     series = []
     for name, run in runs.named.items():
         try:
-            found = measure(run, n_points=POINTS_OF_EXPOSURE)
+            found = contact_curve(run, n_points=POINTS_OF_EXPOSURE)
         except LogError:  # nobody has met anybody
             continue
         series.append(
-            Series(runs.called(name, "mean over nodes"), [found.time], found.mean, found.low, found.high)
+            ChartSeries(runs.called(name, "mean over nodes"), [found.time], found.mean, found.low, found.high)
         )
         if np.isfinite(found.predicted).any():
             series.append(
-                Series(
+                ChartSeries(
                     runs.called(name, "predicted for uniform views"),
                     [found.time],
                     found.predicted,
@@ -137,5 +139,5 @@ def _exposure(runs: Runs) -> Chart | None:
         "A node has met another once it has received a message from it. The band covers the middle 80 % of "
         "the nodes."
     )
-    label = Axis("other nodes met (%)", percent=True, zero=True)
+    label = ChartAxis("other nodes met (%)", percent=True, zero=True)
     return Chart("Fraction of nodes met", [CLOCKS["time"]], label, series, note=note) if series else None

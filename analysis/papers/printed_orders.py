@@ -1,0 +1,154 @@
+"""Which printed orders hold, in each setting and look."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analysis.papers.comparison import Comparison, experiment_name, table_title
+from analysis.papers.curves import reported_score, seed_differences
+from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
+from analysis.papers.seed_statistics import PerSeed, Runs, mean
+from analysis.papers.verdict import HELD, MARKS, NOT_HELD, NOT_MEASURED, UNDECIDED, Verdict, decide
+
+DIGITS = 4
+_ABOUT = (
+    "Rows that the paper prints side by side, two by two in the printed order of each metric: is the first ahead of "
+    "the second? ✓: the 95 % interval of the paired difference over seeds lies above 0; ✗: below; ○: neither, or one "
+    "seed, whose difference is shown all the same. {page} explains the looks."
+)
+
+
+@dataclass(frozen=True)
+class PrintedOrder:
+    """Two rows of a table, the first of which is printed ahead of the second.
+
+    Attributes
+    ----------
+    table, column : str
+    first, second : str
+    methods : (str, str)
+        Those of both rows.
+    by : float
+        The printed difference.
+    """
+
+    table: str
+    column: str
+    first: str
+    second: str
+    methods: tuple[str, str]
+    by: float
+
+    def margins(self, paper: Comparison, runs: Runs, setting: str, look: str) -> PerSeed:
+        """Return by how much the first is ahead in a setting and look, by seed."""
+        if not all(paper.has_look(method, look) for method in self.methods):
+            return {}
+        one, other = (
+            reported_score(paper, runs, experiment_name(setting, method), self.column, look)
+            for method in self.methods
+        )
+        return seed_differences(one, other)
+
+    @property
+    def words(self) -> str:
+        """What is printed."""
+        return f"{table_title(self.table)}, {self.column}: {self.first} over {self.second}"
+
+
+def printed_orders(paper: Comparison, setting: str) -> tuple[PrintedOrder, ...]:
+    """Return the printed orders of a setting: neighbours in each column of its tables, each pair of methods once."""
+    found: dict[tuple[str, str, str], PrintedOrder] = {}
+    for table in paper.tables_in(setting):
+        rows = paper.rows[table]
+        for column in paper.metrics:
+            own = [one for one in paper.published.printed if (one.table, one.column) == (table, column)]
+            ranked = sorted(own, key=lambda one: -one.value)
+            for one, other in itertools.pairwise(ranked):
+                methods = rows[one.row], rows[other.row]
+                order = PrintedOrder(table, column, one.row, other.row, methods, one.value - other.value)
+                if methods[0] != methods[1]:
+                    found.setdefault((column, *methods), order)
+    return tuple(found.values())
+
+
+def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
+    """Yield, for each setting of which there are runs, what became of each printed order in each look."""
+    yield Heading(2, "Printed orders", "orders")
+    yield ParagraphBlock(_ABOUT.format(page=paper.page))
+    if not paper.tables:  # else no two settings have an order in common
+        yield from _over_settings(paper, runs)
+    for setting in paper.judged:
+        rows, looks = [], measured_reporting_points(paper, runs, setting)
+        for order in printed_orders(paper, setting):
+            margins = {look: order.margins(paper, runs, setting, look) for look in looks}
+            if any(margins.values()):
+                fields = [_margin(own) for own in margins.values()]
+                rows.append([GridCell(order.words), GridCell(f"{order.by:+.5f}", kind="printed"), *fields])
+        if rows:
+            titles = ("printed order", "printed difference", *looks)
+            yield Heading(3, f"Setting {setting}", f"orders-{setting}")
+            yield ParagraphBlock(describe_verdict_counts(paper, runs, setting))
+            yield Grid(f"Printed orders, {setting}", [GridColumn(title) for title in titles], rows)
+
+
+def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
+    """Yield, for each look, the orders that every setting that was run agrees on."""
+    for look in paper.looks:
+        settings = [
+            setting for setting in paper.judged if look in measured_reporting_points(paper, runs, setting)
+        ]
+        found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
+        told: dict[str, set[str]] = {}
+        for setting in settings:
+            for order in printed_orders(paper, setting):
+                verdict = decide(order.margins(paper, runs, setting, look))
+                told.setdefault(order.words, set()).add(verdict)
+        for words, verdicts in told.items():
+            known = verdicts - {NOT_MEASURED}
+            if len(known) == 1 and (one := known.pop()) in found:
+                found[one].append(words)
+        if settings:
+            lines = [f"- {verdict}: {'; '.join(own) or 'none'}" for verdict, own in found.items()]
+            where = ", ".join(f"`{setting}`" for setting in settings)
+            yield ParagraphBlock(
+                f"**{look[0].upper()}{look[1:]}**, alike in all of {where}:\n\n" + "\n".join(lines)
+            )
+
+
+def measured_reporting_points(paper: Comparison, runs: Runs, setting: str) -> list[str]:
+    """Return the looks in which anything was measured in a setting."""
+    number = len(printed_orders(paper, setting))
+    return [
+        look
+        for look in paper.looks
+        if count_order_verdicts(paper, runs, setting, look)[NOT_MEASURED] < number
+    ]
+
+
+def count_order_verdicts(paper: Comparison, runs: Runs, setting: str, look: str) -> dict[str, int]:
+    """Return how many printed orders have each verdict."""
+    found = [decide(order.margins(paper, runs, setting, look)) for order in printed_orders(paper, setting)]
+    return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
+
+
+def describe_verdict_counts(paper: Comparison, runs: Runs, setting: str) -> str:
+    """Return the same for all looks as a list."""
+    lines = []
+    for look in measured_reporting_points(paper, runs, setting):
+        said = ", ".join(
+            f"{count} {verdict}"
+            for verdict, count in count_order_verdicts(paper, runs, setting, look).items()
+            if count
+        )
+        lines.append(f"- *{look}*: {said}")
+    return "\n".join(lines)
+
+
+def _margin(margins: PerSeed) -> GridCell:
+    verdict = decide(margins)
+    if verdict == NOT_MEASURED:
+        return GridCell("–", kind=Verdict.NOT_RUN.word)
+    look = MARKS.get(verdict, Verdict.UNJUDGED)
+    return GridCell(f"{mean(margins):+z.{DIGITS}f}", (f"n = {len(margins)}",), mark=look.mark, kind=look.word)

@@ -1,0 +1,247 @@
+"""What the arguments of ``gossiprec topology`` name: families, frozen graphs, files, and scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gossiprec.errors import ScenarioError, suggestion
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from gossiprec.overlay.view_exchange import ExchangedViews
+    from gossiprec.protocols import Protocol
+    from gossiprec.scenario import Scenario
+
+
+SCENARIOS = (".yaml", ".yml")
+FROZEN = "frozen:"
+
+
+@dataclass(frozen=True)
+class GraphRequest:
+    """How a family is to be drawn, and what is asked of graphs.
+
+    Attributes
+    ----------
+    nodes : int or None
+    seed : int
+        Of the scenario that would draw the same graph.
+    settings : sequence of str
+        ``key=value`` for every family named.
+    fraction : float
+        Share of the others to be met.
+    fanout : int
+        Peers that a node sends to at a wake; a scenario states its own.
+    """
+
+    nodes: int | None
+    seed: int
+    settings: Sequence[str] = ()
+    fraction: float = 0.5
+    fanout: int = 3
+
+
+@dataclass(frozen=True)
+class NamedGraph:
+    """A graph under the name by which it was asked for; no graph where views are drawn anew.
+
+    Attributes
+    ----------
+    more : dict
+        What a scenario says beyond its graph; takes the place of facts of the same name.
+    """
+
+    name: str
+    graph: nx.Graph | None
+    fanout: int
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
+    """Return the graph that an argument names; of a scenario, one for each graph in it.
+
+    Raises
+    ------
+    ScenarioError
+        If there is nothing of that name, or no such graph.
+    """
+    from gossiprec import graphs
+    from gossiprec.graphs.files import SUFFIXES
+    from gossiprec.overlay.graph_loading import scenario_errors
+
+    path = Path(text)
+    if path.suffix.lower() in SCENARIOS:
+        pass
+
+        return scenario_graphs(text, asked)
+    if path.suffix.lower() in SUFFIXES or path.exists():
+        with scenario_errors("file"):
+            return [NamedGraph(path.name, graphs.read_graph(path), asked.fanout)]
+    return [_of_the_package(text, asked)]
+
+
+def _of_the_package(text: str, asked: GraphRequest) -> NamedGraph:
+    from gossiprec import graphs
+    from gossiprec.overlay.graph_loading import load_graph
+
+    name, _, inline = text.partition(":")
+    frozen = text.removeprefix(FROZEN)
+    if frozen in graphs.frozen_names():
+        return NamedGraph(frozen, graphs.frozen_graph(frozen), asked.fanout)
+    if name not in graphs.FAMILIES:
+        known = [*graphs.FAMILIES, *graphs.frozen_names()]
+        near = suggestion(frozen.partition(":")[0], known)
+        raise ScenarioError(
+            f"unknown topology {text!r}{near} (expected a family or bundled graph: {', '.join(known)}; a "
+            "graph file, or a scenario)"
+        )
+    settings = [*asked.settings, *(pair for pair in inline.split(",") if pair)]
+    if asked.nodes is None:
+        raise click.UsageError(f"{text}: a graph family needs a number of nodes; pass --nodes N")
+    options = _options(name, settings)
+    return NamedGraph(text, load_graph(options, asked.nodes, seed=asked.seed, key=text), asked.fanout)
+
+
+def _options(name: str, settings: Sequence[str]) -> Any:
+    """Return a family's options as set; every problem at once."""
+    from pydantic import ValidationError
+
+    from gossiprec.overlay.graph_options import family_options
+    from gossiprec.scenario.overrides import parse_overrides
+    from gossiprec.scenario.problems import Origin, Problems, SourceMap
+    from gossiprec.scenario.validation_messages import add_validation_problems, reject_boolean_numbers
+
+    problems = Problems()
+    parsed = parse_overrides(settings, problems)
+    raw = {".".join(override.keys): override.value for override in parsed}
+    options = None
+    try:
+        options = family_options(name).model_validate({"family": name, **raw})
+        reject_boolean_numbers(raw, options, (), problems)
+    except ValidationError as error:
+        add_validation_problems(error, family_options(name), {"family": name, **raw}, (), problems)
+    problems.raise_any(SourceMap(Origin(name)))
+    return options
+
+
+KEY = "protocol.view.graph"
+
+
+def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
+    """Return every graph of a scenario; of views that are exchanged, the views as they stand after the last wake.
+
+    Raises
+    ------
+    ScenarioError, DataError
+        If the scenario or its data cannot be read, or there is no such graph over so many users.
+    """
+    from gossiprec.emulation.assembly.control_setup import make_protocol
+    from gossiprec.emulation.assembly.data_loading import load_data
+    from gossiprec.scenario import check_sizes, load_scenario
+
+    if asked.settings or asked.nodes is not None:
+        raise ScenarioError(
+            f"{path}: found --nodes or --set, but a scenario defines both; change the scenario, or "
+            "name a graph family"
+        )
+    scenario: Scenario = load_scenario(path)
+    split = load_data(scenario)
+    check_sizes(scenario, split.n_users, split.n_items)
+    return list(_graphs_of(scenario.name, make_protocol(scenario, split), asked))
+
+
+def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[NamedGraph]:
+    from gossiprec.overlay.graph_views import StaticViewOptions
+    from gossiprec.overlay.view_exchange import ExchangeOptions
+
+    view = getattr(protocol.options, "view", None)
+    fanout: int = getattr(protocol.options, "fanout", getattr(view, "size", asked.fanout))
+    if protocol.has_coordinator:
+        yield NamedGraph(name, _star_around(protocol.n_users), protocol.n_users)
+    elif isinstance(view, StaticViewOptions):
+        for label, graph in _in_force(view.graph, protocol):
+            yield NamedGraph(f"{name}{label}", graph, fanout)
+    elif isinstance(view, ExchangeOptions):
+        yield _exchanged(name, view, protocol, fanout, asked.fraction)
+    elif view is None:
+        raise ScenarioError(
+            f"{name}: its protocol has no view, so it has no graph; choose a scenario with a gossip protocol"
+        )
+    else:
+        yield NamedGraph(name, None, fanout, _of_random_views(protocol, view.size, asked.fraction))
+
+
+def _in_force(graph: Any, protocol: Protocol) -> Iterator[tuple[str, nx.Graph]]:
+    """Yield a scenario's one graph, or those of its sequence with the times from which on they hold."""
+    from gossiprec.overlay.graph_loading import load_graph, load_graph_sequence
+    from gossiprec.overlay.graph_options import GraphSequence
+
+    where: Any = {"seed": protocol.seed, "key": KEY, "profiles": protocol.profiles}
+    if isinstance(graph, GraphSequence):
+        starts, graphs = load_graph_sequence(graph, protocol.n_users, **where)
+        yield from ((f" from {start:g}", found) for start, found in zip(starts, graphs, strict=True))
+    else:
+        yield "", load_graph(graph, protocol.n_users, **where)
+
+
+def _star_around(coordinator: int) -> nx.Graph:
+    import networkx as nx
+
+    return nx.Graph((client, coordinator) for client in range(coordinator))
+
+
+def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: float) -> NamedGraph:
+    """Play the scenario's wakes without models; return the last views, and how soon nodes met on the way."""
+    from gossiprec.overlay import SAMPLINGS
+    from gossiprec.overlay.base import OverlayContext
+    from gossiprec.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
+
+    setting = OverlayContext(
+        protocol.n_users, fanout, protocol.seed, protocol.availability, protocol.profiles
+    )
+    views = SAMPLINGS[view.sampling](view, setting)
+    first = first_contact_matrix(views, protocol.clock, protocol.wakes)
+    met = {"can_meet": fraction_contacted(first), "wakes_to_meet": time_to_meet(first, fraction)}
+    return NamedGraph(f"{name} ({view.sampling})", _graph_of_views(views), fanout, met)
+
+
+def _graph_of_views(views: ExchangedViews) -> nx.DiGraph:
+    import networkx as nx
+
+    graph = nx.empty_graph(views.n_nodes, create_using=nx.DiGraph)
+    graph.add_edges_from((node, peer) for node, peers in enumerate(views.views) for peer in peers)
+    return graph
+
+
+def _of_random_views(protocol: Protocol, size: int, fraction: float) -> dict[str, Any]:
+    from gossiprec.graphs.vertex_cover import colluder_bound
+
+    n = protocol.n_users
+    return {
+        "nodes": n,
+        "directed": True,
+        "degree_min": size,
+        "degree_mean": float(size),
+        "degree_max": size,
+        "can_meet": protocol.predicted_fraction_met(protocol.wakes),
+        "wakes_to_meet": _rounds_until(fraction, protocol),
+        "cover_bound": colluder_bound(n, min(2 * size, n - 1)),
+    }
+
+
+def _rounds_until(fraction: float, protocol: Protocol) -> float | None:
+    """Return after how many wakes of each node this share of the others is met, where that is foretold."""
+    from scipy.optimize import brentq
+
+    end = protocol.predicted_fraction_met(protocol.wakes)
+    if end is None or end < fraction:
+        return None
+    return float(
+        brentq(lambda rounds: (protocol.predicted_fraction_met(rounds) or 0.0) - fraction, 0, protocol.wakes)
+    )

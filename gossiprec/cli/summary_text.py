@@ -1,0 +1,245 @@
+"""How a run, done or foreseen, is put into words and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.table import Table
+
+MIB = 2**20
+WIDTH = 100
+"""Columns of a table that no terminal shows."""
+
+
+def format_percent(fraction: float | None) -> str:
+    """Return a fraction in percent with one decimal; ``-`` where it is not known."""
+    return "-" if fraction is None else f"{100 * fraction:.1f}"
+
+
+def format_rows(rows: Mapping[str, str]) -> str:
+    """Return one line for each row, the texts below one another."""
+    return "\n".join(f"{name:14}{text}" for name, text in rows.items())
+
+
+def format_header(summary: Mapping[str, Any]) -> str:
+    """Return which run it was, and recommendation quality as it stood at the end."""
+    utility = [f"{name} {format_percent(value)} %" for name, value in summary["utility"].items()]
+    rows = {
+        "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
+        "utility": ", ".join(utility) or "not measured",
+    }
+    if summary.get("privacy"):
+        rows["privacy"] = _spent(summary["privacy"])
+    return format_rows(rows)
+
+
+def _spent(privacy: Mapping[str, Any]) -> str:
+    """Return what the run says of differential privacy; an epsilon that is not finite is null in the summary."""
+    low, high = privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]
+    noise = f"noise multiplier {low:.3g}" + ("" if low == high else f" to {high:.3g}")
+    epsilon = "inf" if privacy["epsilon_max"] is None else f"up to {privacy['epsilon_max']:.3g}"
+    each = privacy.get("epsilon_per_coordinate")
+    if each is not None:
+        epsilon = f"{each:.3g} per value sent, {epsilon} for all values of a node"
+    if privacy.get("items_in_the_open"):
+        noise += "; the items concerned are not protected"
+    if privacy.get("choices_in_the_open"):
+        noise += (
+            "; the receivers and merge weights of a node depend on its items without noise, and no "
+            "epsilon covers them"
+        )
+    told = privacy.get("told_rows")
+    if told is not None:
+        who = f"{told['nodes']:,} clients upload about their users"
+        noise += f"; in addition, epsilon up to {told['epsilon_max']:.3g} for what {who}"
+    if privacy.get("told_in_the_open"):
+        noise += "; what clients upload about their users in addition is not protected"
+    if privacy.get("updates_in_the_open"):
+        noise += (
+            "; covers what clients upload about their users, but not their updates, which are not protected"
+        )
+    return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
+
+
+def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one line for each group of users by activity, metrics in percent; those of the chosen report behind."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    chosen = [f"{name}\nvalidated" for name in groups[0].get("validated", {})]
+    last = [f"{name}\nlast" if chosen else name for name in groups[0]["last"]]
+    table.add_column("training\ninteractions", justify="right", vertical="bottom", no_wrap=True)
+    for heading in ("users", *last, *chosen):
+        table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=5)
+    for group in groups:
+        low, high = group["train_min"], group["train_max"]
+        values = (*group["last"].values(), *group.get("validated", {}).values())
+        size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        table.add_row(size, f"{group['users']:,}", *map(format_percent, values))
+    return table
+
+
+def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one line for each attack of a summary, accuracies in percent."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    for heading in ("observer", "relevance"):
+        table.add_column(heading, vertical="bottom", overflow="fold")
+    for heading in (
+        "beta",
+        "K",
+        "max\nAAC",
+        "at\nround",
+        "best 10 %\nmin/mean",
+        "upper\nbound",
+        "random\nbound",
+    ):
+        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for attack in attacks:
+        table.add_row(*_cells(attack))
+    return table
+
+
+def _cells(attack: Mapping[str, Any]) -> Iterator[str]:
+    yield from (attack["observer"], attack["relevance"])
+    yield from (f"{attack['momentum']:g}", str(attack["community_size"]))
+    yield from (format_percent(attack["max_aac"]), str(attack["at_round"]))
+    yield f"{format_percent(attack['best10_min'])}/{format_percent(attack['best10_mean'])}"
+    yield from (format_percent(attack["upper_bound"]), format_percent(attack["random_bound"]))
+
+
+TIES_NAMED = 0.01
+"""Share of the communities decided by ties from which the closing table names it."""
+
+
+def tie_note(attacks: Sequence[Mapping[str, Any]]) -> str:
+    """Return a note on communities that ties decide; an empty string if they are too few to matter."""
+    shares = {attack["community_size"]: attack.get("tied_share") or 0.0 for attack in attacks}
+    named = {size: share for size, share in shares.items() if share >= TIES_NAMED}
+    if not named:
+        return ""
+    told = ", ".join(f"{format_percent(share)} % at K = {size}" for size, share in sorted(named.items()))
+    return (
+        f"Ties decide part of the communities ({told}): users that are equally near to an adversary\ncount "
+        "as fractional members, and victims with equal scores are credited as in random order."
+    )
+
+
+FINDINGS_SHOWN = 20
+"""Lines of findings that the closing table shows."""
+
+
+def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one line for each attack and labels of a summary's findings, a column for each measure."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    measures = list(dict.fromkeys(found["measure"] for found in findings))
+    lines: dict[tuple[str, str], dict[str, float | None]] = {}
+    for found in findings:
+        labels = ", ".join(f"{name} {value}" for name, value in found["labels"].items())
+        lines.setdefault((found["attack"], labels), {})[found["measure"]] = found["value"]
+    for heading in ("attack", "labels"):
+        table.add_column(heading, vertical="bottom", overflow="fold")
+    for measure in measures:
+        table.add_column(measure, justify="right", vertical="bottom", overflow="fold")
+    for about, values in list(lines.items())[:FINDINGS_SHOWN]:
+        table.add_row(*about, *(number(values.get(measure)) for measure in measures))
+    left_out = len(lines) - FINDINGS_SHOWN
+    if left_out > 0:
+        table.caption = f"and {left_out:,} more in summary.json"
+    return table
+
+
+def number(value: float | None) -> str:
+    """Return a number with four digits; ``-`` where it is not known."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+ATTACK_NOTE = """\
+Accuracies in %. AAC: average attack accuracy, the fraction of its K nearest users that an adversary identifies;
+upper bound: fraction of these users met by the end of the run; random bound: accuracy of guessing."""
+
+
+def noted(summary: Mapping[str, Any]) -> str:
+    """Return one line for each note of a run."""
+    return "\n".join(format_rows({"note": text}) for text in summary.get("notes", ()))
+
+
+def format_footer(summary: Mapping[str, Any], path: Path) -> str:
+    """Return what a run took and where it lies."""
+    seconds = f"{summary['wall_seconds']:,.1f} s"
+    compiling = summary["seconds"].get("compile", 0.0)
+    if compiling >= 1:
+        seconds += f" ({compiling:,.1f} s to compile kernels, once per machine)"
+    rows = {
+        "work": f"{summary['node_updates']:,} local epochs, {summary['node_updates_per_second']:,.0f} per "
+        f"second ({summary['executor']}, {_threads(summary['threads'])})",
+        "wall time": seconds,
+        "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
+        "files": str(path),
+        "report": f"gossiprec report {path}",
+    }
+    return format_rows(rows)
+
+
+def format_estimate(facts: Mapping[str, Any]) -> str:
+    """Return the text of ``--dry-run``."""
+    memory = facts["memory_mib"]
+    nodes = f"{facts['nodes']:,} nodes" + (" and a coordinator" if "coordinator" in facts else "")
+    most = "at most " if facts["counts"] == "at most" else ""
+    lasts = (
+        f"{facts['virtual_time']:,.1f}"
+        if facts["counts"] == "exact"
+        else f"about {facts['virtual_time']:,.0f}"
+    )
+    about = "" if facts["data"] == "read" else "about "
+    rows = {
+        "scenario": f"{facts['scenario']}, seed {facts['seed']}",
+        "dataset": f"{facts['dataset']}: {nodes}, {facts['items']:,} items, {about}{facts['interactions']:,} "
+        "interactions",
+        "events": f"{facts['wakes']:,} wakes, {most}{facts['messages']:,} messages, virtual time {lasts}",
+        "work": f"{most}{facts['node_updates']:,} local epochs ({facts['executor']}, {_threads(facts['threads'])})",
+        "time": _expected(facts["seconds"]),
+        "memory": f"about {sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
+        + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
+    }
+    whom = {
+        "fraction_met": "nodes met by a single observer",
+        "fraction_heard": "nodes from which the coordinator receives",
+    }
+    for share, words in whom.items():
+        if facts[share] is not None:
+            rows["expected"] = (
+                f"{format_percent(facts[share])} % of the {words} (upper bound on attack accuracy)"
+            )
+    rows["run"] = f"{facts['run']} (dry run, nothing written)"
+    return format_rows(rows)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in the unit that suits it."""
+    for unit, length, until in (("s", 1.0, 90.0), ("min", 60.0, 5_400.0), ("h", 3_600.0, 129_600.0)):
+        if seconds < until:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds / 86_400.0:,.1f} days"
+
+
+def _expected(found: Mapping[str, Any] | None) -> str:
+    """Return how long a run will take."""
+    if found is None:
+        return "unknown (no comparable run on this machine yet)"
+    low, high = format_duration(found["low"]), format_duration(found["high"])
+    return f"about {format_duration(found['seconds'])} ({low} to {high}), {found['by']}"
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread" if number == 1 else f"{number} threads"

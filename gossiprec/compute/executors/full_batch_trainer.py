@@ -1,0 +1,100 @@
+"""Client training by a written-out gradient: compiled, item by item, by any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F32
+from gossiprec.compute.executors.analytic_trainer import AnalyticTrainer
+from gossiprec.compute.executors.base import ExecutorContext
+from gossiprec.compute.executors.client_trainer import TrainingTask
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
+from gossiprec.compute.train.full_batch_kernels import ClientSamples, specialise_full_batch
+from gossiprec.feeds.base import Columns
+from gossiprec.ragged import Ragged
+from gossiprec.recommenders.client_context import AnalyticTerm
+from gossiprec.recommenders.kernels import no_op
+from gossiprec.servers.base import Extras
+
+_NOTHING = np.zeros((1, 1), np.float32)
+
+
+class FullBatchTrainer(AnalyticTrainer):
+    """Trains a user's row, the items it touches and the shared weights by the model's :class:`AnalyticGradient`."""
+
+    def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
+        super().__init__(work, store)
+        gradient = work.model.analytic_gradient()
+        assert gradient is not None, "see assembly.clients"
+        term = None if work.recommender is None else work.recommender.analytic_term(gradient)
+        self._gradient = gradient
+        self._term = term or AnalyticTerm(no_op.add, np.zeros(0))
+        self._train_clients = specialise_full_batch(gradient.fill, self._term.add)
+
+    def warm_up(self) -> None:
+        """Compile."""
+        _, of_step, of_samples = self._drawn([TrainingTask(0, 0, 0, 0)], {})
+        extra = _NOTHING if self._term.extra is None else self.store.own[:1]
+        self._call([], [], self.store.version(0), extra, of_step, of_samples)
+
+    def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+        extras = self.store.extras(lessons[0].sent)
+        extra = _NOTHING if self._term.extra is None else extras[self._term.extra]
+        more, *drawn = self._drawn(lessons, extras)
+        return self._call(lessons, more, self.store.version(lessons[0].target), extra, *drawn)
+
+    def _drawn(
+        self, lessons: Sequence[TrainingTask], extras: Extras
+    ) -> tuple[list[Columns], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return what clients learn from besides, what the recommender draws for each step, and for each positive."""
+        term, training, work = self._term, self.work.training, replace(self.work, extras=extras)
+        more = [self.more_samples(lesson) for lesson in lessons] if extras else []
+        if term.of_step is None and term.of_samples is None:
+            return more, _NOTHING, _NOTHING
+        of_step, of_samples = [], []
+        for lesson in lessons:
+            n = len(work.feed.positives[lesson.node]) * (1 + training.negatives)
+            unknown = {"items": np.zeros(n, np.int32)}
+            for step in range(training.local_epochs):
+                one, beside = work.draws(lesson.node, lesson.update, step, unknown)
+                of_step.append(_NOTHING[0] if term.of_step is None else one.get(term.of_step, _NOTHING[0]))
+                of_samples.append(
+                    _NOTHING[:0]
+                    if term.of_samples is None
+                    else beside[term.of_samples][:: 1 + training.negatives]
+                )
+        return more, np.stack(of_step), np.concatenate(of_samples)
+
+    def _call(
+        self, lessons: Sequence[TrainingTask], more: Sequence[Columns], version: F32, extra: npt.NDArray[Any],
+        of_step: npt.NDArray[Any], of_samples: npt.NDArray[Any],
+    ) -> Iterator[tuple[TrainingTask, Update]]:  # fmt: skip
+        """Return some lessons with their updates, from one version."""
+        store, training, gradient = self.store, self.work.training, self._gradient
+        feed, n = self.work.feed, len(lessons)
+        clients = [(lesson.node, training.draw_of(lesson.update)) for lesson in lessons]
+        items = Ragged.from_parts([each["items"] for each in more]) if any(more) else _no_items(n)
+        labels = np.concatenate([np.zeros(0, np.float32), *(each["labels"] for each in more if each)])
+        data = ClientSamples(
+            feed.positives.offsets, feed.positives.values, feed.member, items.offsets, items.values, labels
+        )
+        found = self._room(self._own_touched(lessons) + items.sizes)
+        self._train_clients(
+            *self._parts(version), np.array(clients, np.int64).reshape(n, 2), store.steps,
+            store.own, store.first, store.second, data, training.negatives, gradient.summed,
+            training.local_epochs, np.uint64(self.work.seed), self._rates, gradient.shape,
+            np.empty(gradient.room, np.float32), self._term.numbers, extra, of_step, of_samples,
+            found, self._workplace(found),
+        )  # fmt: skip
+        return self._updates(lessons, version, found)
+
+
+def _no_items(n: int) -> Ragged:
+    """Return `n` empty lists."""
+    return Ragged.from_sizes(np.zeros(n, np.int64), np.zeros(0, np.int32))

@@ -1,0 +1,142 @@
+"""Client training with the executors of whole models, of any formula: on models that hold the touched rows alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.executors.base import Executor, ExecutorContext
+from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
+from gossiprec.feeds.predrawn import PredrawnFeed, PredrawnSamples
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.servers.base import Extras
+
+NARROWEST = 16
+"""Rows for which the smallest models have room; each larger size is half as large again."""
+AT_ONCE = 2**21
+"""Numbers of small models that are trained together."""
+
+_Drawn: TypeAlias = tuple[TrainingTask, PredrawnSamples]
+
+
+class SubmodelTrainer(ClientTrainer):
+    """Trains small models ``[user | touched items | shared | private]``, several at once.
+
+    How much room a small model has follows from its own samples alone.
+
+    Parameters
+    ----------
+    work : Workload
+    store : UpdateStore
+    executor : type of Executor
+        Reference or batched.
+    device : str
+    """
+
+    def __init__(
+        self, work: ExecutorContext, store: UpdateStore, executor: type[Executor], device: str
+    ) -> None:
+        super().__init__(work, store)
+        self.name = executor.name
+        self._executor, self._device = executor, device
+
+    def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+        """Yield each lesson with its update; those of like size and version are trained together."""
+        alike: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
+        for group, of_one in enumerate(self.by_what_was_sent(lessons)):
+            for lesson in of_one:
+                touched = self._touched(lesson)
+                alike[_room(len(touched.items), self.work.layout.n_items), group].append((lesson, touched))
+        for (room, _), some in sorted(alike.items(), key=lambda item: item[0]):
+            small = replace(self.work.layout, n_items=room)
+            extras = self.store.extras(some[0][0].sent)
+            size = max(1, AT_ONCE // small.row_size)
+            for low in range(0, len(some), size):
+                yield from self._train(small, some[low : low + size], extras)
+
+    def _touched(self, lesson: TrainingTask) -> PredrawnSamples:
+        work, training = self.work, self.work.training
+        return PredrawnSamples.of(
+            work.feed,
+            lesson.node,
+            update=training.draw_of(lesson.update),
+            negatives=training.negatives,
+            seed=work.seed,
+            changed=lambda drawn: self.changed(lesson, drawn),
+        )
+
+    def _train(
+        self, small: Layout, drawn: Sequence[_Drawn], extras: Extras
+    ) -> Iterator[tuple[TrainingTask, Update]]:
+        store, work = self.store, self.work
+        nodes = np.array([lesson.node for lesson, _ in drawn], np.int64)
+        updates = np.array([lesson.update for lesson, _ in drawn], np.int32)
+        arena = self._small_models(small, nodes, drawn)
+        touched = {lesson.node: samples for lesson, samples in drawn}
+        feed = PredrawnFeed(work.feed, touched, small.n_items)
+        executor = self._executor(
+            replace(work, layout=small, feed=feed, arena=arena, extras=extras), self._device
+        )
+        executor.run(Program.updates(nodes.astype(np.int32), updates), np.arange(len(nodes)))
+        executor.work = work  # it and torch's transforms refer to each other: let the small models go now
+        own = store.own_columns(small)
+        store.own[nodes] = arena.rows[:, own]
+        if work.training.uploads_gradients and len(store.first):
+            self._take_gradient_steps(arena, nodes, drawn)
+        for moments, kept in self._moments(arena):
+            kept[nodes] = moments[np.ix_(arena.owned(nodes), own)]
+        for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
+            items = samples.items
+            rows = row[small.items].reshape(small.n_items, -1)[: len(items)].copy()
+            yield lesson, Update(store.version(lesson.target), items, rows, row[small.shared].copy())
+
+    def _small_models(self, small: Layout, nodes: I64, drawn: Sequence[_Drawn]) -> Arena:
+        """Return an arena of small models, one for each node: its own part, and what it touches of its version."""
+        store, layout = self.store, self.work.layout
+        arena = Arena(
+            small,
+            n_nodes=store.n_nodes,
+            capacity=len(nodes),
+            moments=len(store.first) > 0,
+            owners=np.sort(nodes),
+            anew=True,
+        )
+        arena.steps = store.steps
+        own, end = store.own_columns(small), layout.n_items * layout.item_width
+        arena.rows[:, own] = store.own[nodes]
+        for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
+            version, items = store.version(lesson.target), samples.items
+            tables = version[:end].reshape(layout.n_items, -1)
+            row[small.items].reshape(small.n_items, -1)[: len(items)] = tables[items]
+            row[small.shared] = version[end:]
+        for of_models, kept in self._moments(arena):
+            of_models[np.ix_(arena.owned(nodes), own)] = kept[nodes]
+        return arena
+
+    def _take_gradient_steps(self, arena: Arena, nodes: I64, drawn: Sequence[_Drawn]) -> None:
+        """Let items and shared weights be those of plain gradient descent: Adam's first moment tells the gradient."""
+        training, merged = self.work.training, arena.layout.merged
+        slopes = arena.first[arena.owned(nodes), merged] / np.float32(1.0 - training.beta1)
+        before = self._small_models(arena.layout, nodes, drawn).rows
+        arena.rows[:, merged] = before[:, merged] - np.float32(training.learning_rate) * slopes
+
+    def _moments(self, arena: Arena) -> list[tuple[F32, F32]]:
+        store = self.store
+        return [(arena.first, store.first), (arena.second, store.second)] if len(store.first) else []
+
+
+def _room(n_touched: int, n_items: int) -> int:
+    """Return for how many rows a small model has room that touches so many."""
+    room = NARROWEST
+    while room < n_touched:
+        room += room // 2
+    return min(room, n_items)

@@ -1,0 +1,117 @@
+"""Fitting user rows to frozen items and weights, many at once: for observers of models without kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.executors.tensors import (
+    Tensors,
+    batch_length,
+    batch_shape_keys,
+    constants_to_tensors,
+    group_by_width,
+    holds_item_lists,
+    padded_width,
+    table_views,
+    to_tensor,
+)
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base.model import Model
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.numerics.torch_threads import single_torch_thread
+
+STACK_BYTES = 32 << 20
+"""Models at hand at once."""
+
+
+def fit_user_rows(
+    model: Model,
+    layout: Layout,
+    start: F32,
+    samples: Sequence[Columns],
+    frozen: Callable[[I64], F32],
+    *,
+    steps: int,
+    rate: float,
+) -> F32:
+    """Return user rows after some steps of Adam on all samples of each; where there are none, as they began.
+
+    A row's bytes do not depend on those beside it, as with :mod:`gossiprec.compute.executors.batched`.
+
+    Parameters
+    ----------
+    model : Model
+    layout : Layout
+        Of models that hold one user's row.
+    start : ndarray of float32, shape (n_rows, user_width)
+    samples : sequence of Columns
+        One for each row.
+    frozen : callable
+        Places of rows -> the item tables and shared weights that they are fitted to, shape (n_asked, n_columns).
+    steps : int
+    rate : float
+    """
+    constants, found = constants_to_tensors(model.constants), start.copy()
+
+    def loss(user: Tensor, tables: Tensors, batch: Tensors) -> Tensor:
+        p = layout.named({**tables, "users": user[None]}) | constants
+        return model.loss(p, {**batch, "user": torch.zeros(1, dtype=torch.int64)})
+
+    losses = vmap(loss)
+    with single_torch_thread():
+        for width, some in _stacks(samples, max(1, STACK_BYTES // (4 * layout.row_size))):
+            batch = _padded([samples[place] for place in some], width)
+            models = np.zeros((len(some), layout.size), np.float32)
+            models[:, layout.items.start : layout.shared.stop] = frozen(some)
+            tables = table_views(layout, torch.from_numpy(models))
+            users = torch.from_numpy(start[some]).requires_grad_()
+            first, second = torch.zeros_like(users), torch.zeros_like(users)
+            for step in range(1, steps + 1):
+                (gradient,) = torch.autograd.grad(losses(users, tables, batch).sum(), users)
+                _descend(users.detach(), gradient, first, second, step, rate)
+            found[some] = users.detach().numpy()
+    return found
+
+
+def _descend(users: Tensor, gradient: Tensor, first: Tensor, second: Tensor, step: int, rate: float) -> None:
+    """Take a step of Adam, in place; products and sums one by one, which round alike whatever lies beside a number."""
+    first.mul_(0.9).add_(gradient * 0.1)
+    second.mul_(0.999).add_(gradient * gradient * 0.001)
+    deviation = (second / (1 - 0.999**step)).sqrt() + 1e-8
+    users.sub_(first / (1 - 0.9**step) / deviation * rate)
+
+
+def _stacks(samples: Sequence[Columns], stack_rows: int) -> Iterator[tuple[int, I64]]:
+    """Yield widths, and which rows' samples are worked out in each together."""
+    lengths, forms = [batch_length(columns) for columns in samples], batch_shape_keys(samples)
+    widths = np.array(lengths, np.int64) if holds_item_lists(samples[0]) else _width(lengths)
+    for form in np.unique(forms).tolist():
+        yield from group_by_width(np.where(forms == form, widths, 0), stack_rows)
+
+
+def _width(lengths: Sequence[int]) -> I64:
+    """Return to what samples are padded: fewer widths than those of local updates, for larger stacks."""
+    widths = padded_width(lengths)
+    power = 2 ** np.floor(np.log2(np.maximum(widths, 1))).astype(np.int64)
+    unit = np.maximum(32, power // 2)
+    return -(-widths // unit) * unit
+
+
+def _padded(samples: Sequence[Columns], width: int) -> Tensors:
+    """Return samples as a stack, with their weights: 0 is padding."""
+    batch = {
+        name: np.zeros((len(samples), width, *column.shape[1:]), column.dtype)
+        for name, column in samples[0].items()
+    }
+    batch["weights"] = np.zeros((len(samples), width), np.float32)
+    for k, columns in enumerate(samples):
+        for name, column in columns.items():
+            batch[name][k, : len(column)] = column
+        batch["weights"][k, : batch_length(columns)] = 1.0
+    return {name: to_tensor(column) for name, column in batch.items()}

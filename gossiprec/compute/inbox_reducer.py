@@ -1,0 +1,256 @@
+"""Reducing inboxes: what aggregators make of all that a node has received, before an executor goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.aggregators.base import Aggregator, Inbox, Invalid
+from gossiprec.aggregators.touched_base import TouchedRule
+from gossiprec.arrays import F32, F64, I64, are_all_finite
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.server_runner import ServerRunner
+from gossiprec.compute.store.arena import merge_keys
+from gossiprec.compute.store.base import Store
+from gossiprec.errors import ScenarioError
+from gossiprec.isolation import copied, is_foreign
+from gossiprec.servers.base import ClientAnswers
+
+COUNTS = ("n_discarded", "n_small", "n_reduced")
+"""What is counted over the inboxes of a run."""
+
+
+@dataclass(frozen=True)
+class ReceiverConfig:
+    """How one node aggregates.
+
+    Attributes
+    ----------
+    name : str
+        Of the rule.
+    rule : Aggregator
+    buffer : int or None
+        Only so many of the latest models are aggregated; None: all.
+    own_weight : float
+        What the node's own model counts.
+    serving : Serving or None
+        What a coordinator computes once its answers are aggregated; also without any.
+    invalid : str
+        What becomes of a model with a number that is not finite (:class:`gossiprec.aggregators.InboxConfig`).
+    """
+
+    name: str
+    rule: Aggregator
+    buffer: int | None
+    own_weight: float
+    serving: ServerRunner | None = None
+    invalid: Invalid = "fatal"
+
+
+class InboxReducer:
+    """Writes what aggregators make of inboxes to where tasks go on; executors know nothing of it.
+
+    A task of a node with an inbox lists all that it has received. What its rule makes of it is written to the task's
+    target, which then is its source, too; the listed merges become merges of that row with itself and change nothing.
+
+    Parameters
+    ----------
+    receivers : mapping of int to Receiver
+        By node.
+    store : Store
+    seed : int
+    arrived_at : ndarray of float64, shape (n_messages,)
+        When each message has arrived, as far as it is known.
+
+    Attributes
+    ----------
+    n_discarded : int
+        Models so far that were left out because a number of theirs was not finite.
+    n_small, n_reduced : int
+        Inboxes so far that held fewer models than make their rule a defence (:attr:`Aggregator.enough`), and all.
+    elsewhere : mapping of str to int
+        The same counts of nodes that other shards own.
+    """
+
+    def __init__(
+        self, receivers: Mapping[int, ReceiverConfig], store: Store, seed: int, arrived_at: F64
+    ) -> None:
+        self._receivers = receivers
+        self._store = store
+        self._seed = seed
+        self._arrived_at = arrived_at
+        self.n_discarded = self.n_small = self.n_reduced = 0
+        self.elsewhere: Mapping[str, int] = {}
+        self._has_inbox = np.zeros(store.n_nodes, np.bool_)
+        self._has_inbox[list(receivers)] = True
+
+    @property
+    def any(self) -> bool:
+        """Whether any node has an inbox."""
+        return bool(self._receivers)
+
+    def prepare(self, program: Program, tasks: I64) -> None:
+        """Reduce the inboxes of some tasks of one wave."""
+        for task in tasks[self._has_inbox[program.node[tasks]]].tolist():
+            self._reduce(program, task)
+
+    def state(self) -> dict[str, Any]:
+        """Return what rules remember, by node, for a checkpoint."""
+        rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
+        return {**rules, **self._totals()}
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts of the nodes that are reduced here."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def _totals(self) -> dict[str, int]:
+        return {name: count + self.elsewhere.get(name, 0) for name, count in self.counts().items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self.take(state)
+        for name in COUNTS:
+            setattr(self, name, state[name])
+
+    def take(self, rules: Mapping[str, Any]) -> None:
+        """Take over what the rules of some nodes remember."""
+        for node, receiver in self._receivers.items():
+            if str(node) in rules:
+                receiver.rule.restore(rules[str(node)])
+
+    def report(self) -> dict[str, Any]:
+        """Return the number of models left out because they were not finite, and of inboxes that were too small."""
+        totals, found = self._totals(), dict[str, Any]()
+        if any(receiver.invalid == "discard" for receiver in self._receivers.values()):
+            found["n_discarded"] = totals["n_discarded"]
+        if totals["n_small"]:
+            found["small_inboxes"] = {"n": totals["n_small"], "of": totals["n_reduced"]}
+        small, items = self._small_items()
+        if small:
+            found["small_items"] = {"n": small, "of": items}
+        return found
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each thing in :meth:`report` that makes a rule less than its name says."""
+        report = self.report()
+        rules = sorted({f"{each.name} (needs {each.rule.enough})" for each in self._receivers.values()})
+        which = ", ".join(rules)
+        if report.get("n_discarded"):
+            yield (
+                f"{report['n_discarded']:,} received models with NaN or infinite values were discarded "
+                "(invalid: discard)"
+            )
+        if "small_inboxes" in report:
+            found = report["small_inboxes"]
+            yield (
+                f"{found['n']:,} of {found['of']:,} inboxes held fewer models than {which} requires, so the "
+                "rule gave no protection there; let more models arrive, or lower byzantine or drop"
+            )
+        if "small_items" in report:
+            found = report["small_items"]
+            yield (
+                f"{100 * found['n'] / found['of']:.1f} % of the items in inboxes had fewer deltas than "
+                f"{which} requires, so the rule gave no protection there"
+            )
+
+    def _small_items(self) -> tuple[int, int]:
+        rules = [each.rule for each in self._receivers.values() if isinstance(each.rule, TouchedRule)]
+        return sum(rule.small_items[0] for rule in rules), sum(rule.small_items[1] for rule in rules)
+
+    def _reduce(self, program: Program, task: int) -> None:
+        entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])
+        keep = program.merge_keep[entries]
+        collected, only = entries[keep < 0], np.array([task])
+        receiver, target = self._receivers[int(program.node[task])], program.target[only]
+        if not len(entries) and receiver.serving is None:
+            return
+        store = self._store
+        if receiver.buffer is not None:
+            collected = collected[-receiver.buffer :]
+        own = store.merged(int(program.source[task]))
+        if is_foreign(receiver.rule):
+            own = np.array(own)
+        inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
+        found = None
+        if receiver.rule.passes_on:
+            with np.errstate(invalid="ignore"):  # what comes of it is looked at below
+                found = _checked(receiver, own, inbox)
+        if found is None or not are_all_finite(found):
+            finite = inbox.is_finite
+            if not finite.all():
+                self._refuse(program, task, collected[~finite])
+                collected = collected[finite]
+                inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
+            found = _checked(receiver, own, inbox)
+            if len(inbox) and not are_all_finite(found):
+                node, at = int(program.node[task]), self._arrived_at[program.merge_message[collected]].max()
+                raise ScenarioError(
+                    f"node {node}: the aggregator {receiver.name!r} returned NaN or infinite values at time "
+                    f"{at:.6g} for finite models; lower training.learning_rate, or the learning rates of the "
+                    "rule"
+                )
+        if len(inbox):
+            self.n_reduced += 1
+            self.n_small += len(inbox.model_weights) < receiver.rule.enough
+        if receiver.serving is not None:
+            clients = program.merge_sender[collected].astype(np.int64)
+            users = store.told_users(program.merge_row[collected])
+            if receiver.serving.is_foreign:
+                inbox = self._inbox(program, collected, receiver, copies=True)
+                found, users = np.array(found), copied(users)
+            elif is_foreign(receiver.rule):
+                inbox = self._inbox(program, collected, receiver, copies=False)
+            found = receiver.serving.serve(
+                int(program.source[task]), found, ClientAnswers(clients, inbox, users)
+            )
+        keys = merge_keys(program, only, self._seed) if store.is_half else None
+        store.store_merged(int(target[0]), int(program.source[task]), found, keys)
+        if receiver.serving is not None:
+            store.attach(int(target[0]), receiver.serving.extras)
+        program.source[task] = target[0]
+        done = entries[(keep < 0) | (keep == 1)]
+        program.merge_row[done], program.merge_keep[done] = target[0], 1.0
+
+    def _inbox(self, program: Program, collected: I64, receiver: ReceiverConfig, *, copies: bool) -> Inbox:
+        rows, weights = program.merge_row[collected], program.merge_weight[collected]
+        give = self._store.inbox_copy if copies else self._store.inbox
+        return give(rows, weights, receiver.own_weight)
+
+    def _refuse(self, program: Program, task: int, invalid: I64) -> None:
+        """End the run where models are not numbers, unless they are to be discarded.
+
+        Raises
+        ------
+        ScenarioError
+            Naming receiver, first sender, and when that has come.
+        """
+        node, message = int(program.node[task]), int(program.merge_message[invalid[0]])
+        if self._receivers[node].invalid == "discard":
+            self.n_discarded += len(invalid)
+            return
+        raise ScenarioError(
+            f"node {node} received a model with NaN or infinite values from node "
+            f"{int(program.merge_sender[invalid[0]])} at time {self._arrived_at[message]:.6g}; lower "
+            "training.learning_rate if the model has diverged, or set invalid to discard "
+            "(protocol.aggregation of fedavg, or the policy robust-merge)"
+        )
+
+
+def _checked(receiver: ReceiverConfig, own: F32, inbox: Inbox) -> F32:
+    """Return what the rule makes of an inbox.
+
+    Raises
+    ------
+    ScenarioError
+        If that is no model.
+    """
+    found = receiver.rule.aggregate(own, inbox)
+    if np.shape(found) != own.shape:
+        raise ScenarioError(
+            f"the aggregator {receiver.name!r} returned shape {np.shape(found)} for models of shape "
+            f"{own.shape}; expected one model; fix its method reduce"
+        )
+    return found

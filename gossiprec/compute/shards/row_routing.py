@@ -1,0 +1,179 @@
+"""Which rows travel between shards, from whom to whom and when: every shard finds the same out of the same plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import I64
+from gossiprec.compute.plan.program import ExecutionPlan
+from gossiprec.compute.shards.node_partition import NodePartition
+from gossiprec.ragged import row_entries
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows that one shard sends another for a wave.
+
+    Attributes
+    ----------
+    shard : int
+        The other end.
+    wave : int
+        In which they are read, counted in the plan.
+    rows : ndarray of int64
+        Ascending.
+    """
+
+    shard: int
+    wave: int
+    rows: I64
+
+
+@dataclass
+class ShardWave:
+    """What one shard does in a wave: its tasks in the plan's order, and what comes in for them.
+
+    Attributes
+    ----------
+    ready : ndarray of int64
+        Tasks that read nothing which comes in for this wave.
+    waiting : ndarray of int64
+        Its others.
+    elsewhere : ndarray of int64
+        The tasks of other shards.
+    incoming : list of Batch
+        By sender.
+    outdated : ndarray of int64
+        Ascending: rows of which this shard had a copy until another wrote them in this wave.
+    """
+
+    ready: I64
+    waiting: I64
+    elsewhere: I64
+    incoming: list[RowBatch]
+    outdated: I64
+
+
+@dataclass
+class ShardPlan:
+    """A shard's part of a plan.
+
+    Attributes
+    ----------
+    waves : list of Wave
+    outgoing : dict of int to list of Batch
+        What is sent once so many waves are done: rows leave a wave ahead of the one that reads them, or as soon as they
+        are written.
+    """
+
+    waves: list[ShardWave] = field(default_factory=list)
+    outgoing: dict[int, list[RowBatch]] = field(default_factory=dict)
+
+
+class RowRouter:
+    """Follows whose every row is and who has a copy, plan by plan.
+
+    Parameters
+    ----------
+    parts : Parts
+    keeps_first : bool
+        Rows n_nodes .. 2 n_nodes - 1 hold the nodes' first versions, too.
+
+    Notes
+    -----
+    A row belongs to the shard of the node that wrote it last. A shard that has read it has a copy until it is written
+    again, so that no version travels twice to the same shard.
+    """
+
+    def __init__(self, parts: NodePartition, *, keeps_first: bool) -> None:
+        self._parts = parts
+        first = np.tile(parts.of, 2 if keeps_first else 1)
+        self._owner = first.astype(np.int16)
+        self._holders = _bits(first)
+        self._written = np.full(len(first), -1, np.int64)  # in which wave of the run
+        self._done = 0
+
+    def owner(self, rows: I64) -> I64:
+        """Return the shards that have written some rows last."""
+        return self._owner[rows].astype(np.int64)
+
+    def holds(self, rows: I64) -> npt.NDArray[np.bool_]:
+        """Return whether this shard has the present version of some rows."""
+        return (self._holders[rows] >> np.uint64(self._parts.number) & np.uint64(1)).astype(np.bool_)
+
+    def share(self, rows: I64) -> dict[int, I64]:
+        """Return which of some rows of shard 0 each other shard lacks; note that all will have them."""
+        everywhere = list(range(1, self._parts.n))
+        lacking = {n: rows[(self._holders[rows] >> np.uint64(n) & np.uint64(1)) == 0] for n in everywhere}
+        for shard in everywhere:
+            self._holders[rows] |= _bits(np.array(shard))
+        return lacking
+
+    def restore(self, rows: I64, nodes: I64) -> None:
+        """Begin anew: some rows were written by these nodes, and nobody else has them."""
+        self.grow(int(rows.max(initial=-1)) + 1)
+        self._owner[rows] = self._parts.of[nodes]
+        self._holders[rows] = _bits(self._parts.of[nodes])
+        self._written[:] = -1
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows, which nobody has written."""
+        more = capacity - len(self._owner)
+        if more > 0:
+            more = max(more, len(self._owner) // 2)
+            self._owner = np.concatenate([self._owner, np.full(more, -1, np.int16)])
+            self._holders = np.concatenate([self._holders, np.zeros(more, np.uint64)])
+            self._written = np.concatenate([self._written, np.full(more, -1, np.int64)])
+
+    def of(self, plan: ExecutionPlan) -> ShardPlan:
+        """Return this shard's part of the next plan."""
+        program, own, route = plan.program, self._parts.number, ShardPlan()
+        self.grow(int(max(program.target.max(initial=-1), program.merge_row.max(initial=-1))) + 1)
+        shard_of = self._parts.of[program.node]
+        for wave in range(len(plan.task_offsets) - 1):
+            tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
+            seen = slice(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+            entries, reader = row_entries(program.merge_offsets, tasks)
+            rows = np.concatenate([program.merge_row[entries], plan.sightings.row[seen]]).astype(np.int64)
+            to = np.concatenate([shard_of[tasks][reader], np.zeros(seen.stop - seen.start, np.int64)])
+            rows_lacking, shards = self._lacking(rows, to)
+            senders = self._owner[rows_lacking]
+            self._note_outgoing(route, wave, rows_lacking[senders == own], shards[senders == own])
+            mine = shards == own
+            incoming, senders = rows_lacking[mine], senders[mine]
+            batches = [RowBatch(int(s), wave, incoming[senders == s]) for s in np.unique(senders)]
+            fresh = np.isin(program.merge_row[entries], incoming)
+            waits = np.bincount(reader[fresh], minlength=len(tasks)) > 0
+            here = shard_of[tasks] == own
+            written = program.target[tasks].astype(np.int64)
+            outdated = np.sort(written[~here & self.holds(written)])
+            route.waves.append(
+                ShardWave(tasks[here & ~waits], tasks[here & waits], tasks[~here], batches, outdated)
+            )
+            self._owner[written] = shard_of[tasks]
+            self._holders[written] = _bits(shard_of[tasks])
+            self._written[written] = self._done + wave
+        self._done += len(route.waves)
+        return route
+
+    def _lacking(self, rows: I64, to: I64) -> tuple[I64, I64]:
+        """Return rows and the shards that lack them, each pair once, ascending; note that these will have them."""
+        lacks = (self._holders[rows] >> to.astype(np.uint64) & np.uint64(1)) == 0
+        pairs = np.unique(rows[lacks] * self._parts.n + to[lacks])
+        rows, shards = np.divmod(pairs, self._parts.n)
+        np.bitwise_or.at(self._holders, rows, _bits(shards))
+        return rows, shards
+
+    def _note_outgoing(self, route: ShardPlan, wave: int, rows: I64, shards: I64) -> None:
+        for shard in np.unique(shards).tolist():
+            some = rows[shards == shard]
+            last = int(self._written[some].max()) - self._done
+            due = max(last + 1, wave - 1, 0)
+            route.outgoing.setdefault(due, []).append(RowBatch(shard, wave, some))
+
+
+def _bits(shards: I64) -> npt.NDArray[np.uint64]:
+    return np.left_shift(np.uint64(1), shards.astype(np.uint64))

@@ -1,0 +1,218 @@
+"""What shards send one another of what is under handles, and what each knows of the handles of others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Store
+from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
+from gossiprec.compute.store.update_store import UpdateStore
+
+Packed: TypeAlias = Any
+"""An array, or arrays by name; or a list of such."""
+NONE = np.zeros(0, np.int64)
+
+
+class StoreCodec(ABC):
+    """What is under the handles of a store, as far as it belongs to one shard.
+
+    Attributes
+    ----------
+    in_rows : bool
+        Whether all that a node has, but for its optimizer state, is under its handle.
+    """
+
+    in_rows: ClassVar[bool]
+
+    @abstractmethod
+    def pack(self, handles: I64, nodes: I64) -> Packed:
+        """Return copies of what is under some handles, for the shard that owns `nodes`."""
+
+    @abstractmethod
+    def unpack(self, handles: I64, found: Packed, nodes: I64) -> None:
+        """Take over what :meth:`pack` gave in another shard; this one owns `nodes`."""
+
+    @abstractmethod
+    def made(self, handles: I64) -> I64:
+        """Return those of some handles of a shard that hold what its nodes have made, and not what they were sent."""
+
+    @abstractmethod
+    def own(self, current: I64, nodes: I64) -> F32:
+        """Return copies of what some nodes have for themselves; `current` are the present handles of all nodes."""
+
+    @abstractmethod
+    def take_own(self, current: I64, nodes: I64, values: F32) -> None:
+        """Take over what :meth:`own` gave."""
+
+    @abstractmethod
+    def state(self, nodes: I64) -> dict[str, Any]:
+        """Return copies of what a checkpoint holds of some nodes beside what is under handles."""
+
+    @abstractmethod
+    def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+
+    def follow(self, program: Program, tasks: I64) -> None:  # noqa: B027 (where a row is all there is to a handle)
+        """Note what becomes of handles by tasks of others, after those of this wave."""
+
+    def common(self, current: I64) -> I64:
+        """Return the handles of what shard 0 has and all users recommend by."""
+        return NONE
+
+    def versions(self, handles: I64) -> I64:
+        """Return a number for the version under each of some handles: the same number for the same version."""
+        return NONE
+
+    def refer(self, handles: I64, versions: I64) -> None:  # noqa: B027
+        """Let handles stand for versions that are not known yet, the same where :meth:`versions` gave the same."""
+
+
+def make_store_codec(store: Store) -> StoreCodec:
+    """Return what shards send one another of a store."""
+    if isinstance(store, UpdateStore):
+        return _Updates(store)
+    assert isinstance(store, Arena), "one of the two"
+    return _Rows(store)
+
+
+class _Rows(StoreCodec):
+    """Rows of an arena, which are the nodes' whole models."""
+
+    in_rows = True
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+
+    def pack(self, handles: I64, nodes: I64) -> Packed:
+        return self._arena.rows[handles]
+
+    def unpack(self, handles: I64, found: Packed, nodes: I64) -> None:
+        self._arena.rows[handles] = found
+
+    def made(self, handles: I64) -> I64:
+        return handles
+
+    def own(self, current: I64, nodes: I64) -> F32:
+        return self._arena.models(current, nodes)
+
+    def take_own(self, current: I64, nodes: I64, values: F32) -> None:
+        self._arena.rows[current[nodes]] = values
+
+    def state(self, nodes: I64) -> dict[str, Any]:
+        arena, trained = self._arena, nodes if len(self._arena.first) else NONE
+        return {"first": arena.first[trained], "second": arena.second[trained], "steps": arena.steps[nodes]}
+
+    def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        trained = nodes if len(self._arena.first) else NONE
+        for name, of in (("first", trained), ("second", trained), ("steps", nodes)):
+            getattr(self._arena, name)[of] = state[name]
+
+
+class _Updates(StoreCodec):
+    """Versions of shard 0, once to each shard, and updates of clients, to shard 0 alone.
+
+    Which version is under which handle follows from the plan. So every shard knows it of all handles, with zeros in the
+    place of a version until it comes, and no update says what it was made from.
+    """
+
+    in_rows = False
+
+    def __init__(self, store: UpdateStore) -> None:
+        self._store = store
+
+    def pack(self, handles: I64, nodes: I64) -> Packed:
+        store = self._store
+        held = [store.held(handle) for handle in handles.tolist()]
+        is_update = np.array([isinstance(each, Update) for each in held], np.bool_)
+        return {
+            "is_update": is_update,
+            **pack_updates(
+                [each for each in held if isinstance(each, Update)], store.layout, store.told_width
+            ),
+            "versions": [
+                {"version": store.version(handle).copy(), **self._extras(handle, nodes)}
+                for handle in handles[~is_update].tolist()
+            ],
+        }
+
+    def unpack(self, handles: I64, found: Packed, nodes: I64) -> None:
+        store, is_update = self._store, found["is_update"]
+        for handle, sent in zip(handles[~is_update].tolist(), found["versions"], strict=True):
+            np.copyto(store.version(handle), sent["version"])
+            extras = {name: extra.copy() for name, extra in sent["extras"].items()}
+            for name, rows in sent["own_extras"].items():
+                extras[name] = np.zeros((store.n_nodes - 1, *rows.shape[1:]), rows.dtype)
+                extras[name][nodes] = rows
+            store.attach(handle, extras)
+        updated = handles[is_update].tolist()
+        # copies: Ray holds in its store what somebody still looks at
+        parts = {name: part.copy() for name, part in found.items() if name != "versions"}
+        updates = unpack_updates(parts, [store.version(handle) for handle in updated])
+        for handle, update in zip(updated, updates, strict=True):
+            store.keep(handle, update)
+
+    def made(self, handles: I64) -> I64:
+        return handles[[isinstance(self._store.held(handle), Update) for handle in handles.tolist()]]
+
+    def own(self, current: I64, nodes: I64) -> F32:
+        found: F32 = self._store.own[nodes]
+        return found
+
+    def take_own(self, current: I64, nodes: I64, values: F32) -> None:
+        self._store.own[nodes] = values
+
+    def state(self, nodes: I64) -> dict[str, Any]:
+        return {name: getattr(self._store, name)[of] for name, of in self._kept(nodes)}
+
+    def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        for name, of in self._kept(nodes):
+            getattr(self._store, name)[of] = state[name]
+
+    def follow(self, program: Program, tasks: I64) -> None:
+        store = self._store
+        published = program.node[tasks] == store.n_nodes - 1
+        for target in program.target[tasks[published]].tolist():
+            store.keep(target, self._unknown())
+        others = tasks[~published]
+        for target, sent in zip(
+            program.target[others].tolist(), program.adopted(others).tolist(), strict=True
+        ):
+            store.keep(target, store.version(sent))
+
+    def common(self, current: I64) -> I64:
+        return current[-1:]
+
+    def versions(self, handles: I64) -> I64:
+        numbers: dict[int, int] = {}
+        held = [self._store.version(handle) for handle in handles.tolist()]
+        return np.array([numbers.setdefault(id(version), len(numbers)) for version in held], np.int64)
+
+    def refer(self, handles: I64, versions: I64) -> None:
+        known = [self._unknown() for _ in range(int(versions.max(initial=-1)) + 1)]
+        for handle, number in zip(handles.tolist(), versions.tolist(), strict=True):
+            self._store.keep(handle, known[number])
+
+    def _unknown(self) -> F32:
+        """Return the place of a version, which takes memory once the version comes."""
+        return np.zeros(self._store.n_columns, np.float32)
+
+    def _extras(self, handle: int, nodes: I64) -> dict[str, Any]:
+        """Return what was sent beside a version; of what is for single clients, that for those of a shard."""
+        extras, own = self._store.extras(handle), self._store.own_extras
+        return {
+            "extras": {name: extra for name, extra in extras.items() if name not in own},
+            "own_extras": {name: extra[nodes] for name, extra in extras.items() if name in own},
+        }
+
+    def _kept(self, nodes: I64) -> list[tuple[str, I64]]:
+        store = self._store
+        clients = nodes[nodes < len(store.own)]
+        trained = clients if len(store.first) else NONE
+        return [("own", clients), ("first", trained), ("second", trained), ("steps", nodes)]

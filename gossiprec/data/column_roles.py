@@ -1,0 +1,93 @@
+"""What columns are called: the names that people give to users, items, ratings and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MEANINGS = ("user", "item", "rating", "time")
+"""What a column can mean; any other is skipped."""
+
+PEOPLE = (
+    "user",
+    "customer",
+    "reviewer",
+    "member",
+    "visitor",
+    "account",
+    "client",
+    "person",
+    "patient",
+    "listener",
+)
+THINGS = (
+    "item", "product", "movie", "article", "book", "song", "track", "artist", "venue", "business", "poi", "place",
+    "location", "game", "anime", "recipe", "course", "restaurant", "video",
+)  # fmt: skip
+WORDS = {
+    "user": {*PEOPLE, *(f"{word}id" for word in PEOPLE), "uid", "username", "users"},
+    "item": {*THINGS, *(f"{word}id" for word in THINGS), "iid", "asin", "parentasin", "isbn", "sku", "items"},
+    "rating": {"rating", "ratings", "score", "stars", "overall"},
+    "time": {
+        "time",
+        "times",
+        "timestamp",
+        "unixtime",
+        "datetime",
+        "date",
+        "ts",
+        "unixreviewtime",
+        "createdat",
+    },
+}
+KIND = re.compile(r":(?:token|float)(?:_seq)?$")
+"""How the atomic files of RecBole say the type of a column."""
+
+
+LABELS = {
+    "label", "labels", "click", "clicks", "clicked", "isclick", "isclicked", "like", "likes", "liked", "islike",
+    "isliked", "feedback", "target", "ispositive", "positive", "purchased", "ispurchased", "longview", "hate",
+    "ishate", "follow", "isfollow", "finished", "iscompleted",
+}  # fmt: skip
+"""What columns are called that may say by 0 and 1 which lines count."""
+
+
+def is_label(name: str) -> bool:
+    """Return whether a column may say which lines count, by what it is called."""
+    return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower())) in LABELS
+
+
+FLAGS = [
+    {"0", "1"},
+    {"-1", "1"},
+    {"0.0", "1.0"},
+    {"-1.0", "1.0"},
+    {"true", "false"},
+    {"yes", "no"},
+    {"t", "f"},
+    {"y", "n"},
+]
+"""The two values of a column that may say which lines count, in lower case."""
+
+
+def are_flags(cells: Sequence[str]) -> bool:
+    """Return whether the cells of a column may say which lines count: two values, of which one comes again."""
+    return len(cells) > 2 and {cell.strip().lower() for cell in cells} in FLAGS
+
+
+def column_role(name: str) -> str | None:
+    """Return which of :data:`MEANINGS` the name of a column says, None if it says none."""
+    word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
+    return next((meaning for meaning, words in WORDS.items() if word in words), None)
+
+
+def column_roles(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the meaning of each name, ``-`` where there is none; None unless there are one user and one item.
+
+    Notes
+    -----
+    Of two columns that mean the same none is better than the other: then this is None, too.
+    """
+    found = tuple(column_role(name) or "-" for name in names)
+    once = all(found.count(meaning) <= 1 for meaning in MEANINGS)
+    return found if once and {"user", "item"} <= set(found) else None

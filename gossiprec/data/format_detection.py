@@ -1,0 +1,443 @@
+"""How a table is written, as far as nobody says it: its delimiter, its header, and which column means what."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gossiprec.data.column_roles import MEANINGS, are_flags, column_role, column_roles, is_label
+from gossiprec.data.foreign import refuse_binary, refuse_text
+from gossiprec.data.sources import FileSource
+from gossiprec.data.text_blocks import HEAD, LINE_END, TextFormat, encoding_of
+from gossiprec.errors import suggestion
+
+SAMPLE = 1 << 16
+"""Bytes that are looked at."""
+DELIMITERS = ("\t", "::", ",", ";", "|", " ")
+"""Those that are recognised; of two that split alike the first is taken."""
+CALLED = {
+    "\t": "a tab", "::": "'::'", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "blanks",
+}  # fmt: skip
+
+Rows = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class TextSample:
+    """The beginning of a text.
+
+    Attributes
+    ----------
+    text : str
+        Whole lines, without a byte order mark; what is no text of the encoding is replaced.
+    marked : bool
+        Whether a byte order mark stood before it.
+    encoding : str
+        As stated, or as the byte order mark says.
+    """
+
+    text: str
+    marked: bool
+    encoding: str
+
+    @property
+    def first_line(self) -> int:
+        """The number of the first line that is not blank, from 1."""
+        return next((number for number, line in enumerate(self._lines, 1) if line.strip()), 1)
+
+    @property
+    def has_tabs(self) -> bool:
+        """Whether there is a tab in every line."""
+        return all("\t" in line for line in self._lines if line.strip())
+
+    @property
+    def _lines(self) -> list[str]:
+        return LINE_END.split(self.text)
+
+    def rows(self, delimiter: str, quote: str | None = None) -> Rows:
+        """Return the cells of the lines that are not blank, without blanks around them."""
+        if len(delimiter) > 1 or delimiter == " " or not delimiter.isascii():
+            split = None if delimiter == " " else delimiter
+            found = [line.split(split) for line in self._lines]
+        else:
+            lines = io.StringIO(self.text, newline="")
+            try:
+                found = [*csv.reader(lines, delimiter=delimiter, quotechar=quote)]
+            except csv.Error:  # a cell of megabytes: no table that is split so
+                found = []
+        cells = (tuple(cell.strip() for cell in row) for row in found)
+        return tuple(row for row in cells if len(row) > 1 or any(row))
+
+
+def read_sample(source: FileSource, encoding: str) -> TextSample:
+    """Return the beginning of a text.
+
+    Raises
+    ------
+    DataError
+        If the source is missing or damaged there, or has another format.
+    """
+    with source.open() as stream:
+        data = stream.read(SAMPLE + 1)
+    whole = len(data) <= SAMPLE
+    refuse_binary(source, data[:HEAD])
+    encoding = encoding_of(source, data[:HEAD], encoding)
+    text = data.decode(encoding, errors="replace")
+    marked = text.startswith("\ufeff")
+    text = text.removeprefix("\ufeff")
+    refuse_text(source, text)
+    if not whole:
+        text = text[: text.rfind("\n") + 1]
+    return TextSample(text, marked, encoding)
+
+
+Columns = tuple[str, ...] | Mapping[str, str] | None
+"""Meanings by place, or the names of columns by meaning; None: to be recognised."""
+KEYS = ("columns", "header", "delimiter", "encoding", "quote", "time_unit")
+"""Options that say how pairs are written."""
+SMALL, UNIX_TIME = re.compile(r"\d{1,8}"), re.compile(r"\d{9}")
+"""Numbers that are no times of today in any unit, and numbers that may be."""
+VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
+"""A date with a time, or a number with a decimal comma."""
+BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
+"""What columns without names mean, by their number."""
+
+
+@dataclass(frozen=True)
+class FormatHints:
+    """What is said of how a text is written; None: to be recognised."""
+
+    columns: Columns = None
+    header: bool | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    quote: str | None = '"'
+    user_delimiter: str | None = None
+
+
+@dataclass(frozen=True)
+class DetectedFormat:
+    """How a table is written.
+
+    Attributes
+    ----------
+    layout : Layout
+    names : tuple of str
+        The header's cells; none without a header.
+    rows : tuple of tuple of str
+        The first rows below it.
+    marked : bool
+        Whether the text begins with a byte order mark.
+    """
+
+    layout: TextFormat
+    names: tuple[str, ...]
+    rows: Rows
+    marked: bool
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The columns that are not read: their names, or their places without a header."""
+        columns = self.layout.columns
+        if columns == ("user", "items"):
+            return ()
+        called = self.names or tuple(f"column {place}" for place in range(1, len(columns) + 1))
+        return tuple(name for name, meant in zip(called, columns, strict=False) if meant not in MEANINGS)
+
+    @property
+    def told(self) -> str:
+        """What was understood, in words."""
+        columns = self.layout.columns
+        meant = {name: place for place, name in enumerate(columns) if name in MEANINGS}
+        of = {m: self.names[place] if self.names else f"column {place + 1}" for m, place in meant.items()}
+        header = "a header" if self.names else "no header"
+        delimiter = CALLED.get(self.layout.delimiter, repr(self.layout.delimiter))
+        if self.layout.user_delimiter is not None:
+            delimiter = f"{self.layout.user_delimiter!r} after the user, {delimiter}"
+        told = f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
+        return told + (f", skipped: {', '.join(self.skipped)}" if self.skipped else "")
+
+
+def detect_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
+    """Find out how a table of pairs is written; what is `asked` must fit.
+
+    Raises
+    ------
+    DataError
+        If the text can be understood in two ways, or its header is at odds with what is asked.
+    """
+    sample = read_sample(source, asked.encoding)
+    delimiter = asked.delimiter or _delimiter(source, sample, asked)
+    rows = sample.rows(delimiter, asked.quote)
+    if asked.columns is None:
+        refuse_counts(source, sample.first_line, rows)
+    names, columns = _columns(source, sample.first_line, rows, asked, delimiter)
+    layout = TextFormat(columns, delimiter, bool(names), sample.encoding, asked.quote, KEYS)
+    return DetectedFormat(layout, names, rows[1:] if names else rows, sample.marked)
+
+
+def _delimiter(source: FileSource, sample: TextSample, asked: FormatHints) -> str:
+    """Return the delimiter that splits every line as it should be; else the one that comes nearest."""
+    tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, asked.quote))}
+    if sample.has_tabs and not _fits(tables.get("\t", ()), asked):
+        tables.pop(" ", None)  # which would split at tabs, too, where quotes keep a tab from fitting
+    fitting: dict[str, Rows] = {}
+    for mark, rows in tables.items():
+        if _fits(rows, asked) and rows not in fitting.values():
+            fitting[mark] = rows
+    if len(fitting) > 1 and asked.columns is None:
+        fitting = _without_parts(_by_words(fitting) or fitting)
+    if len(fitting) > 1:
+        raise source.error(
+            sample.first_line,
+            f"lines that {' and '.join(CALLED[mark] for mark in fitting)} would split as well",
+            "a single delimiter; set it with the option delimiter",
+        )
+    if fitting:
+        return next(iter(fitting))
+    return max(tables, key=lambda mark: _likeness(tables[mark], asked), default="\t")
+
+
+def _by_words(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Return the ways to split whose first row names a user and an item."""
+    return {mark: rows for mark, rows in fitting.items() if column_roles(rows[0]) is not None}
+
+
+def _without_parts(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Return the ways to split, without those that only take dates with times and numbers with commas apart."""
+    return {
+        mark: rows
+        for mark, rows in fitting.items()
+        if not any(
+            len(rows[0]) != len(others[0]) and _splits_values_only(mark, others)
+            for other, others in fitting.items()
+            if other != mark
+        )
+    }
+
+
+def _splits_values_only(mark: str, rows: Rows) -> bool:
+    """Whether a delimiter stands in cells of other rows, and within no other cells than single values."""
+    held = [cell for row in rows for cell in row if mark in cell]
+    return bool(held) and all(VALUE.fullmatch(cell) for cell in held)
+
+
+def _fits(rows: Rows, asked: FormatHints) -> bool:
+    """Whether rows are as many cells wide as they should be, if anybody can say what the cells are."""
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or widths == {1}:
+        return False
+    if asked.columns is None:
+        return widths <= BY_PLACE.keys() or column_roles(rows[0]) is not None or asked.header is True
+    if isinstance(asked.columns, Mapping):
+        return set(asked.columns.values()) <= set(rows[0])
+    return widths == {len(asked.columns)}
+
+
+def _likeness(rows: Rows, asked: FormatHints) -> float:
+    """Return the share of rows that are as wide as they should be, or as most others, if that is more than a cell."""
+    widths = Counter(len(row) for row in rows)
+    if isinstance(asked.columns, tuple) and widths[len(asked.columns)]:
+        return 1 + widths[len(asked.columns)] / len(rows)
+    width, count = widths.most_common(1)[0]
+    return count / len(rows) if width > 1 else 0.0
+
+
+def _columns(
+    source: FileSource, line: int, rows: Rows, asked: FormatHints, delimiter: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the cells of the header, if there is one, and what each column means."""
+    first: tuple[str, ...] = rows[0] if rows else ()
+    if isinstance(asked.columns, Mapping):
+        return first, _by_name(source, line, first, asked.columns, delimiter)
+    by_words = column_roles(first)
+    places = asked.columns or by_words or BY_PLACE.get(len(first), MEANINGS)
+    header = _has_header(source, line, rows, places) if asked.header is None else asked.header
+    if header and asked.columns is None:
+        _refuse_special(source, line, rows)
+    if rows[1:] or not header:
+        _require_agreement(source, line, first, places, header=header, stated=asked)
+    return (first if header else ()), places
+
+
+def _refuse_special(source: FileSource, line: int, rows: Rows) -> None:
+    """Refuse a table with a column that cannot be left out without a word, by its name or its first cells."""
+    header = rows[0] if rows else ()
+    labels = [
+        name
+        for place, name in enumerate(header)
+        if is_label(name)
+        or (column_role(name) is None and are_flags([row[place] for row in rows[1:] if place < len(row)]))
+    ]
+    if labels:
+        raise source.error(
+            line,
+            f"the column {labels[0]!r}, which may mark the lines that count",
+            f"columns by name; to keep its ones, columns: {{user: ..., item: ..., rating: '{labels[0]}'}} with "
+            "min_rating: 1; to leave it out, the same without the rating",
+        )
+    sequences = [name for name in header if name.strip().lower().endswith("_seq") and ":" in name]
+    if sequences:
+        raise source.error(
+            line,
+            f"the column {sequences[0]!r}, a list of values in one cell, as RecBole's atomic files "
+            "of sequences have",
+            "one item per line, as RecBole's .inter files of interactions have",
+        )
+
+
+def refuse_counts(source: FileSource, line: int, rows: Rows) -> None:
+    """Refuse lines that begin with the number of their other cells.
+
+    Raises
+    ------
+    DataError
+        As the lists of CiteULike do, which name no user.
+    """
+    if len(rows) > 1 and all(row[0].isdigit() and int(row[0]) == len(row) - 1 for row in rows if row):
+        raise source.error(
+            line,
+            f"{' '.join(rows[0][:6])!r}, a line that begins with the number of its items, like all "
+            "other lines (CiteULike)",
+            "a user, then its items; replace the count by the number of the line",
+        )
+
+
+def _by_name(
+    source: FileSource, line: int, header: tuple[str, ...], columns: Mapping[str, str], delimiter: str
+) -> tuple[str, ...]:
+    """Return what each column means, given the names of those that mean something."""
+    for meaning, name in columns.items():
+        if header.count(name) != 1:
+            times = "twice" if name in header else "nowhere"
+            raise source.error(
+                line,
+                f"the column {name!r} {times} among {', '.join(map(repr, header[:12]))}, split at {delimiter!r}",
+                f"a header that names the column of the {meaning} once{suggestion(name, header)}",
+            )
+    of = {name: meaning for meaning, name in columns.items()}
+    return tuple(of.get(name, "-") for name in header)
+
+
+def _has_header(source: FileSource, line: int, rows: Rows, columns: tuple[str, ...]) -> bool:
+    """Return whether the first row names columns.
+
+    Raises
+    ------
+    DataError
+        If nobody can say.
+    """
+    first = rows[0] if rows else ()
+    if len(first) != len(columns):
+        return False
+    cells = {meaning: first[columns.index(meaning)] for meaning in MEANINGS if meaning in columns}
+    if any(map(_is_number, cells.values())):
+        if first == (*map(str, range(len(first))),) or _begins_before_1973(rows, columns):
+            raise source.error(
+                line,
+                f"{', '.join(first)}, which may be a header of numbers or the first row",
+                "an unambiguous first line; set header: true or header: false",
+            )
+        return False
+    found = {meaning: column_role(cell) for meaning, cell in cells.items()}
+    if {found["user"], found["item"]} == {"user", "item"}:
+        return True
+    if len(cells) > 2 and any(found.values()):
+        return True
+    places = [columns.index(name) for name in ("user", "item")]
+    odd = [place for place in places if _odd(rows, place)] or all(
+        _may_be_a_name(rows, place) for place in places
+    )
+    if odd or found["user"] or found["item"] or first[0].startswith(("#", "%")):
+        raise source.error(
+            line,
+            f"{', '.join(map(repr, first[:12]))}, which may be a header, a comment, or neither",
+            "an unambiguous first line; set header: true or header: false, or name the columns: "
+            "{user: ..., item: ...}",
+        )
+    return False
+
+
+def _begins_before_1973(rows: Rows, columns: tuple[str, ...]) -> bool:
+    """Whether the first time of a table is a small number, and all others are times of today."""
+    place = columns.index("time") if "time" in columns else len(columns)
+    first, *others = [row[place] for row in rows if place < len(row)] or ("",)
+    return len(others) > 1 and bool(SMALL.fullmatch(first)) and all(map(UNIX_TIME.match, others))
+
+
+def _odd(rows: Rows, column: int) -> bool:
+    """Whether all cells of a column but the first are numbers, or have digits."""
+    first, *others = [row[column] for row in rows if column < len(row)]
+    return len(others) > 1 and any(
+        not kind(first) and all(map(kind, others)) for kind in (str.isdigit, _has_digit)
+    )
+
+
+def _may_be_a_name(rows: Rows, column: int) -> bool:
+    """Whether a column of words begins with one that comes nowhere again."""
+    first, *others = [row[column] for row in rows if column < len(row)]
+    return (
+        len(others) > 1 and not _has_digit(first) and first not in others and not all(map(_has_digit, others))
+    )
+
+
+def _has_digit(cell: str) -> bool:
+    return any(map(str.isdigit, cell))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell[:4].isdigit() and cell[4:5] == "-"  # a date
+    return True
+
+
+def _require_agreement(
+    source: FileSource,
+    line: int,
+    first: tuple[str, ...],
+    columns: tuple[str, ...],
+    *,
+    header: bool,
+    stated: FormatHints,
+) -> None:
+    """Refuse a first line that says something else than what is asked of columns and header."""
+    said = [column_role(cell) for cell in first]
+    wrong = [
+        f"{cell!r} where columns has {meant}"
+        for cell, meant, says in zip(first, columns, said, strict=False)
+        if meant in MEANINGS and says not in (None, meant)
+    ]
+    if header and stated.columns is None and len(first) > 1 and column_roles(first) is None:
+        raise source.error(
+            line,
+            f"a header of {', '.join(map(repr, first[:12]))}",
+            "a column named like a user and one named like an item; name them, such as columns: "
+            "{user: ..., item: ...}",
+        )
+    if header and wrong:
+        raise source.error(
+            line,
+            f"a header with {' and '.join(wrong)}",
+            "columns in the order of the file, or by name, such as {user: ..., item: ...}",
+        )
+    if header and stated.columns is not None and len(first) != len(columns):
+        raise source.error(
+            line, f"a header of {len(first)} names, split at", f"{len(columns)}, as columns has"
+        )
+    if not header and stated.header is False and {"user", "item"} <= {*said[: len(columns)]}:
+        raise source.error(
+            line, f"names of columns, {', '.join(map(repr, first[:12]))}, but header: false", "header: true"
+        )
+    if not header and stated.columns is None and len(first) > 1 and len(first) not in BY_PLACE:
+        raise source.error(
+            line,
+            f"{len(first)} columns without names, {', '.join(map(repr, first[:12]))}",
+            "2 (user, item) or 4 (user, item, rating, time); name the columns, such as columns: [user, "
+            "item, time], or set form: lists if a line is a user and its items",
+        )

@@ -1,0 +1,204 @@
+"""Parts of a split that come from files: pairs of users and items, and the line on which each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.data.column_parsers import IdEncoder
+from gossiprec.data.delimited_text import read_columns
+from gossiprec.data.sources import FileSource
+from gossiprec.data.split import Interactions, Split, display_name
+from gossiprec.data.text_blocks import STAND_IN, TextFormat, read_blocks
+from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
+
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class SplitPart:
+    """What one file of a split says.
+
+    Attributes
+    ----------
+    source : Source
+    users, items : ndarray of int64, shape (n_pairs,)
+        Codes of names, or ids of the data.
+    line_of : callable
+        Place of a pair -> number of its line.
+    """
+
+    source: FileSource
+    users: I64
+    items: I64
+    line_of: Callable[[int], int]
+
+    def error(self, place: int, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error that says what is wrong with a pair."""
+        return self.source.error(self.line_of(place), found, allowed)
+
+    def numbered(
+        self,
+        users: Mapping[str, int],
+        items: Mapping[str, int],
+        codes: tuple[IdEncoder, IdEncoder],
+        whose: str,
+    ) -> SplitPart:
+        """Return the pairs by the ids that names have.
+
+        Raises
+        ------
+        DataError
+            Naming the line of a name that has none.
+        """
+        found = []
+        for kind, known, code, column in (
+            ("user", users, codes[0], self.users),
+            ("item", items, codes[1], self.items),
+        ):
+            names = list(code.ids)
+            ids = np.array([known.get(name, -1) for name in names], np.int64)[column]
+            if (ids < 0).any():
+                place = int(np.argmax(ids < 0))
+                raise self.error(place, f"{kind} {names[column[place]]!r}", f"{kind}s of {whose}")
+            found.append(ids)
+        return replace(self, users=found[0], items=found[1])
+
+
+def read_pairs(source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, IdEncoder]) -> SplitPart:
+    """Read a table of a user and an item a line.
+
+    Raises
+    ------
+    DataError
+        As :func:`~gossiprec.data.delimited_text.read_columns`.
+    """
+    readers = {"user": codes[0].reader("user"), "item": codes[1].reader("item")}
+    found = read_columns(source, layout, readers)
+    return SplitPart(
+        source, found["user"], found["item"], lambda place: find_line_of_row(source, layout, place)
+    )
+
+
+def read_lists(
+    source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, IdEncoder], *, once: bool = False
+) -> SplitPart:
+    """Read one user a line, before the user's items; a user without items is skipped.
+
+    Parameters
+    ----------
+    source : Source
+    layout : Layout
+    codes : tuple of Codes
+        Of users and of items; those that the file names are added.
+    once : bool
+        Whether a user that already has a code is refused.
+
+    Raises
+    ------
+    DataError
+        If the source is damaged, or no line has an item.
+    """
+    users, items, sizes, lines = [], [], [], []
+    for line, cells in _lines(source, layout):
+        if "" in cells:
+            raise source.error(line, "no name between two delimiters", "a user, then its items")
+        if len(cells) > 1:
+            if once and cells[0] in codes[0].ids:
+                raise source.error(line, f"user {cells[0]!r} a second time", "one line for each user")
+            users.append(codes[0].ids.setdefault(cells[0], len(codes[0].ids)))
+            items += [codes[1].ids.setdefault(cell, len(codes[1].ids)) for cell in cells[1:]]
+            sizes.append(len(cells) - 1)
+            lines.append(line)
+    if not items:
+        raise DataError(f"{source}: found no line with an item; expected a user and its items on each line")
+    line_of = np.repeat(lines, sizes)
+    return SplitPart(
+        source, np.repeat(users, sizes), np.array(items, np.int64), lambda place: int(line_of[place])
+    )
+
+
+def _lines(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, list[str]]]:
+    for block in read_blocks(source, layout):
+        for line, text in enumerate(block.text.split("\n"), block.line):
+            if text.strip(STAND_IN + " \r"):
+                yield line, _cells(source, layout, line, text)
+
+
+def _cells(source: FileSource, layout: TextFormat, line: int, text: str) -> list[str]:
+    """Return the user of a line and its items."""
+    cells = [cell.strip() for cell in text.split(layout.mark)]
+    if layout.user_delimiter is None:
+        return cells
+    user, found, item = cells[0].partition(layout.user_delimiter)
+    if not found:
+        raise source.error(line, f"{cells[0]!r}", f"a user, then {layout.user_delimiter!r}, then its items")
+    return [user.strip(), *([item.strip()] if item.strip() else []), *(cell for cell in cells[1:] if cell)]
+
+
+def find_line_of_row(source: FileSource, layout: TextFormat, row: int) -> int:
+    """Read a table again, as far as a row, and return the number of its line."""
+    for block in read_blocks(source, layout):
+        n_rows = len(block.table())
+        if row < n_rows:
+            return block.line_of(row)
+        row -= n_rows
+    raise AssertionError("the file was shortened while it was read")
+
+
+def build_split(data: Interactions, parts: Mapping[str, SplitPart]) -> Split:
+    """Return the split that files make; a pair that stands twice in one of them counts once.
+
+    Parameters
+    ----------
+    data : Interactions
+        All of the data, whose ids the parts have.
+    parts : mapping of str to Part
+        Some of :data:`PARTS`, ``train`` among them.
+
+    Raises
+    ------
+    DataError
+        If a pair is not of the data, or in two parts; with the file and the line.
+    """
+    wide = max(data.n_items, *(int(part.items.max(initial=0)) + 1 for part in parts.values()))
+    known = np.unique(data.users * wide + data.items)
+    keys = {name: part.users * wide + part.items for name, part in parts.items()}
+    for name, part in parts.items():
+        strange = ~np.isin(keys[name], known)
+        if strange.any():
+            place = int(np.argmax(strange))
+            raise part.error(place, _pair(data, part, place), f"pairs of {data.name}")
+    for one, other in combinations(sorted(parts, key=PARTS.index), 2):
+        twice = np.isin(keys[other], keys[one])
+        if twice.any():
+            place = int(np.argmax(twice))
+            before = int(np.argmax(keys[one] == keys[other][place]))
+            where = f"{parts[one].source}, line {parts[one].line_of(before)}"
+            raise parts[other].error(
+                place, _pair(data, parts[other], place), f"each pair in one part, but {where} also has it"
+            )
+
+    def sets(name: str) -> Ragged:
+        none = np.empty(0, np.int64)
+        part = parts.get(name)
+        return Ragged.sets(*((none, none) if part is None else (part.users, part.items)), data.n_users)
+
+    train, validation, test = map(sets, PARTS)
+    return Split(data.name, data.n_users, data.n_items, train, validation, test)
+
+
+def _pair(data: Interactions, part: SplitPart, place: int) -> str:
+    user, item = int(part.users[place]), int(part.items[place])
+    return f"user {display_name(data.user_names, user)} with item {display_name(data.item_names, item)}"
+
+
+def count_repeated_pairs(part: SplitPart) -> int:
+    """Return how many pairs of a file stand in it before."""
+    keys = part.users * (int(part.items.max(initial=0)) + 1) + part.items
+    return len(keys) - len(np.unique(keys))

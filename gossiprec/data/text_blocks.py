@@ -1,0 +1,349 @@
+"""Delimited text in blocks of whole rows, parsed by pyarrow: streaming, and the exact line in every complaint."""
+
+from __future__ import annotations
+
+import re
+from codecs import (
+    BOM_UTF8,
+    BOM_UTF16_BE,
+    BOM_UTF16_LE,
+    BOM_UTF32_BE,
+    BOM_UTF32_LE,
+    getincrementaldecoder,
+    lookup,
+)
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from pyarrow import csv
+
+from gossiprec.data.foreign import refuse_binary
+from gossiprec.data.sources import FileSource
+from gossiprec.errors import DataError
+
+BLOCK = 1 << 22
+"""Bytes read at a time."""
+LONGEST = 1 << 25
+"""Characters in which quotes must be closed and lines must end."""
+HEAD = 512
+"""Bytes that say which format a file has."""
+MARKS = (
+    (BOM_UTF32_LE, "utf-32"), (BOM_UTF32_BE, "utf-32"),
+    (BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16"), (BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
+"""Byte order marks, and the encodings that they are of."""
+
+STAND_IN = "\1"
+"""Takes the place of a delimiter that is not one ASCII character, which is all that pyarrow knows."""
+FORBIDDEN = {"\0": "a zero byte, as in UTF-16 text", STAND_IN: "a byte of value 1"}
+
+LINE_END = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How the lines of a table are written.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Name of each column.
+    delimiter : str
+        Between columns; a blank means any run of blanks and tabs.
+    header : bool
+        Whether the first line names columns instead of holding data.
+    encoding : str
+        Of the text.
+    quote : str or None
+        Stands around cells that may hold delimiters and line ends, and is doubled in them. None, a delimiter of
+        more than one character, or of a blank: quotes are ordinary text.
+    keys : tuple of str
+        Options of the data set that a message may name as the next step; none of a format that leaves no choice.
+    user_delimiter : str or None
+        Of lists: what stands after the user, if it is not the delimiter.
+    """
+
+    columns: tuple[str, ...]
+    delimiter: str = "\t"
+    header: bool = False
+    encoding: str = "utf-8"
+    quote: str | None = None
+    keys: tuple[str, ...] = ()
+    user_delimiter: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """The delimiter in the text that pyarrow is given."""
+        return self.delimiter if re.fullmatch(r"[\t!-~]", self.delimiter) else STAND_IN
+
+    @cached_property
+    def quoted(self) -> str | None:
+        """Regular expression of a quoted cell, None where quotes are ordinary text."""
+        if self.quote is None or self.mark == STAND_IN:
+            return None
+        quote, mark = re.escape(self.quote), re.escape(self.mark)
+        return rf"(?<![^{mark}\r\n]){quote}(?:[^{quote}]++|{quote}{quote})*+{quote}(?=[{mark}\r\n]|\Z)"
+
+    def marked(self, text: str) -> str:
+        """Return whole lines with `mark` for every delimiter."""
+        if self.delimiter == " ":
+            return "\n".join(STAND_IN.join(line.split()) for line in text.split("\n"))
+        return text.replace(self.delimiter, self.mark)
+
+    def parse(self, text: str, names: list[str] | None, **options: Any) -> pa.Table:
+        """Return marked lines as a table of text; without `names`, the first line holds them."""
+        data = text.encode(errors="surrogatepass")  # pyarrow refuses half a character
+        return csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
+            csv.ParseOptions(
+                delimiter=self.mark,
+                quote_char=self.quoted is not None and self.quote,
+                newlines_in_values=True,
+                **options,
+            ),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names or (), pa.string()), strings_can_be_null=False
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Some whole rows of a source.
+
+    Attributes
+    ----------
+    source : Source
+    layout : Layout
+    line : int
+        Number of the first line, from 1.
+    text : str
+        Delimited by the layout's `mark`.
+    """
+
+    source: FileSource
+    layout: TextFormat
+    line: int
+    text: str
+
+    def table(self) -> pa.Table:
+        """Return the cells as text, in columns named ``"0"``, ``"1"``, ...; lines of blanks are skipped.
+
+        Raises
+        ------
+        DataError
+            If a line has the wrong number of columns, a quote is not closed, or pyarrow finds something else.
+        """
+        self._require_closed_quotes()
+        blank: list[csv.InvalidRow] = []
+        wrong: list[csv.InvalidRow] = []
+
+        def strange(row: csv.InvalidRow) -> str:
+            (blank if row.text.isspace() else wrong).append(row)
+            return "error" if wrong else "skip"
+
+        columns = self.layout.columns
+        try:
+            return self.layout.parse(
+                self.text, [str(k) for k in range(len(columns))], invalid_row_handler=strange
+            )
+        except pa.ArrowInvalid as error:
+            if not wrong:
+                raise DataError(
+                    f"{self.source}: from line {self.line} on: {error}; repair the file"
+                ) from error
+        named = ", ".join([*columns[:12], *["..."][: len(columns) > 12]])
+        allowed = f"{len(columns)} ({named}), split at {self.layout.delimiter!r}"
+        row = wrong[0].number - 1 - len(blank)
+        raise self.error(row, f"{wrong[0].actual_columns} columns", allowed)
+
+    def error(self, row: int, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error that says what is wrong with a row of the table."""
+        return self.source.error(self.line_of(row), found, allowed)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Options of the data set that a message may name."""
+        return self.layout.keys
+
+    def line_of(self, row: int) -> int:
+        """Return the number of the line on which a row of the table begins."""
+        layout, text, line = self.layout, self.text, self.line
+        if layout.quoted is not None:  # line ends within a cell end no row
+            text = re.sub(layout.quoted, lambda cell: "q" + "\0" * count_line_ends(cell[0]), text)
+        for one in LINE_END.split(text):
+            if one and (one.strip() or one.count(layout.mark) + 1 == len(layout.columns)):
+                if row == 0:
+                    break
+                row -= 1
+            line += 1 + one.count("\0")
+        return line
+
+    def _require_closed_quotes(self) -> None:
+        """Refuse a cell that begins with a quote and does not end with one: it would swallow those after it."""
+        quote, mark, cell = self.layout.quote or "", re.escape(self.layout.mark), self.layout.quoted
+        if cell is None or quote not in self.text:
+            return
+        proper = rf"(?:[^{re.escape(quote)}]++|{cell}|(?<=[^{mark}\r\n]){re.escape(quote)})*+"
+        end = re.match(proper, self.text).end()  # type: ignore[union-attr]  # it matches nothing at least
+        if end < len(self.text):
+            raise self.source.error(
+                self.line + count_line_ends(self.text[:end]),
+                "a quote that is not closed at the end of its cell, "
+                f"{LINE_END.split(self.text[end : end + 40])[0]!r}",
+                f"cells enclosed in {quote}, with {quote}{quote} for a {quote} inside a cell"
+                + ("; if quotes are ordinary text, set quote: none" if "quote" in self.keys else ""),
+            )
+
+
+def count_line_ends(text: str) -> int:
+    """Return how many line ends a text holds."""
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
+
+
+def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
+    """Yield the rows of a source without its header, in blocks of which none is blank.
+
+    Raises
+    ------
+    DataError
+        If the source is damaged, or its bytes are no text of the layout's encoding.
+    """
+    header_due = layout.header
+    for line, text in _pieces(source, layout):
+        for bad, called in FORBIDDEN.items():
+            if bad in text:
+                asks = bad == "\0" and "encoding" in layout.keys
+                wish = "; if it is UTF-16, set encoding: utf-16-le or utf-16-be" if asks else ""
+                raise source.error(
+                    line + count_line_ends(text[: text.index(bad)]),
+                    called,
+                    f"text without control characters{wish}",
+                )
+        if header_due and not text.isspace():
+            header_due = False
+            header = re.match(r"\s*[^\r\n]*(?:\r\n?|\n)?", text)[0]  # type: ignore[index]  # it always matches
+            line, text = line + count_line_ends(header), text[len(header) :]
+        if text and not text.isspace():
+            yield TextBlock(source, layout, line, layout.marked(text))
+
+
+def _pieces(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, str]]:
+    """Yield whole lines, decoded, with the number of the first of them; a quoted cell is not cut."""
+    quote = layout.quote if layout.quoted is not None else None
+    line, held, length, quotes, last = 1, [""], 0, 0, False
+    with source.open() as stream:
+        for raw, text in _decoded(source, layout, stream):
+            last = not raw
+            end = len(text) if last else _last_line_end(text)
+            if not end and length + len(text) > LONGEST:
+                raise source.error(
+                    line, f"a line of more than {LONGEST:,} characters", "a table with shorter lines"
+                )
+            is_cut = quote is not None and (quotes + text.count(quote, 0, end)) % 2 == 1
+            if last or (end and (not is_cut or length + end > LONGEST)):
+                whole = "".join([*held, text[:end]])
+                yield line, whole
+                line, held, length, quotes, text = line + count_line_ends(whole), [], 0, 0, text[end:]
+            held.append(text)
+            length += len(text)
+            quotes += text.count(quote) if quote else 0
+
+
+def _last_line_end(text: str) -> int:
+    """Return the place after the last line end of a text, 0 if there is none."""
+    return text.rfind("\n") + 1 or text.rfind("\r", 0, -1) + 1  # a final \r may be half of a line end
+
+
+def _decoded(source: FileSource, layout: TextFormat, stream: BinaryIO) -> Iterator[tuple[bytes, str]]:
+    """Yield bytes and the text that they are, block by block; the last ones are empty."""
+    raw = stream.read(BLOCK)
+    refuse_binary(source, raw[:HEAD])
+    encoding = encoding_of(source, raw[:HEAD], layout.encoding)
+    decode, line, is_first = getincrementaldecoder(encoding)().decode, 1, True
+    while True:
+        try:
+            text = decode(raw, not raw)
+        except UnicodeDecodeError as error:
+            line += count_line_ends(error.object[: error.start].decode(encoding, "replace"))
+            raise _no_text(source, line, encoding, layout.keys) from error
+        except UnicodeError as error:  # UTF-16 or UTF-32 without a mark
+            wish = f"its byte order mark; without one, set encoding: {encoding}-le or {encoding}-be"
+            raise source.error(line, f"no byte order mark of {encoding}", wish) from error
+        if is_first:
+            text, is_first = text.removeprefix("\ufeff"), not text
+        yield raw, text
+        if not raw:
+            return
+        line += count_line_ends(text)
+        raw = stream.read(BLOCK)
+
+
+def _no_text(source: FileSource, line: int, encoding: str, keys: tuple[str, ...]) -> DataError:
+    """Return (not raise) the error about bytes that are no text of an encoding."""
+    step = "; set encoding to the right one, such as latin-1, cp1252 or utf-16" if "encoding" in keys else ""
+    return source.error(
+        line,
+        f"bytes that are not {encoding.upper()} text",
+        f"{encoding.upper()} text, plain or compressed as .gz or .zip{step}",
+    )
+
+
+def is_utf8(source: FileSource) -> bool:
+    """Return whether the bytes of a source are UTF-8 text that is not ASCII.
+
+    Text in another encoding is hardly ever: in Latin-1 it would be full of pairs such as ``Ã©``.
+
+    Raises
+    ------
+    DataError
+        If the source is missing or damaged.
+    """
+    decode, is_ascii = getincrementaldecoder("utf-8")().decode, True
+    with source.open() as stream:
+        while True:
+            raw = stream.read(BLOCK)
+            is_ascii = is_ascii and raw.isascii()
+            try:
+                decode(raw, not raw)
+            except UnicodeDecodeError:
+                return False
+            if not raw:
+                return not is_ascii
+
+
+def require_encoding(source: FileSource, stated: str) -> None:
+    """Refuse UTF-8 text under the name of another encoding, in which it would be read as other characters.
+
+    Raises
+    ------
+    DataError
+        If it is.
+    """
+    if not lookup(stated).name.startswith(("utf", "ascii", "unicode", "raw")) and is_utf8(source):
+        raise source.error(1, f"UTF-8 text, but encoding: {stated}", "only one of them; remove encoding")
+
+
+def encoding_of(source: FileSource, head: bytes, stated: str) -> str:
+    """Return the encoding of a text: what its byte order mark says, or else what is stated.
+
+    Raises
+    ------
+    DataError
+        If they disagree; ``utf-8``, the default, states nothing.
+    """
+    marked = next((name for mark, name in MARKS if head.startswith(mark)), None)
+    if marked is None:
+        return stated
+    said = lookup(stated).name
+    if said in ("utf-8", "utf-8-sig") or said.startswith(marked):
+        return stated if marked == "utf-8" or said.startswith(marked) else marked
+    raise source.error(
+        1,
+        f"the byte order mark of {marked.upper()}, but encoding: {stated}",
+        "only one of them; remove encoding",
+    )

@@ -1,0 +1,443 @@
+"""Who takes part in a run, with which model and by which rules; who defends, and who observes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gossiprec.aggregators import InboxConfig
+from gossiprec.arrays import F32, F64, I64, Bools
+from gossiprec.attacks import ATTACKS, Attack
+from gossiprec.attacks.base import AttackContext
+from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.compute.executors import Executor
+from gossiprec.compute.inbox_reducer import ReceiverConfig
+from gossiprec.compute.messages import OutgoingTransforms, Transform
+from gossiprec.compute.scorer import Scorer
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.client_transforms import withhold_user_rows
+from gossiprec.emulation.assembly.network_setup import NodeLoad
+from gossiprec.emulation.assembly.poisoners import (
+    PoisonerGroup,
+    add_poisoners,
+    make_poisoner_groups,
+    reported_positives,
+)
+from gossiprec.emulation.run.progress import Progress
+from gossiprec.errors import DataError, PluginError, ScenarioError
+from gossiprec.feeds import Feed
+from gossiprec.isolation import CallOnly, copied, is_foreign_class
+from gossiprec.models import MODELS, BlockRole, Layout, Model
+from gossiprec.policies import POLICIES, Policy
+from gossiprec.protocols import Protocol
+from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
+from gossiprec.recommenders.coordinator_hook import RecommenderServer
+from gossiprec.rng import generator
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.definition import RegisteredChoice
+from gossiprec.scenario.sections import NodeFraction, Nodes
+from gossiprec.servers import Server
+
+T = TypeVar("T")
+
+
+class OwnNodes:
+    """The nodes that observe for one attack, and all users if the coordinator is one of them.
+
+    An attack may ask for data while it is made, when its nodes are not known yet: such requests are checked by
+    :meth:`limit_to`.
+
+    Parameters
+    ----------
+    name : str
+        The name of the attack in the scenario.
+    world : World
+    """
+
+    def __init__(self, name: str, world: AttackContext) -> None:
+        self._name, self._world = name, world
+        self._own: Bools | None = None
+        self._asked: list[I64] = []
+
+    def limited(self) -> AttackContext:
+        """Return the world with functions that answer for the attack's own nodes only."""
+        world = self._world
+        return replace(
+            world,
+            data_of=self._checked(world.data_of, "data"),
+            own_models=self._checked(world.own_models, "models"),
+        )
+
+    def limit_to(self, attack: Attack) -> None:
+        """Learn which nodes observe.
+
+        Raises
+        ------
+        PluginError
+            If the attack has asked for the data of another node while it was made.
+        """
+        n_users, coordinator = self._world.n_users, self._world.coordinator
+        own = np.zeros(n_users + 1 if coordinator is None else max(n_users, coordinator) + 1, np.bool_)
+        own[np.concatenate([attack.nodes, *attack.pools]).astype(np.int64)] = True
+        if coordinator is not None and own[coordinator]:
+            own[:n_users] = True
+        self._own = own
+        for nodes in self._asked:
+            self._check(nodes, "data")
+        self._asked.clear()
+
+    def _checked(self, answer: Callable[[I64], T], of: str) -> Callable[[I64], T]:
+        def ask(nodes: I64) -> T:
+            self._check(np.asarray(nodes), of)
+            return answer(nodes)
+
+        return ask
+
+    def _check(self, nodes: I64, of: str) -> None:
+        if self._own is not None:
+            known = (nodes >= 0) & (nodes < len(self._own))
+            foreign = np.unique(nodes[~(known & self._own[np.where(known, nodes, 0)])]).tolist()
+            if foreign:
+                raise PluginError(
+                    f"observers: {self._name} asked for the {of} of nodes {foreign}, which are not its own; expected "
+                    "nodes that observe, or users if the coordinator observes; ask for these only"
+                )
+        elif of == "data":
+            self._asked.append(nodes.copy())
+        else:
+            raise PluginError(
+                f"observers: {self._name} asked for models before the run began; ask for them in rankings() only"
+            )
+
+
+@dataclass(frozen=True)
+class RunComponents:
+    """The parts of a run that follow from scenario and data alone.
+
+    Attributes
+    ----------
+    split : Split
+        The users' data; poisoners have none.
+    attackers : list of Attackers
+        Nodes after those of the users, before a coordinator.
+    contribution : object or None
+        What clients have told the coordinator before the first round.
+    between : Between or None
+        What the recommender adds to the coordinator.
+    receivers : dict of int to Receiver
+        How nodes with inboxes aggregate.
+    waiting : int
+        Models that wait in inboxes at a time.
+    load : Load
+        What every node sends and trains on.
+    """
+
+    scenario: Scenario
+    split: Split
+    protocol: Protocol
+    training: TrainingSettings
+    model: Model
+    feed: Feed
+    layout: Layout
+    policies: list[Policy]
+    attackers: list[PoisonerGroup]
+    recommender: Recommender | None
+    contribution: Any
+    between: CoordinatorHook | None
+    server: Server | None
+    outgoing: OutgoingTransforms
+    receivers: dict[int, ReceiverConfig]
+    waiting: int
+    load: NodeLoad
+
+    @property
+    def n_poisoners(self) -> int:
+        """How many nodes have no user."""
+        return self.protocol.n_users - self.split.n_users
+
+    @property
+    def told_width(self) -> int:
+        """Numbers that each user's client tells of its user beside an update."""
+        return 0 if self.recommender is None else self.recommender.told_width(self.layout)
+
+    @property
+    def merge_weights(self) -> F64:
+        """What every node's models count in a merge: those of a poisoner as those of an average user."""
+        return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
+
+
+def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> RunComponents:
+    """Return who takes part.
+
+    Raises
+    ------
+    ScenarioError
+        If what the scenario names does not fit together, or its data.
+    """
+    training = make_training_settings(scenario, protocol)
+    data = split.training_data()
+    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(data)
+    layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
+    attackers = make_poisoner_groups(scenario, split, protocol, model, layout)
+    n_poisoners = protocol.n_users - split.n_users
+    feed = model.feed_of(add_poisoners(split, n_poisoners).training_data() if n_poisoners else data)
+    policies = make_policies(scenario, protocol, model, layout, split.n_users)
+    recommender = make_recommender(scenario, protocol, model, layout)
+    server, contribution, between = protocol.server(), None, None
+    if recommender is not None:
+        popularity = np.bincount(split.train.values, minlength=split.n_items)
+        contribution = recommender.contributed(data, scenario.seed)
+        known = CoordinatorContext(
+            model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
+            protocol.server, protocol.closes_epochs,
+        )  # fmt: skip
+        between = recommender.between(known)
+        server = server if between is None else RecommenderServer(server, between)
+    if protocol.has_coordinator and protocol.chooses_by_value and (server is None or server.groups is None):
+        raise ScenarioError(
+            "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
+            "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
+        )
+    tells = recommender is not None and recommender.told_width(layout) > 0
+    n_telling = split.n_users if tells else 0
+    outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_telling)
+    for entry in attackers:
+        outgoing.forge(entry.nodes)
+    receivers, waiting = make_receiver_configs(scenario, policies, protocol, split)
+    samples = np.zeros(protocol.n_nodes, np.int64)
+    check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
+    learnt = feed.n_samples(training.negatives) * training.local_epochs
+    if protocol.holds_all_data:
+        samples[-1] = learnt.sum()
+    else:
+        samples[: protocol.n_users] = learnt
+    return RunComponents(
+        scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, contribution,
+        between, server, outgoing, receivers, waiting, NodeLoad(outgoing.message_bytes, samples),
+    )  # fmt: skip
+
+
+def check_samples(data: str, model: str, n_samples: I64) -> None:
+    """Refuse data from which no node can train.
+
+    Raises
+    ------
+    DataError
+        If no user has a training sample.
+    """
+    if not n_samples.any():
+        raise DataError(
+            f"{data}: no user has a training sample for the model {model}; expected at least one user with "
+            "one; move fewer items to test and validation (dataset.split), keep only users with more items "
+            "(min_interactions), or set training.negatives above 0"
+        )
+
+
+def make_training_settings(scenario: Scenario, protocol: Protocol) -> TrainingSettings:
+    """Return how nodes train."""
+    training = scenario.training
+    return TrainingSettings(
+        optimizer=training.optimizer,
+        learning_rate=training.learning_rate,
+        batch_size=None if training.batch_size == "full" else training.batch_size,
+        local_epochs=training.local_epochs,
+        negatives=training.negatives,
+        negatives_drawn=training.negatives_drawn,
+        beta1=training.betas[0],
+        beta2=training.betas[1],
+        epsilon=training.eps,
+        uploads_gradients=protocol.uploads_gradients,
+    )
+
+
+def make_recommender(
+    scenario: Scenario, protocol: Protocol, model: Model, layout: Layout
+) -> Recommender | None:
+    """Return what is added to the model, if anything is.
+
+    Raises
+    ------
+    ScenarioError
+        If it does not fit the model, the training or the protocol.
+    """
+    choice, training = scenario.recommender, scenario.training
+    if choice is None:
+        return None
+    if not protocol.sends_updates:
+        raise ScenarioError(
+            f"recommender: {choice.name} requires a coordinator and clients without a model; set "
+            "protocol to {name: fedavg, client_model: none, ...}, or remove recommender"
+        )
+    recommender = RECOMMENDERS[choice.name](
+        choice.options, model, negatives=training.negatives, learning_rate=training.learning_rate
+    )
+    recommender.check(layout, full_batches=training.batch_size == "full")
+    return recommender
+
+
+def make_policies(
+    scenario: Scenario, protocol: Protocol, model: Model, layout: Layout, n_users: int
+) -> list[Policy]:
+    """Return the scenario's policies, which users' nodes may use.
+
+    Raises
+    ------
+    ScenarioError
+        If a node would use a policy twice, or one does not fit the model.
+    """
+    policies, used = [], {choice.name: np.zeros(n_users, np.bool_) for choice in scenario.policies}
+    for choice in scenario.policies:
+        nodes = select_nodes(choice.nodes, n_users, scenario.seed, "policy-nodes")
+        twice = nodes[used[choice.name][nodes]]
+        if len(twice):
+            raise ScenarioError(
+                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {choice.name} twice; give "
+                "the entries different nodes, or remove one of them"
+            )
+        used[choice.name][nodes] = True
+        policy = POLICIES[choice.name](choice.options, nodes)
+        policy.check(model, layout)
+        for role in np.unique(protocol.roles[nodes]).tolist():
+            policy.check_behaviour(protocol.behaviours[role])
+        policies.append(policy)
+    return policies
+
+
+def note_large_deltas(scenario: Scenario, split: Split, say: Progress) -> None:
+    """Note each delta that is so large that epsilon protects no single interaction of some user."""
+    largest = int(split.train.sizes.max(initial=0))
+    for index, choice in enumerate(scenario.policies):
+        delta = getattr(choice.options, "delta", None)
+        unused = getattr(choice.options, "noise", "gaussian") != "gaussian"
+        if delta is not None and not unused and delta * largest >= 1.0:
+            say.note(
+                f"policies.{index}.delta: found {delta:g}; expected less than 1 / the number of a user's "
+                f"interactions, here {1 / largest:.2g}: a larger delta makes epsilon meaningless; lower it"
+            )
+
+
+def select_nodes(chosen: Nodes, n_users: int, seed: int, purpose: str) -> I64:
+    """Return the node ids that an entry of a scenario names; a larger part contains a smaller one."""
+    if chosen == "all":
+        return np.arange(n_users)
+    if isinstance(chosen, NodeFraction):
+        order = generator(seed, purpose).permutation(n_users)
+        return np.sort(order[: max(1, round(chosen.fraction * n_users))])
+    return np.unique(np.array(chosen, np.int64))
+
+
+def make_outgoing_transforms(
+    scenario: Scenario,
+    policies: list[Policy],
+    protocol: Protocol,
+    layout: Layout,
+    server: Server | None,
+    n_telling: int,
+) -> OutgoingTransforms:
+    """Return what becomes of every node's messages; the coordinator's hold its server's extras, too."""
+    outgoing = OutgoingTransforms(layout, protocol.n_nodes)
+    for choice, policy in zip(scenario.policies, policies, strict=True):
+        transform = policy.transform()
+        if transform is not None:
+            outgoing.add(choice.name, transform, policy.nodes)
+    if server is not None:
+        extras = Transform()
+        extras.extra_bytes = server.extra_bytes
+        outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
+    if protocol.sends_updates:
+        withhold_user_rows(scenario, protocol, outgoing, layout, server, n_telling)
+    return outgoing
+
+
+def make_receiver_configs(
+    scenario: Scenario, policies: list[Policy], protocol: Protocol, split: Split
+) -> tuple[dict[int, ReceiverConfig], int]:
+    """Return how nodes with inboxes aggregate, and how many models wait in inboxes at a time.
+
+    Raises
+    ------
+    ScenarioError
+        If two policies want to say how a node aggregates, or a rule wants more models than will come.
+    """
+    receivers: dict[int, ReceiverConfig] = {}
+    waiting, claimed = 0, reported_positives(split, protocol.n_users - split.n_users)
+    weights = protocol.merge_weights(claimed)
+    rules = [
+        (choice.name, policy.nodes, policy.inbox())
+        for choice, policy in zip(scenario.policies, policies, strict=True)
+    ]
+    for name, nodes, rule in [*rules, ("protocol.merge", np.array([protocol.n_users]), protocol.inbox())]:
+        if rule is None:
+            continue
+        waiting += len(nodes) * rule.expected
+        _check_size(name, rule)
+        for node in nodes.tolist():
+            if node in receivers:
+                raise ScenarioError(
+                    f"policies: {name} and another policy both define how node {node} aggregates; "
+                    "remove one of them"
+                )
+            receivers[node] = ReceiverConfig(
+                rule.name, rule.make(), rule.buffer, float(weights[node]), invalid=rule.invalid
+            )
+    return receivers, waiting
+
+
+def _check_size(where: str, rule: InboxConfig) -> None:
+    together = rule.expected if rule.together is None else rule.together
+    least = rule.make().least
+    if least > together:
+        raise ScenarioError(
+            f"{where}: {rule.name} needs at least {least} models at a time, but at most {together} are aggregated "
+            "together; lower the rule's drop, byzantine or keep, or let more models arrive (a higher participation "
+            "or buffer)"
+        )
+
+
+def make_attacks(
+    cast: RunComponents,
+    executor: Executor,
+    threads: ThreadPool,
+    meetings: KnownDeliveries,
+    own_models: Callable[[I64], F32],
+) -> list[Attack]:
+    """Return the scenario's attacks; colluders may be placed by the meetings known before the run."""
+    protocol = cast.protocol
+    world = AttackContext(
+        scorer=Scorer(executor),
+        n_users=cast.split.n_users,
+        coordinator=protocol.n_users if protocol.has_coordinator else None,
+        seed=cast.scenario.seed,
+        threads=threads,
+        hides_user=cast.outgoing.hides(BlockRole.USER),
+        meetings=meetings,
+        data_of=cast.feed.only,
+        own_models=own_models,
+        has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
+    )
+    return [_make_attack(choice, world) for choice in cast.scenario.observers]
+
+
+def _make_attack(choice: RegisteredChoice, world: AttackContext) -> Attack:
+    kind, own = ATTACKS[choice.name], OwnNodes(choice.name, world)
+    limited = own.limited()
+    attack = kind(choice.options, isolated(limited) if is_foreign_class(kind) else limited)
+    own.limit_to(attack)
+    return attack
+
+
+def isolated(world: AttackContext) -> AttackContext:
+    """Return a world that holds copies, and functions from which the run cannot be reached."""
+    return replace(
+        world,
+        threads=ThreadPool(world.threads.size),
+        hides_user=world.hides_user.copy(),
+        meetings=copied(world.meetings),
+        data_of=CallOnly(world.data_of),
+        own_models=CallOnly(world.own_models),
+    )

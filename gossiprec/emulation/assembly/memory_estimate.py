@@ -1,0 +1,194 @@
+"""How much memory a run takes: one reckoning, for runs that are set up and for those that are only foreseen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossiprec.aggregators import Aggregator
+from gossiprec.arrays import I64
+from gossiprec.compute.executors.base import STACK_BYTES
+from gossiprec.compute.executors.submodel_trainer import AT_ONCE
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.data.data_sizes import BYTES_TO_DRAW
+from gossiprec.emulation.assembly.components import RunComponents
+from gossiprec.emulation.assembly.data_loading import reads_files
+from gossiprec.emulation.assembly.libraries import LOADING, libraries_bytes
+from gossiprec.emulation.assembly.memory_limits import event_bytes
+from gossiprec.models import Layout
+from gossiprec.old_names import forward
+from gossiprec.protocols import Protocol
+from gossiprec.scenario import Scenario
+
+SPARE_BYTES = 128 * 2**20
+"""Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
+VERSIONS = 4
+"""Versions that are expected to be alive at a time: answers of clients to an earlier one may be on their way."""
+SIDE_BY_SIDE = 2
+"""Copies of waiting updates that a robust rule makes to look at them together."""
+OF_A_STEP = 8
+"""Copies of a model that a step of torch's training holds at a time: gradients, layers and views."""
+
+
+@dataclass(frozen=True)
+class MemoryInputs:
+    """What decides how much memory a run takes, observers apart.
+
+    Attributes
+    ----------
+    n_interactions : int
+        Of all users, in all parts of the split.
+    samples : ndarray of int64, shape (n,)
+        Of one pass over the data of each user, or of each of some users.
+    waiting : int
+        Models that wait in inboxes at a time.
+    n_rewritten : int
+        Nodes whose messages are rewritten.
+    side_by_side : bool
+        Whether waiting updates are looked at together.
+    n_versions : int
+        That a server publishes at a time; 1 without one.
+    n_wakes, n_messages : int
+    """
+
+    scenario: Scenario
+    protocol: Protocol
+    training: TrainingSettings
+    layout: Layout
+    n_interactions: int
+    samples: I64
+    waiting: int
+    n_rewritten: int
+    side_by_side: bool
+    n_versions: int
+    n_wakes: int
+    n_messages: int
+
+    @classmethod
+    def of(cls, cast: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
+        """Return that of a run that is set up."""
+        return cls(
+            scenario=cast.scenario,
+            protocol=cast.protocol,
+            training=cast.training,
+            layout=cast.layout,
+            n_interactions=cast.split.n_interactions,
+            samples=cast.feed.n_samples(cast.training.negatives),
+            waiting=cast.waiting,
+            n_rewritten=int(cast.outgoing.rewrites.sum()),
+            side_by_side=any(stacks_updates(receiver.rule) for receiver in cast.receivers.values()),
+            n_versions=1 if cast.server is None else cast.server.n_versions,
+            n_wakes=n_wakes,
+            n_messages=n_messages,
+        )
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a model version as it is stored."""
+        return self.layout.row_size * np.dtype(self.scenario.executor.storage).itemsize
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether the optimizer keeps two numbers for each that it trains."""
+        return self.training.optimizer == "adam"
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """What a run takes, observers apart: bytes by part, and rows beside those of the nodes' own versions."""
+
+    bytes: dict[str, int]
+    rows: int
+
+
+def stacks_updates(rule: Aggregator) -> bool:
+    """Return whether an aggregator lays waiting updates side by side."""
+    return rule.of_changes and rule.withstands
+
+
+def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
+    """Return the bytes that a process takes for any run of a kind, by part: libraries, loading, stacks.
+
+    What is free again once the data are loaded stays with the process.
+
+    Parameters
+    ----------
+    extent : Extent
+    executor : str
+        Name of the executor that trains.
+    """
+    scenario = extent.scenario
+    libraries = libraries_bytes(
+        scenario, executor, of_clients=extent.protocol.sends_updates, reads_files=reads_files(scenario)
+    )
+    stacked = executor == "batched" and not extent.protocol.sends_updates
+    more = {"training": _of_stack(extent)} if stacked else {}
+    return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions, **more}
+
+
+def estimate_memory(extent: MemoryInputs) -> MemoryEstimate:
+    """Return what data, events, versions, those in waiting, in inboxes and for servers, and optimizer state take."""
+    common = {"data": _of_data(extent), "events": event_bytes(extent.n_wakes, extent.n_messages)}
+    if extent.protocol.sends_updates:
+        return MemoryEstimate(common | _of_clients(extent), extent.protocol.n_nodes + extent.waiting)
+    if extent.protocol.holds_all_data:
+        return MemoryEstimate(common | _of_center(extent), 0)
+    n_nodes, row_bytes = extent.protocol.n_nodes, extent.row_bytes
+    # two spare rows for each node, fewer where rows are large
+    spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
+    moments = 2 * n_nodes * 4 * extent.layout.row_size if extent.has_moments else 0
+    needed = {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes, "moments": moments}
+    waiting = extent.waiting + 2 * (extent.n_versions - 1)
+    rewritten = 2 * extent.n_rewritten  # what each pushed last, and what it trained it from
+    first = n_nodes if extent.scenario.churn.model == "reset" else 0
+    more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
+    needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
+    shards = extent.scenario.executor.shards
+    share = {part: size // shards for part, size in needed.items()}
+    return MemoryEstimate(common | share, spare + waiting + rewritten)
+
+
+def _of_stack(extent: MemoryInputs) -> int:
+    """Return the bytes of the models that are trained together, and of the items that their sequences draw."""
+    layout, scenario, n_nodes = extent.layout, extent.scenario, extent.protocol.n_nodes
+    at_once = max(1, min(STACK_BYTES["cpu"] // (4 * layout.row_size), n_nodes))
+    longest = getattr(scenario.model.options, "max_length", 0)  # of sequence models
+    length = min(longest, -(-extent.n_interactions // n_nodes))
+    drawn = length * scenario.training.negatives * layout.item_width
+    return OF_A_STEP * 4 * at_once * (layout.row_size + drawn)
+
+
+def _of_data(extent: MemoryInputs) -> int:
+    """Return what a split and a feed take: each interaction in its part and in order of time, and bits of pairs."""
+    return 2 * 4 * extent.n_interactions + extent.protocol.n_users * -(-extent.layout.n_items // 8)
+
+
+def _of_clients(extent: MemoryInputs) -> dict[str, int]:
+    """Return the bytes of versions, of answers on their way, of what clients keep and of small models; by part."""
+    layout, n_clients = extent.layout, extent.protocol.n_users
+    touched = float(np.minimum(extent.samples, layout.n_items).mean())
+    own = n_clients * (layout.size - layout.merged.stop + layout.merged.start)
+    kept = 3 if extent.has_moments else 1
+    updates = int(4 * extent.waiting * (touched * (1 + layout.item_width) + layout.n_shared))
+    return {
+        "versions": 4 * VERSIONS * layout.row_size,
+        "updates": updates,
+        **({"updates side by side": SIDE_BY_SIDE * updates} if extent.side_by_side else {}),
+        "clients": 4 * kept * own,
+        "training": 4 * 4 * AT_ONCE,
+    }
+
+
+def _of_center(extent: MemoryInputs) -> dict[str, int]:
+    """Return the bytes of the model, of its optimizer's moments and of a step of training."""
+    row_bytes = 4 * extent.layout.row_size
+    samples = float(extent.samples.mean()) * extent.protocol.n_users
+    return {
+        "parameters": 2 * row_bytes,
+        "moments": 2 * row_bytes if extent.has_moments else 0,
+        "training": OF_A_STEP * row_bytes + 32 * round(samples),
+    }
+
+
+forward(__name__)

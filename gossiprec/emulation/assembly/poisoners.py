@@ -1,0 +1,190 @@
+"""The poisoners of a run: how many there are, what they promote, and what they send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossiprec.arrays import I32, I64
+from gossiprec.compute.executors import Executor
+from gossiprec.compute.message_encoder import PushRoundCounter
+from gossiprec.compute.messages import Forgery
+from gossiprec.compute.scorer import Scorer
+from gossiprec.data.split import Split
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds import Feed
+from gossiprec.models import Layout, Model
+from gossiprec.poisoners import POISONERS, PoisonerContext
+from gossiprec.protocols import Protocol
+from gossiprec.ragged import Ragged
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.cross_checks import poisoner_count
+from gossiprec.scenario.definition import AttackerChoice
+from gossiprec.scenario.sections import LeastPopular, Targets
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.components import RunComponents
+
+
+@dataclass(frozen=True)
+class PoisonerGroup:
+    """The poisoners of one entry of a scenario.
+
+    Attributes
+    ----------
+    choice : AttackerChoice
+    nodes : ndarray of int64
+        Ids of their nodes, after those of the users and of earlier entries.
+    targets : ndarray of int32
+        Ascending.
+    """
+
+    choice: AttackerChoice
+    nodes: I64
+    targets: I32
+
+
+def count_poisoners(scenario: Scenario, n_users: int) -> int:
+    """Return how many nodes without data are added to so many users'."""
+    return sum(_count(choice, n_users) for choice in scenario.attackers)
+
+
+def _count(choice: AttackerChoice, n_users: int) -> int:
+    if choice.number is not None:
+        return choice.number
+    assert choice.fraction is not None, "a choice has one of the two"
+    return poisoner_count(choice.fraction, n_users)
+
+
+def add_poisoners(split: Split, count: int) -> Split:
+    """Return the data with so many more users, who have no item and no place."""
+    if not count:
+        return split
+    train, validation, test = (_longer(part, count) for part in (split.train, split.validation, split.test))
+    n_users = split.n_users + count
+    return replace(
+        split,
+        n_users=n_users,
+        train=train,
+        validation=validation,
+        test=test,
+        check_ins=None,
+        sequences=split.sequences and _longer(split.sequences, count),
+    )
+
+
+def _longer(sets: Ragged, count: int) -> Ragged:
+    return Ragged.from_sizes(np.append(sets.sizes, np.zeros(count, np.int64)), sets.values)
+
+
+def reported_positives(split: Split, count: int) -> I64:
+    """Return how many training items each node says that it has: poisoners as many as an average user."""
+    sizes = split.train.sizes
+    return np.append(sizes, np.full(count, mean_positives(split)))
+
+
+def mean_positives(split: Split) -> int:
+    """Return the mean number of a user's training items, rounded."""
+    return max(1, round(float(split.train.sizes.mean())))
+
+
+def make_poisoner_groups(
+    scenario: Scenario, split: Split, protocol: Protocol, model: Model, layout: Layout
+) -> list[PoisonerGroup]:
+    """Return the scenario's poisoners, entry by entry.
+
+    Raises
+    ------
+    ScenarioError
+        If they do not go with the model or the protocol, or a target is held by everyone.
+    """
+    found, first = [], split.n_users
+    for index, choice in enumerate(scenario.attackers):
+        if protocol.whole_user_table:
+            raise ScenarioError(
+                f"attackers: {choice.name} has no user row, but with protocol.user_table 'averaged' every "
+                "node sends all rows; set protocol.user_table to 'own'"
+            )
+        POISONERS[choice.name].check(model, layout, choice.name)
+        nodes = np.arange(first, first + _count(choice, split.n_users))
+        first += len(nodes)
+        found.append(
+            PoisonerGroup(choice, nodes, _targets(choice.targets, split, f"attackers.{index}.targets"))
+        )
+    return found
+
+
+def _targets(chosen: Targets, split: Split, key: str) -> I32:
+    """Return target items: the least popular of training and test together, of equals those of lower id."""
+    if isinstance(chosen, LeastPopular):
+        held = np.concatenate([split.train.values, split.test.values])
+        popularity = np.bincount(held, minlength=split.n_items)
+        order = np.argsort(popularity, kind="stable")
+        items = np.sort(order[: chosen.least_popular])
+    else:
+        items = np.unique(np.array(chosen, np.int64))
+    parts = (split.train, split.validation, split.test)
+    holders = np.bincount(np.concatenate([part.values for part in parts]), minlength=split.n_items)
+    common = items[holders[items] >= split.n_users]
+    if len(common):
+        raise ScenarioError(
+            f"{key}: every one of the {split.n_users} users has item {common[0]}, so no user is left to "
+            "promote it to; choose another item, or {least_popular: 1}"
+        )
+    return items.astype(np.int32)
+
+
+def attacked_items(attackers: Sequence[PoisonerGroup]) -> I64:
+    """Return the targets of all poisoners, ascending."""
+    targets = [entry.targets.astype(np.int64) for entry in attackers]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *targets]))
+
+
+def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery]:
+    """Return what every poisoner sends, by node."""
+    if not cast.attackers:
+        return {}
+    from gossiprec.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
+
+    scorer, nobody = Scorer(executor), cast.feed.only(np.zeros(0, np.int64))
+    forgeries: dict[int, Forgery] = {}
+    for entry in cast.attackers:
+        choice = entry.choice
+        world = poisoner_context(cast.model, cast.layout, nobody, cast.training.negatives, entry.targets)
+        forging = PoisonedMessages(
+            name=choice.name,
+            poisoner=POISONERS[choice.name](choice.options, world),
+            start=choice.start,
+            rate=cast.training.learning_rate,
+            boost=choice.boost,
+            clip=choice.clip,
+            norm=SimulatedClient(scorer, nobody, mean_positives(cast.split))
+            if choice.scale == "matched"
+            else None,
+        )
+        forgeries |= dict.fromkeys(entry.nodes.tolist(), forging)
+    return forgeries
+
+
+def poisoner_context(
+    model: Model, layout: Layout, nobody: Feed, negatives: int, targets: I32
+) -> PoisonerContext:
+    """Return what a poisoner knows."""
+    from gossiprec.poisoners.model_formula import ModelFormula
+
+    return PoisonerContext(ModelFormula(model, layout), nobody, negatives, targets)
+
+
+def make_push_rounds(cast: RunComponents) -> PushRoundCounter | None:
+    """Return what counts the rounds in which poisoners push; None where there are none."""
+    if not cast.attackers:
+        return None
+    protocol = cast.protocol
+    nodes = np.zeros(protocol.n_nodes, np.bool_)
+    for entry in cast.attackers:
+        nodes[entry.nodes] = True
+    coordinator = protocol.n_users if protocol.has_coordinator else None
+    return PushRoundCounter(nodes, protocol.roles, protocol.behaviours, coordinator, protocol.wakes_per_round)

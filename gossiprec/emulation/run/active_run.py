@@ -1,0 +1,398 @@
+"""A run under way: what it keeps in step, its reports, its state, and its end."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gossiprec.attacks.base import MembershipGuesses
+from gossiprec.attacks.findings import Finding
+from gossiprec.emulation.assembly.memory_limits import peak_rss_mib
+from gossiprec.emulation.assembly.prepare import PreparedRun
+from gossiprec.emulation.run.attack_hook import attack_seconds_by_label
+from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
+from gossiprec.emulation.run.evaluation_setup import (
+    accounted_policies,
+    coordinator_tables,
+    make_utility_evaluator,
+    tells_openly,
+    user_upload_budget,
+)
+from gossiprec.emulation.run.event_recorder import EventRecorder
+from gossiprec.emulation.run.graceful_stop import StopRequest
+from gossiprec.emulation.run.progress import ClockReadings, Progress, Status, Stopwatch, read_clocks
+from gossiprec.emulation.run.run_timing import RunTiming, record_timing, run_kind, training_work
+from gossiprec.emulation.run.tracker_dispatch import report_figures
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.best_validation import BestValidationReport
+from gossiprec.emulation.scoring.findings import FindingRecord
+from gossiprec.emulation.scoring.membership import membership_metric_rows
+from gossiprec.emulation.scoring.positions import attack_measures, write_positions
+from gossiprec.emulation.scoring.privacy import PrivacyLedger
+from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
+from gossiprec.emulation.scoring.train_loss import train_loss
+from gossiprec.emulation.scoring.utility import ActivityGroupMetrics
+from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
+from gossiprec.errors import ScenarioError
+from gossiprec.eventlog import RunDirectory
+from gossiprec.eventlog.checkpoint_state import check_state
+from gossiprec.eventlog.run_tables import labels_to_json
+
+
+class _Stateful(Protocol):
+    """What can be noted in a checkpoint and taken up again."""
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """Rounds done, and what they have taken: seconds of wall time, in all and by part, of processors, and memory."""
+
+    rounds: int = 0
+    simulating: float = 0.0
+    wall: float = 0.0
+    processor: float = 0.0
+    peak_rss_mib: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    attack_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """Return the sum of times by part, in the order of the later process."""
+    return {part: one.get(part, 0.0) + other.get(part, 0.0) for part in (*other, *one)}
+
+
+def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any]) -> None:
+    lacking, surplus = (
+        ", ".join(sorted(some)) for some in (due.keys() - found.keys(), found.keys() - due.keys())
+    )
+    if lacking or surplus:
+        raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} in excess")
+
+
+class ActiveRun:
+    """A run under way: its records and its times.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    directory : RunDirectory
+    say : Progress
+    begin : Clocks
+        When the work on it began.
+    """
+
+    def __init__(
+        self, prepared: PreparedRun, directory: RunDirectory, say: Progress, begin: ClockReadings
+    ) -> None:
+        self._prepared = prepared
+        self._directory = directory
+        self._say = say
+        self._begin = begin
+        self._simulating = 0.0
+        self._earlier = _Earlier()
+        self._timed = Stopwatch()
+        self._timed.seconds.update(prepared.seconds)
+        self._done = 0
+        self._reached, self._rounds = 0.0, 0
+        scenario, split = prepared.scenario, prepared.split
+        asked = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
+        defended = np.zeros(split.n_users, np.bool_)
+        for policy in prepared.policies:
+            defended[policy.nodes] = True
+        sizes = [size for ranking in asked for size in ranking.community_sizes]
+        self._record = AttackRecord(split, sizes, defended, prepared.threads)
+        if asked:
+            say.phase("computing ground-truth communities")
+            with self._timed("communities"):
+                self._record.find(np.concatenate([ranking.adversaries for ranking in asked]))
+        self._findings = FindingRecord(split, self._record)
+        evaluate = scenario.evaluate
+        say.phase("initialising metrics")
+        with self._timed("setup"):
+            self._utility = make_utility_evaluator(prepared)
+        self._utility_now: dict[str, float] = {}
+        self._validated = BestValidationReport(evaluate.validated_by) if evaluate.validated_by else None
+        self._activity = (
+            ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
+        )
+        self._ledger = PrivacyLedger(
+            accounted_policies(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
+            items_in_the_open=prepared.protocol.sends_updates, told=user_upload_budget(prepared),
+            choices_in_the_open=prepared.protocol.choices_follow_data,
+            told_in_the_open=tells_openly(prepared),
+        )  # fmt: skip
+        self._recording = EventRecorder(directory.log, prepared)
+        self._tape_runner = prepared.tape_runner(self._timed)
+        self._others = NoFollowers() if prepared.seat is None else ShardLeader(prepared, self._tape_runner)
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return all that the rest of the run depends on at a report at virtual time `now`, for a checkpoint.
+
+        Raises
+        ------
+        NotImplementedError
+            If an attack does not say what it has learnt.
+        """
+        prepared = self._prepared
+        return {
+            **{name: part.state() for name, part in self._parts().items()},
+            "arena": prepared.executor.store.state(prepared.planner.needed_rows, now),
+            "attacks": [attack.state(now) for attack in prepared.attacks],
+            "done": self._done,
+            "reached": self._reached,
+            "utility": self._utility_now,
+            "times": vars(self._times()),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it holds other entries, as that of another version of the code may.
+        """
+        parts, fresh = self._parts(), self.state(0.0)
+        _check_entries("the state", state, fresh)
+        check_state("the state", {**state, "planner": {}, "recording": {}, "times": {}}, fresh)
+        for name, part in parts.items():
+            _check_entries(name, state[name], part.state())
+            part.restore(state[name])
+        store = self._prepared.executor.store
+        store.grow(self._prepared.planner.capacity)
+        store.restore(state["arena"])
+        for attack, kept in zip(self._prepared.attacks, state["attacks"], strict=True):
+            attack.restore(kept)
+        self._done, self._reached = state["done"], state["reached"]
+        self._utility_now = state["utility"]
+        self._earlier = _Earlier(**state["times"])
+
+    def _parts(self) -> dict[str, _Stateful]:
+        return {
+            "planner": self._prepared.planner,
+            "carrier": self._tape_runner,
+            "record": self._record,
+            "findings": self._findings,
+            "ledger": self._ledger,
+            "recording": self._recording,
+            "reducing": self._prepared.reducing,
+            **({"serving": self._prepared.serving} if self._prepared.serving else {}),
+            **({"push_rounds": self._prepared.push_rounds} if self._prepared.push_rounds else {}),
+            **({"validated": self._validated} if self._validated else {}),
+            **({"activity": self._activity} if self._activity else {}),
+        }
+
+    def execute(self, stop: StopRequest, after: int = 0) -> None:
+        """Carry out the tape, stretch by stretch; go on after that many reports, if the state was restored.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            At a report before the last, when the end is wanted; there is then a checkpoint of it.
+        """
+        prepared, tape_runner = self._prepared, self._tape_runner
+        checkpoints = CheckpointWriter(
+            self._directory, prepared.scenario.checkpoint, self._say, done=self._earlier.rounds
+        )
+        self._say.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
+        self._simulating, complete = time.perf_counter(), False
+        try:
+            self._others.begin(after)
+            for number, tick in enumerate(
+                prepared.schedule.play(tape_runner.carry_out, after=after, recall=tape_runner.recall),
+                after + 1,
+            ):
+                with self._timed("log"):
+                    self._others.gather_sizes()
+                    self._recording.write(*tape_runner.taken(), until=tick.time, last=tick.last)
+                updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
+                self._done = updates * prepared.executor.work.training.local_epochs
+                self._reached, self._rounds = tick.time, tick.round
+                self._report(tick.time, tick.round, self._times().simulating)
+                ends_here = stop.wanted and not tick.last
+                with self._timed("checkpoints"):
+                    state = functools.partial(self._whole_state, tick.time)
+                    checkpoints.at_report(tick, number, state, at_once=ends_here)
+                    self._others.let_go()
+                self._others.go_on(end=ends_here)
+                if ends_here:
+                    raise KeyboardInterrupt
+            complete = True
+        finally:
+            self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
+            checkpoints.finish(wanted=not complete)
+
+    def _whole_state(self, now: float) -> dict[str, Any]:
+        self._others.gather_all()
+        return self.state(now)
+
+    def _times(self) -> _Earlier:
+        """Return what this process and those before it have taken."""
+        now, before = read_clocks(), self._earlier
+        seconds = {**self._timed.seconds, "bookkeeping": self._tape_runner.bookkeeping_seconds}
+        return _Earlier(
+            rounds=self._rounds,
+            simulating=before.simulating + now.wall - self._simulating,
+            wall=before.wall + now.wall - self._begin.wall,
+            processor=before.processor + now.processor - self._begin.processor,
+            peak_rss_mib=max(before.peak_rss_mib, peak_rss_mib()),
+            seconds=_added(before.seconds, seconds),
+            attack_seconds=_added(before.attack_seconds, attack_seconds_by_label(self._prepared.meters)),
+        )
+
+    def _report(self, at: float, round_: int, seconds: float) -> None:
+        """Score the models and the attacks, and write what was found."""
+        prepared = self._prepared
+        with self._timed("utility"):
+            looks = self._others.looks(self._utility)
+            self._utility_now = self._utility.measure(prepared.planner.current, looks)
+            if prepared.scenario.evaluate.train_loss:
+                self._utility_now["train_loss"] = train_loss(
+                    prepared.executor, prepared.planner.current, prepared.split.n_users
+                )
+            chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
+            if self._activity:
+                self._activity.note(self._utility.by_user, chosen=chosen)
+        with self._timed("attacks"):
+            self._others.gather_learnt()
+            rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
+            rows = self._record.score(rankings, time=at, round=round_)
+            findings = self._findings.note(self._reported(at), time=at, round=round_)
+        with self._timed("log"):
+            updates, pushes = prepared.planner.updates, prepared.planner.pushes
+            spent = self._ledger.changes(updates, pushes, self._recording.coordinates(pushes))
+            self._recording.spend(*spent, time=at)
+            self._recording.mark("round", time=at, round=round_)
+            self._recording.mark("evaluate", time=at, round=round_)
+            metrics = [*self._metrics(round_, findings)]
+            self._directory.metrics.append(
+                {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
+            )
+            self._directory.attacks.append(rows)
+            self._directory.findings.append(
+                {**row, "labels": labels_to_json(row["labels"])} for row in findings
+            )
+        headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
+        headline.update(list(self._utility_now.items())[:1])
+        self._say.tick(
+            Status(
+                time=at,
+                round=round_,
+                updates=self._done,
+                total_updates=prepared.epochs,
+                seconds=seconds,
+                headline=headline,
+                figures=report_figures(metrics, rows),
+            )
+        )
+
+    def _traffic(self) -> dict[str, Any]:
+        """Return what became of messages, where that is no matter of course."""
+        if self._prepared.uneventful:
+            return {}
+        online = self._prepared.protocol.availability.mean_online(self._reached)
+        return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
+
+    def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | Finding]]:
+        """Yield what the attacks have found beside their rankings, by the name of the attack."""
+        for choice, meter in zip(self._prepared.scenario.observers, self._prepared.meters, strict=True):
+            findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
+            unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
+            if unannounced:
+                raise ScenarioError(
+                    f"observers: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
+                    "collect; list every reported measure in the attack's `measures`"
+                )
+            for found in itertools.chain(meter.attack.guesses(), findings):
+                yield choice.name, found
+
+    def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+        yield from self._utility_now.items()
+        for name in ("predicted_fraction_met", "predicted_fraction_heard"):
+            predicted = getattr(self._prepared.protocol, name)(round_)
+            if predicted is not None:
+                yield name, predicted
+        yield from membership_metric_rows(findings)
+
+    def close(self, status: str) -> None:
+        """Write what is known at the end and end the run."""
+        prepared = self._prepared
+        self._say.phase("measuring positions")
+        with self._timed("positions"):
+            of_attacks = [*attack_measures(self._record), *self._findings.per_node()]
+            write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
+        remarks = self._remarks()
+        notes = [*self._directory.notes, *remarks.notes(), *prepared.reducing.notes()]
+        times = self._times()
+        self._directory.write_adversaries(self._record.adversaries())
+        self._directory.write_hits(self._record.hits())
+        if prepared.scenario.evaluate.keep_version:
+            self._directory.write_version(coordinator_tables(prepared))
+        self._directory.write_summary(
+            {
+                **self._prepared.sizes(),
+                "status": status,
+                "node_updates": self._done,
+                "virtual_time": self._reached,
+                "wall_seconds": times.wall,
+                "processor_seconds": times.processor,
+                "node_updates_per_second": self._done / times.wall,
+                "peak_rss_mib": times.peak_rss_mib,
+                "needed_mib": {name: size / 2**20 for name, size in self._prepared.needed.items()},
+                "seconds": times.seconds,
+                "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
+                **(self._validated.summary() if self._validated else {}),
+                **(self._activity.summary() if self._activity else {}),
+                "attacks": self._record.summary(),
+                "privacy": self._ledger.summary(),
+                "attack_seconds": times.attack_seconds,
+                **self._findings.summary(),
+                **self._prepared.protocol.report(),
+                **self._prepared.reducing.report(),
+                **self._prepared.recommender_report(),
+                "bytes": self._recording.traffic.bytes,
+                **self._others.summary(),
+                **self._traffic(),
+                **remarks.summary(),
+                **({"notes": notes} if notes else {}),
+            }
+        )
+        self._directory.finish(status)
+        if status == "complete":
+            self._note_rate(times)
+
+    def _remarks(self) -> Remarks:
+        """Return what is to be said of the utility at the last report."""
+        prepared = self._prepared
+        with self._timed("utility"):
+            found, tied = self._utility.baselines(), self._utility.tied
+        tie = None
+        if len(tied):
+            node = int(tied[0])
+            of = prepared.protocol.n_users if prepared.protocol.holds_all_data else node
+            tie = Tie(len(tied), node, int(prepared.planner.updates[of]), self._reached)
+        return Remarks(
+            prepared.split.n_users, self._utility_now, found, self._utility.few_candidates(),
+            few_to_judge(prepared.executor.work.candidates), tie,
+        )  # fmt: skip
+
+    def _note_rate(self, times: _Earlier) -> None:
+        """Keep how fast the run was, for those who ask how long another will take."""
+        prepared = self._prepared
+        samples = float(prepared.feed.n_samples(prepared.training.negatives).mean())
+        samples *= prepared.protocol.n_users if prepared.protocol.holds_all_data else 1
+        work = training_work(prepared.model, prepared.layout, epochs=self._done, samples=samples)
+        seconds = times.wall - sum(times.seconds.get(part, 0.0) for part in ("load", "compile", "setup"))
+        if work > 0 and seconds > 0:
+            kind = run_kind(prepared.scenario, prepared.executor.name)
+            record_timing(kind, RunTiming(work, seconds, prepared.threads.size))

@@ -1,0 +1,178 @@
+"""Taking checkpoints while a run goes on: a forked process writes what memory held at a report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from gossiprec.emulation.run.control_plane import ReportTick
+from gossiprec.emulation.run.progress import Progress
+from gossiprec.eventlog import RunDirectory
+from gossiprec.eventlog.atomic_write import sync_file
+from gossiprec.eventlog.checkpoint_state import State
+from gossiprec.eventlog.checkpoints import CheckpointStamp
+from gossiprec.scenario.sections import CheckpointOptions
+
+NICENESS = 5
+"""Of the writer: it gives way to the run, but on a machine with other work it still gets a share."""
+LONGEST_MESSAGE = 4096
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """A process that writes a checkpoint, and the end of the pipe through which it says what went wrong."""
+
+    process: int
+    answer: int
+    stamp: CheckpointStamp
+
+
+class CheckpointWriter:
+    """Decides at every report whether a checkpoint is due, and has it written.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+    options : Checkpoint
+    say : Progress
+        Is told, once, if checkpoints cannot be written: the run goes on.
+    done : int
+        Rounds done by an earlier process.
+
+    Notes
+    -----
+    The writer is a fork of the process, so it sees memory as it was at the report, and the run goes on at once. The
+    system copies a page when the run writes to it while the writer still needs it. The writer has a lower
+    priority: it works, as far as it can, where the run leaves a core idle.
+    """
+
+    def __init__(
+        self, directory: RunDirectory, options: CheckpointOptions, say: Progress, *, done: int = 0
+    ) -> None:
+        self._directory = directory
+        self._options = options
+        self._say = say
+        self._last_round = done
+        self._last_time = time.monotonic()
+        self._writer: _Writer | None = None
+        self._last_tick: int | None = None
+        self._possible = True
+        self._told = False
+
+    def at_report(
+        self, tick: ReportTick, number: int, state: Callable[[], State], *, at_once: bool = False
+    ) -> None:
+        """Have a checkpoint written if one is due and none is under way.
+
+        Parameters
+        ----------
+        tick : Tick
+        number : int
+            Reports so far.
+        state : callable
+            Returns the state of the run; arrays in it are not copied here.
+        at_once : bool
+            It is due if any are, after that under way: the run ends here.
+        """
+        self._settle(wait=at_once)
+        if not self._possible or self._writer or not self._due(tick.round, at_once=at_once):
+            return
+        self._last_round, self._last_time = tick.round, time.monotonic()
+        try:
+            found = state()
+        except NotImplementedError as reason:
+            self._possible = False
+            self._tell(f"no checkpoints: {reason}")
+            return
+        self._write(self._directory.stamp(tick=number, time=tick.time), found)
+
+    def finish(self, *, wanted: bool) -> None:
+        """Wait for the checkpoint that is being written; or, if none is wanted any more, give it up."""
+        if self._writer and not wanted:
+            os.kill(self._writer.process, signal.SIGKILL)
+            os.waitpid(self._writer.process, 0)
+            os.close(self._writer.answer)
+            self._writer = None
+        self._settle(wait=True)
+
+    def _due(self, round_: int, *, at_once: bool) -> bool:
+        every, minutes = self._options.every, self._options.minutes
+        if at_once:
+            return every is not None or minutes is not None
+        by_round = every is not None and round_ - self._last_round >= every
+        return by_round or (minutes is not None and time.monotonic() - self._last_time >= 60 * minutes)
+
+    def _write(self, stamp: CheckpointStamp, state: State) -> None:
+        answer, question = os.pipe()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the run alone
+        parent = os.getpid()
+        try:
+            with warnings.catch_warnings():
+                # of forks beside threads; ours are idle now
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child = os.fork()
+            if child == 0:
+                self._write_and_leave(stamp, state, parent, question)
+            self._writer = _Writer(child, answer, stamp)
+        except OSError as error:
+            os.close(answer)
+            self._failed(stamp.time, error.strerror or str(error))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(question)
+
+    def _write_and_leave(self, stamp: CheckpointStamp, state: State, parent: int, question: int) -> NoReturn:
+        """Write the checkpoint in the forked process; nothing may return to the code of the run."""
+        status = 1
+        try:
+            self._directory.lock.close()
+            os.nice(NICENESS)
+            for path in (self._directory.log.path, *(table.path for table in self._directory.tables)):
+                sync_file(path)
+            self._directory.checkpoints.write(
+                stamp,
+                state,
+                keep=self._options.keep,
+                wanted=lambda: os.getppid() == parent,
+                after=self._last_tick,
+            )
+            status = 0
+        except BaseException as error:
+            reason = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
+            os.write(question, reason.encode()[:LONGEST_MESSAGE])
+        finally:
+            os._exit(status)
+
+    def _settle(self, *, wait: bool) -> None:
+        """See whether the writer is done, and how it ended."""
+        if self._writer is None:
+            return
+        process, status = os.waitpid(self._writer.process, 0 if wait else os.WNOHANG)
+        if process == 0:
+            return
+        reason = os.read(self._writer.answer, LONGEST_MESSAGE).decode(errors="replace")
+        os.close(self._writer.answer)
+        stamp, self._writer = self._writer.stamp, None
+        if status == 0:
+            self._last_tick = stamp.tick
+            return
+        self._failed(
+            stamp.time, reason or f"its process ended with status {os.waitstatus_to_exitcode(status)}"
+        )
+
+    def _failed(self, at: float, reason: str) -> None:
+        self._tell(
+            f"could not write a checkpoint at time {at:g} ({reason}); the run continues and will retry at the next one"
+        )
+
+    def _tell(self, text: str) -> None:
+        """Say it once; all that follows is likely to be the same."""
+        if not self._told:
+            self._told = True
+            self._directory.notes.append(text)
+            self._say.note(text)

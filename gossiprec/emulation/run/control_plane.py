@@ -1,0 +1,169 @@
+"""The control plane, run ahead: everything that will happen, before any model is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.compute.plan.tape import Tape, TapeEvent, TapeSegment, insert_resets
+from gossiprec.emulation.assembly.network_setup import EngineConditions, trains_on_event
+from gossiprec.protocols import Protocol
+from gossiprec.scenario import Scenario
+from gossiprec.sim.availability import Availability
+from gossiprec.sim.engine import ControlProtocol, Engine
+
+
+@dataclass(frozen=True)
+class ReportTick:
+    """A stretch of tape that ends in a report.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time of the report.
+    round : int
+        Rounds so far: the mean number of wakes of the nodes that wake, or of slices gone through.
+    last : bool
+        Whether nothing is left to happen.
+    """
+
+    segment: TapeSegment
+    time: float
+    round: int
+    last: bool
+
+
+def make_engine(
+    conditions: EngineConditions, protocol: Protocol, *, control: ControlProtocol, tape: Tape
+) -> tuple[Engine, bool]:
+    """Return an engine at time 0, and whether deliveries are implied: instant, certain, and answered by nobody."""
+    inline = conditions.implied and not protocol.replies
+    together = not protocol.replies and not protocol.chooses_by_value
+    if conditions.work is not None and conditions.work.hindered_by_deliveries:
+        together = False
+    engine = Engine(
+        control=control,
+        clock=protocol.clock,
+        transport=conditions.transport,
+        recorder=tape,
+        wakes=protocol.wakes,
+        availability=protocol.availability,
+        work=conditions.work,
+        mode="inline" if inline else "stretch" if together else "step",
+        steering=protocol if protocol.steers else None,
+    )
+    return engine, inline
+
+
+class ModelResets:
+    """When nodes come back without their model.
+
+    Parameters
+    ----------
+    availability : Availability
+    lost : bool
+        Whether they do.
+    """
+
+    def __init__(self, availability: Availability, *, lost: bool) -> None:
+        time, node, online = availability.log()
+        came = online & lost
+        self._time, self._node = time[came], node[came].astype(np.int32)
+        self._done = 0
+
+    def into(self, segment: TapeSegment, until: float) -> TapeSegment:
+        """Return a stretch of tape with the returns up to and including its end."""
+        end = int(np.searchsorted(self._time, until, side="right"))
+        some = slice(self._done, end)
+        self._done = end
+        return insert_resets(segment, self._time[some], self._node[some])
+
+
+def play_to_reports(
+    engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol, returns: ModelResets
+) -> Iterator[ReportTick]:
+    """Let everything happen up to each report in turn; yield what is then on the tape.
+
+    Once all clocks have rung and nothing happens from one report to the next, what still comes is reported at once.
+    """
+    n_waking, each = len(protocol.clock.node_ids), protocol.wakes_per_round
+    quiet = False
+    for number in scenario.evaluate.rounds():
+        due = number * each * protocol.clock.mean
+        engine.run_until(math.inf if quiet else math.nextafter(due, math.inf))
+        segment, over = tape.cut(), engine.finished
+        quiet = not engine.wakes_due and not len(segment.time)
+        if quiet and not over:
+            continue
+        at = (
+            max([*segment.time[-1:].tolist(), *segment.misses.time[-1:].tolist()], default=due)
+            if over
+            else due
+        )
+        yield ReportTick(returns.into(segment, at), at, round(engine.n_wakes / n_waking / each), over)
+        if over:
+            return
+
+
+def run_control_plane(
+    scenario: Scenario, protocol: Protocol, conditions: EngineConditions
+) -> tuple[list[ReportTick], bool]:
+    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
+    tape = Tape()
+    engine, inline = make_engine(conditions, protocol, control=protocol, tape=tape)
+    returns = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
+    return list(play_to_reports(engine, tape, scenario, protocol, returns)), inline
+
+
+class _Nobody:
+    """A control under which nodes wake and send nothing."""
+
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
+        return ()
+
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        return ()
+
+    def on_missed_wake(self, node: int, now: float) -> None:
+        pass
+
+
+def count_wakes(protocol: Protocol, conditions: EngineConditions) -> I64:
+    """Return how often each node will wake, if that does not depend on what is sent; shape (n_nodes,)."""
+    tape = Tape()
+    engine, _ = make_engine(conditions, protocol, control=_Nobody(), tape=tape)
+    engine.run_until(math.inf)
+    segment = tape.cut()
+    return np.bincount(segment.node[segment.kind == TapeEvent.WAKE], minlength=protocol.n_nodes)
+
+
+def known_deliveries(segments: list[TapeSegment], inline: bool) -> KnownDeliveries:
+    """Return all deliveries of a run, given its whole tape."""
+    sender = np.concatenate([s.sender for s in segments])
+    if inline:
+        receiver = np.concatenate([s.receiver for s in segments])
+        time = np.concatenate([s.sent_at for s in segments])
+        return KnownDeliveries(np.arange(len(sender), dtype=np.int32), sender, receiver, time, len(sender))
+    arrived = [s.kind == TapeEvent.DELIVER for s in segments]
+    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)])
+    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)])
+    time = np.concatenate([s.time[a] for s, a in zip(segments, arrived, strict=True)])
+    return KnownDeliveries(message, sender[message], receiver, time, len(sender))
+
+
+def count_updates(segment: TapeSegment, protocol: Protocol, inline: bool) -> I64:
+    """Return the number of local updates of every node in a stretch of tape, shape (n_nodes,)."""
+    trains = trains_on_event(protocol.behaviours)
+    role = protocol.roles[segment.node]
+    on_wake = trains[role, 0] & (segment.kind == TapeEvent.WAKE)
+    on_receive = trains[role, 1] & (segment.kind == TapeEvent.DELIVER)
+    implied = (
+        segment.receiver[trains[protocol.roles[segment.receiver], 1]] if inline else segment.receiver[:0]
+    )
+    training = np.concatenate([segment.node[on_wake | on_receive], implied])
+    return np.bincount(training, minlength=protocol.n_nodes)

@@ -1,0 +1,324 @@
+"""The event log of a run, written from the tape."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gossiprec.arrays import F64, I32, I64, U8, Bools, check_array, check_range
+from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
+from gossiprec.emulation.assembly.network_setup import trains_on_event
+from gossiprec.emulation.run.message_sizes import MessageSizes
+from gossiprec.eventlog import EventWriter
+from gossiprec.eventlog.checkpoint_state import Stateful, check_state
+from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
+from gossiprec.sim.availability import Availability
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import PreparedRun
+
+MOST_BYTES = 2**62
+"""Bytes of all messages of a run, fewer than: eight-byte integers hold sums of two such numbers."""
+
+
+@dataclass
+class TrafficCounters:
+    """What became of messages and rings so far."""
+
+    delivered: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    delay: float = 0.0
+    queued: float = 0.0
+    sent: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    def count(self, segment: TapeSegment, *, delays: F64, queued: F64) -> None:
+        """Add a stretch of tape, and its deliveries."""
+        self.sent += len(segment.receiver)
+        self.delivered += len(delays)
+        self.delay += float(delays.sum())
+        self.queued += float(queued.sum())
+        for cause, name in enumerate(DROP_CAUSES):
+            self.dropped[name] += int((segment.cause == cause).sum())
+        for cause, name in enumerate(MISS_CAUSES):
+            self.missed[name] += int((segment.misses.cause == cause).sum())
+
+    def weigh(self, size: I32, from_coordinator: Bools) -> None:
+        """Add the sizes of the messages sent in a stretch of tape."""
+        self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
+        self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """What was sent: in all, and where there is a coordinator to it and by it."""
+        apart = {"up": self.bytes_up, "down": self.bytes_down} if self.bytes_down else {}
+        return {"sent": self.bytes_up + self.bytes_down, **apart}
+
+    def state(self) -> dict[str, Any]:
+        """Return all counts, for a checkpoint."""
+        return {**vars(self), "dropped": dict(self.dropped), "missed": dict(self.missed)}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> TrafficCounters:
+        """Return the counts that :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If a number cannot be.
+        """
+        sizes = {name: state[name] for name in ("bytes_up", "bytes_down")}
+        check_state("recording.traffic", {**state, **dict.fromkeys(sizes, 0)}, cls().state())
+        for name, size in sizes.items():
+            if type(size) is not int or not 0 <= size < MOST_BYTES:
+                raise ValueError(f"recording.traffic.{name}: found {size}; expected 0 to {MOST_BYTES - 1}")
+        return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
+
+    def summary(self, online_mean: float) -> dict[str, Any]:
+        """Return what the summary says: numbers, causes, means over deliveries; and the mean share online."""
+        delivered = max(1, self.delivered)
+        return {
+            "delivered": self.delivered,
+            "dropped": {name: count for name, count in self.dropped.items() if count},
+            "missed": {name: count for name, count in self.missed.items() if count},
+            "mean_delay": self.delay / delivered,
+            "mean_queued": self.queued / delivered,
+            "online_mean": online_mean,
+        }
+
+
+def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
+    """Return the rows of the log: who is away at the start, and all changes."""
+    time, node, online = availability.log()
+    away = np.flatnonzero(~availability.starts_online)
+    return (
+        np.concatenate([np.zeros(len(away)), time]),
+        np.concatenate([away, node]).astype(np.int32),
+        np.concatenate([np.zeros(len(away), np.bool_), online]).astype(np.uint8),
+    )
+
+
+class EventRecorder(Stateful):
+    """Turns stretches of tape into events of the log.
+
+    Parameters
+    ----------
+    log : EventWriter
+    prepared : Prepared
+        Views are logged, when they change, if a wake sends to the whole view.
+    """
+
+    changing = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
+
+    def __init__(self, log: EventWriter, prepared: PreparedRun) -> None:
+        protocol, work, load = prepared.protocol, prepared.executor.work, prepared.load
+        self._log = log
+        self._roles = protocol.roles
+        self._samples = load.samples
+        self._sizes = MessageSizes(
+            load.message_bytes,
+            prepared.executor.update_bytes,
+            prepared.outgoing.extra_bytes,
+            prepared.encoding.numbers if prepared.encoding else None,
+        )
+        self._epochs = work.training.local_epochs
+        self._updates_left = work.node_settings.most_updates.copy()
+        self._n_users = protocol.n_users
+        self._inline = prepared.schedule.inline
+        self._trains = trains_on_event(protocol.behaviours)
+        size = protocol.view_size
+        self._view = None if size is None else np.full((len(self._roles), size), -1, np.int32)
+        self._sender = np.zeros(0, np.int32)
+        self._sent_at = np.zeros(0, np.float64)
+        self._sent_bytes = np.zeros(0, np.int32)
+        self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
+        self._sessions = _sessions(protocol.availability)
+        self.traffic = TrafficCounters()
+
+    def state(self) -> dict[str, Any]:
+        """Return what links the next stretch of tape to those before, for a checkpoint."""
+        return {**super().state(), "traffic": self.traffic.state(), "sizes": self._sizes.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it names nodes that there are not, or numbers that cannot be.
+        """
+        self._check(state)
+        super().restore(state)
+        self.traffic = TrafficCounters.restored(state["traffic"])
+        self._sizes.restore(state["sizes"])
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        nodes = len(self._roles) - 1
+        left, view = state["updates_left"], state["view"]
+        check_array("recording.updates_left", left, self._updates_left)
+        if ((left < 0) | (left > self._updates_left)).any():
+            raise ValueError("recording.updates_left: found numbers that are negative or above the limit")
+        if self._view is not None:
+            check_array("recording.view", view, self._view)
+            check_range("recording.view", view, NO_PEER, nodes)
+        check_range("recording.sender", state["sender"], 0, nodes)
+        check_range("recording.sent_bytes", state["sent_bytes"], 0, 2**31 - 2)
+        check_range("recording.unfinished", state["unfinished"][1], 0, nodes)
+        times, node, online = state["sessions"]
+        own = [part[len(part) - len(times) :] for part in self._sessions]
+        if len(times) > len(self._sessions[0]) or any(
+            not np.array_equal(one, other) for one, other in zip((times, node, online), own, strict=True)
+        ):
+            raise ValueError("recording.sessions: the sessions do not match this scenario")
+
+    def write(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
+        """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""
+        wakes = segment.kind == TapeEvent.WAKE
+        self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
+        self._write_sessions(until)
+        missed = segment.misses
+        self._log.append(
+            "miss", {"time": missed.time, "node": missed.node, "cause": missed.cause.astype(np.uint8)}
+        )
+        if self._view is not None:
+            self._write_views(segment)
+        sent_at, size = segment.sent_at, self._sizes.of(segment)
+        self.traffic.weigh(size, segment.sender >= self._n_users)
+        if self._inline:
+            time, receiver, sender, ready = sent_at, segment.receiver, segment.sender, sent_at
+            queued = np.zeros(len(sender))
+            message = np.arange(segment.first_message, segment.first_message + len(sender))
+        else:
+            self._sender = np.concatenate([self._sender, segment.sender])
+            self._sent_at = np.concatenate([self._sent_at, sent_at])
+            self._sent_bytes = np.concatenate([self._sent_bytes, size])
+            arrived = segment.kind == TapeEvent.DELIVER
+            message = segment.message[arrived]
+            time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
+            ready, queued = segment.ready[arrived], segment.queued[arrived]
+            sent_at, size = self._sent_at[message], self._sent_bytes[message]
+            self._write_drops(segment)
+        self._log.append(
+            "message",
+            {
+                "time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size,
+                "queued": queued,
+            },
+        )  # fmt: skip
+        self.traffic.count(segment, delays=time - sent_at, queued=queued)
+        self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
+
+    def coordinates(self, pushes: I64) -> I64:
+        """Return the numbers that policies rewrote in all messages of each node, given its rewritten pushes."""
+        return self._sizes.coordinates(pushes)
+
+    def mark(self, kind: str, *, time: float, round: int) -> None:
+        """Append a round or an evaluation."""
+        self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
+
+    def spend(self, nodes: I64, epsilon: F64, *, time: float) -> None:
+        """Append the privacy that nodes have spent."""
+        times = np.full(len(nodes), time)
+        self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
+
+    def _write_updates(
+        self,
+        segment: TapeSegment,
+        ready: F64,
+        receiver: I32,
+        worthwhile: Bools,
+        until: float,
+    ) -> None:
+        """Append the updates that end before `until`; keep the others for the next stretch."""
+        woke = segment.kind == TapeEvent.WAKE
+        woke &= self._trains[self._roles[segment.node], 0]
+        on_receive = self._trains[self._roles[receiver], 1] & worthwhile
+        times = np.concatenate([self._unfinished[0], segment.ready[woke], ready[on_receive]])
+        nodes = np.concatenate([self._unfinished[1], segment.node[woke], receiver[on_receive]])
+        later = times > until
+        self._unfinished = times[later], nodes[later]
+        times, nodes = times[~later], nodes[~later]
+        order = np.argsort(times, kind="stable")
+        order = order[self._within_budget(nodes[order])]
+        nodes = nodes[order]
+        self._log.append(
+            "update",
+            {
+                "time": times[order],
+                "node": nodes,
+                "epochs": np.full(len(nodes), self._epochs, np.int32),
+                "samples": self._samples[nodes].astype(np.int32),
+            },
+        )
+
+    def _within_budget(self, nodes: I32) -> Bools:
+        """Say of each update, in order of time, whether its node still trains; counts them."""
+        grouped = np.argsort(nodes, kind="stable")
+        counts = np.bincount(nodes, minlength=len(self._updates_left))
+        number = np.empty(len(nodes), np.int64)  # of the update among those of its node
+        number[grouped] = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        within = number < self._updates_left[nodes]
+        self._updates_left -= np.minimum(counts, self._updates_left)
+        return within
+
+    def _write_views(self, segment: TapeSegment) -> None:
+        """Append the views that differ from the node's view before."""
+        assert self._view is not None
+        wakes = np.flatnonzero(segment.kind == TapeEvent.WAKE)
+        if not len(wakes):
+            return
+        peers = self._peers(segment, wakes)
+        order = np.argsort(segment.node[wakes], kind="stable")
+        nodes, views = segment.node[wakes][order], np.sort(peers[order], axis=1)
+        before = np.roll(views, 1, axis=0)
+        first = np.append(True, nodes[1:] != nodes[:-1])
+        before[first] = self._view[nodes[first]]
+        changed = np.sort(order[(views != before).any(axis=1)])
+        last = np.append(first[1:], True)
+        self._view[nodes[last]] = views[last]
+        self._log.append(
+            "view",
+            {
+                "time": segment.time[wakes[changed]],
+                "node": segment.node[wakes[changed]],
+                "peers": peers[changed],
+            },
+        )
+
+    def _peers(self, segment: TapeSegment, wakes: I64) -> I32:
+        """Return whom each wake sent to, filled up; second copies of a message, which come last, are left out."""
+        assert self._view is not None
+        size = self._view.shape[1]
+        starts, counts = np.cumsum(segment.count) - segment.count, segment.count[wakes]
+        places = starts[wakes][:, None] + np.arange(size)
+        peers = np.append(segment.receiver, NO_PEER)[np.minimum(places, len(segment.receiver))]
+        within = np.arange(size) < counts[:, None]
+        again = (peers[:, :, None] == peers[:, None, :]) & np.tri(size, k=-1, dtype=np.bool_)
+        return np.where(within & ~again.any(axis=2), peers, NO_PEER).astype(np.int32)
+
+    def _write_sessions(self, until: float) -> None:
+        time, node, online = self._sessions
+        now = int(np.searchsorted(time, until, side="right"))
+        self._log.append("session", {"time": time[:now], "node": node[:now], "online": online[:now]})
+        self._sessions = time[now:], node[now:], online[now:]
+
+    def _write_drops(self, segment: TapeSegment) -> None:
+        lost = segment.kind == TapeEvent.DROP
+        message = segment.message[lost]
+        self._log.append(
+            "drop",
+            {
+                "time": segment.time[lost],
+                "sender": self._sender[message],
+                "receiver": segment.node[lost],
+                "sent_at": self._sent_at[message],
+                "cause": segment.cause[lost].astype(np.uint8),
+            },
+        )

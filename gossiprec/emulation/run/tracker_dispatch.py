@@ -1,0 +1,149 @@
+"""Telling trackers what a run finds, without the run depending on them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gossiprec.emulation.run.progress import Progress, Status
+from gossiprec.errors import ResourceError
+from gossiprec.eventlog import open_run
+from gossiprec.trackers import TRACKERS, Tracker
+
+Chosen = Mapping[str, Callable[..., Tracker]]
+"""What begins each tracker, by its name: ``begin(run directory, resumed=False)``."""
+
+
+def report_figures(
+    metrics: Iterable[tuple[str, float]], attacks: Iterable[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Return what a report found by name, given what it adds to ``metrics.csv`` and ``attacks.csv``; all finite."""
+    found = {f"metrics/{name}": value for name, value in metrics}
+    for row in attacks:
+        attack = f"{row['observer']} {row['relevance']} {row['momentum']:g} {row['community_size']}"
+        found |= {f"{measure}/{attack}": row[measure] for measure in ("aac", "upper_bound", "random_bound")}
+    return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+
+
+def tracker_factories(names: Iterable[str], called: str | None = None) -> Chosen:
+    """Return the trackers of these names, each once; they call the run as told, or else as its directory.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such tracker.
+    ResourceError
+        If what it needs is not installed.
+    """
+    found = {name: TRACKERS[name] for name in names}
+    for name, tracker in found.items():
+        lacking = [module for module in tracker.modules if importlib.util.find_spec(module) is None]
+        if lacking:
+            raise ResourceError(
+                f"tracker {name} requires {' and '.join(lacking)}, which is not installed; install it with: "
+                f"pip install 'gossiprec[{name}]'"
+            )
+    return {name: functools.partial(_begin, tracker, called) for name, tracker in found.items()}
+
+
+def prepare_trackers(names: Iterable[str]) -> None:
+    """Let trackers do what must be done before several runs begin at the same time.
+
+    Raises
+    ------
+    ResourceError
+        If one cannot.
+    """
+    for name in names:
+        with _beginning(name):
+            TRACKERS[name].prepare()
+
+
+def _begin(tracker: type[Tracker], called: str | None, run: Path, *, resumed: bool) -> Tracker:
+    return tracker(run, open_run(run).scenario, name=called or run.name, resumed=resumed)
+
+
+@contextmanager
+def _beginning(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ResourceError(
+            f"tracker {name} cannot start ({_reason(error)}); fix the cause, or remove the tracker"
+        ) from error
+
+
+@contextmanager
+def run_trackers(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -> Iterator[TrackedProgress]:
+    """Begin some trackers, and end them when the body ends.
+
+    Parameters
+    ----------
+    trackers : Chosen
+    say : Progress
+        Is told everything, too.
+    run : Path
+        The run directory.
+    resumed : bool
+        Whether the run goes on.
+
+    Raises
+    ------
+    ResourceError
+        If one cannot begin.
+    """
+    begun: dict[str, Tracker] = {}
+    telling = TrackedProgress(begun, say)
+    try:
+        for name, begin in trackers.items():
+            say.phase(f"starting {name}")
+            with _beginning(name):
+                begun[name] = begin(run, resumed=resumed)
+        yield telling
+    finally:
+        telling.end()
+
+
+class TrackedProgress:
+    """A progress that hands what is found to trackers; one that fails is noted and left out from then on."""
+
+    status = "failed"
+
+    def __init__(self, trackers: dict[str, Tracker], say: Progress) -> None:
+        self._trackers = trackers
+        self._say = say
+
+    def phase(self, text: str) -> None:
+        """Pass it on."""
+        self._say.phase(text)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._say.note(text)
+
+    def tick(self, status: Status) -> None:
+        """Pass it on, and report."""
+        for name, tracker in [*self._trackers.items()]:
+            try:
+                tracker.report(status.figures, round=status.round, time=status.time)
+            except Exception as error:  # whatever it is, the run is worth more
+                del self._trackers[name]
+                self.note(f"tracker {name} failed ({_reason(error)}); continuing without it")
+        self._say.tick(status)
+
+    def end(self) -> None:
+        """End all trackers with the status of the run."""
+        for name, tracker in self._trackers.items():
+            try:
+                tracker.end(self.status)
+            except Exception as error:
+                self.note(f"tracker {name} could not be closed ({_reason(error)})")
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

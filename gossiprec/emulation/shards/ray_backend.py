@@ -1,0 +1,426 @@
+"""Shards as Ray actors: this process leads, as shard 0; each other shard is an actor."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.compute.shards.channel import Channel, Key, Mailbox, ShardLostError
+from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.emulation.assembly.executor_selection import thread_count
+from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.shards.shard_group import ShardGroup, check_versions, local_versions
+from gossiprec.errors import ResourceError
+from gossiprec.scenario import Scenario
+
+if TYPE_CHECKING:
+    from gossiprec.compute.shards.channel import Key
+    from gossiprec.data.split import Split
+    from gossiprec.emulation.assembly.prepare import PreparedRun
+
+
+class ShardActor:
+    """A shard that follows; letters come in while it works.
+
+    Parameters
+    ----------
+    number : int
+    """
+
+    def __init__(self, number: int) -> None:
+        from gossiprec.compute.shards.channel import Mailbox
+
+        self._number, self._mailbox = number, Mailbox()
+
+    def about(self, scenario: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+        """Return where this is, and its versions; go where the run was started, for paths may be relative.
+
+        What takes seconds to import is imported here, while shard 0 sets itself up.
+        """
+        import gossiprec.emulation.shards.follower  # noqa: F401
+        from gossiprec.emulation.shards.shard_group import local_versions
+        from gossiprec.scenario import load_scenario
+
+        with suppress(OSError):
+            os.chdir(cwd)
+        versions = local_versions(load_scenario(scenario))
+        return {"where": socket.gethostname(), "pid": os.getpid(), "versions": versions}
+
+    def put(self, sender: int, key: Key, content: Any) -> None:
+        """Take a letter in."""
+        self._mailbox.put(sender, tuple(key), content)
+
+    def follow(
+        self, scenario: Mapping[str, Any], split: Split, members: Mapping[int, Any], letterbox: Any
+    ) -> None:
+        """Set up the run, and follow shard 0 to its end."""
+        from gossiprec.compute.shards.shard_context import ShardContext
+        from gossiprec.emulation.assembly.prepare import prepare
+        from gossiprec.emulation.shards.follower import run_follower
+
+        pass
+        from gossiprec.scenario import load_scenario
+
+        exchange = RayChannel(self._number, self._mailbox)
+        exchange.connect(members, letterbox)
+        seat = ShardContext(self._number, len(members) + 1, exchange)
+        run_follower(prepare(load_scenario(scenario), load=lambda _: split, seat=seat))
+
+
+class LeaderMailbox:
+    """Letters to shard 0, which is no actor and fetches them."""
+
+    def __init__(self) -> None:
+        self._letters: list[tuple[int, Key, Any]] = []
+        self._some = asyncio.Event()
+
+    async def put(self, sender: int, key: Key, content: Any) -> None:
+        """Take a letter in."""
+        self._letters.append((sender, key, content))
+        self._some.set()
+
+    async def take_all(self) -> list[tuple[int, Key, Any]]:
+        """Return all letters, when there are any."""
+        await self._some.wait()
+        self._some.clear()
+        letters, self._letters = self._letters, []
+        return letters
+
+
+LOCAL = "local"
+REACH_S = 60.0
+"""How long to wait for an answer of a cluster."""
+ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's variable for whether other machines may join; with 0 all its processes listen on the loopback interface."""
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+
+
+def require_ray(instead: str) -> Any:
+    """Return Ray.
+
+    Parameters
+    ----------
+    instead : str
+        What else to do.
+
+    Raises
+    ------
+    ResourceError
+        If it is not installed.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise ResourceError(
+            f"Ray is not installed; install it with: pip install 'gossiprec[ray]', or {instead}"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # or Ray would hide the GPUs from its workers
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+
+    return ray
+
+
+def start_local_ray(ray: Any, *, cpus: int, store_bytes: int) -> None:
+    """Start Ray on this machine for the given number of processors; other machines cannot reach it.
+
+    Raises
+    ------
+    ResourceError
+        If it does not start, as on a machine that is busy with other work, or if other machines could reach it.
+    """
+    here = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": store_bytes}
+    try:
+        with _loopback_only():
+            ray.init(address=LOCAL, **here, **QUIET)
+    except Exception as error:  # Ray raises what it has at hand
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ResourceError(
+            f"Ray does not start on this machine ({reason}); try again when the machine is less busy, or "
+            "start Ray with `ray start --head` and connect to it"
+        ) from error
+
+    found = ray.util.get_node_ip_address()
+    if found not in ("127.0.0.1", "::1"):
+        ray.shutdown()
+        raise ResourceError(
+            f"Ray listens on {found}, where other machines can reach it and run code; expected 127.0.0.1; "
+            f"set {ONE_MACHINE}=0 in the environment, or start Ray with `ray start --head` and connect to it"
+        )
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Let Ray start with the loopback address: the variable for its processes, the constant for this one."""
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    variable, constant = os.environ.get(ONE_MACHINE), constants.ENABLE_RAY_CLUSTER
+    os.environ[ONE_MACHINE], constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = constant
+        os.environ.pop(ONE_MACHINE)
+        if variable is not None:
+            os.environ[ONE_MACHINE] = variable
+
+
+def connect_to_cluster(ray: Any, address: str, *, instead: str) -> None:
+    """Connect to a cluster.
+
+    Raises
+    ------
+    ResourceError
+        If it does not answer.
+    """
+    reason = cluster_error(address)
+    if reason:
+        raise ResourceError(
+            f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and "
+            f"`ray start --address=HEAD:6379` on the other machines), or {instead}; a cluster that requires "
+            "a token also needs RAY_AUTH_MODE=token and the token on this machine"
+        )
+    ray.init(address=address, **QUIET)
+
+
+def cluster_error(address: str) -> str:
+    """Return why a cluster does not answer, or an empty string.
+
+    It is asked by a process that can be given up: Ray itself may wait for ever.
+    """
+    program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", program, address],
+            capture_output=True,
+            text=True,
+            timeout=REACH_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {REACH_S:.0f} s"
+    if not tried.returncode:
+        return ""
+    return (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1]
+
+
+STORE_BYTES = 512 * 2**20
+"""Ray's object store on this machine, where it is started for the run: rows on their way."""
+PLACED_S = 120.0
+"""How long to wait until all shards have a place in the cluster."""
+INSTEAD = "set executor.name to auto"
+
+
+class RayChannel(Channel):
+    """Letters between actors: to another shard by a call of its actor, to shard 0 by a letterbox that it empties.
+
+    Parameters
+    ----------
+    number : int
+        Of this shard.
+    mailbox : Mailbox
+        Of this shard.
+    members : mapping of int to actor
+    letterbox : actor
+        Of shard 0.
+    """
+
+    def __init__(self, number: int, mailbox: Mailbox) -> None:
+        self._number, self._mailbox = number, mailbox
+        self._members: Mapping[int, Any] = {}
+        self._letterbox: Any = None
+
+    def connect(self, members: Mapping[int, Any], letterbox: Any) -> None:
+        """Learn where the others are."""
+        self._members, self._letterbox = members, letterbox
+
+    def send(self, to: int, key: Key, content: Any) -> None:
+        """Hand over a letter; what is large lies in Ray's object store until the receiver reads it."""
+        import ray
+
+        if to == 0:
+            self._letterbox.put.remote(self._number, key, [ray.put(content)])
+        else:
+            self._members[to].put.remote(self._number, key, content)
+
+    def receive(self, sender: int, key: Key) -> Any:
+        """Wait for a letter."""
+        return self._mailbox.take(sender, key)
+
+
+class RayShardGroup(ShardGroup):
+    """The other shards of a run as actors.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    say : Progress
+
+    Raises
+    ------
+    ResourceError
+        If Ray is not installed, no cluster answers, or it has too few processors.
+    """
+
+    def __init__(self, scenario: Scenario, say: Progress) -> None:
+        self._scenario, self._say = scenario, say
+        self._ray = require_ray(INSTEAD)
+        self._mailbox = Mailbox()
+        self._exchange = RayChannel(0, self._mailbox)
+        self.seat = ShardContext(0, scenario.executor.shards, self._exchange)
+        self._members: dict[int, Any] = {}
+        self._letterbox: Any = None
+        self._asked: list[Any] = []
+        self._own = False
+
+    def __enter__(self) -> RayShardGroup:
+        """Connect to the cluster, or start one."""
+        needed = self._scenario.executor.shards * thread_count(self._scenario)
+        if not self._ray.is_initialized():
+            self._connect(needed)
+            self._own = True
+        try:
+            self._check_room(needed)
+            self._place()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the actors, and Ray if it was started or joined for the run."""
+        for member in self._members.values():
+            with suppress(Exception):  # the cluster may be what has gone
+                self._ray.kill(member)
+        self._leave()
+
+    def _place(self) -> None:
+        """Ask for a place for each other shard, and for shard 0's letters."""
+        ray, n = self._ray, self._scenario.executor.shards
+        threads = thread_count(self._scenario)
+        member = ray.remote(ShardActor).options(num_cpus=threads, max_concurrency=n + 4)
+        # a letterbox on the machine of shard 0, so that letters are read from its own object store
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        self._letterbox = ray.remote(LeaderMailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._say.phase(f"starting {n - 1} shards on Ray")
+        self._members = {number: member.remote(number) for number in range(1, n)}
+        self._exchange.connect(self._members, self._letterbox)
+        resolved = self._scenario.resolved()
+        self._asked = [each.about.remote(resolved, os.getcwd()) for each in self._members.values()]
+
+    def start(self, prepared: PreparedRun) -> None:
+        """See that the other shards are there and like this one, and let them set up the run.
+
+        Raises
+        ------
+        ResourceError
+            If they find no place, or have other versions of the code or of libraries.
+        """
+        ray, n, threads = self._ray, self._scenario.executor.shards, thread_count(self._scenario)
+        try:
+            told = ray.get(self._asked, timeout=PLACED_S)
+        except ray.exceptions.GetTimeoutError as error:
+            raise ResourceError(
+                f"the Ray cluster could not place all of {n - 1} shards with {threads} processors each "
+                f"within {PLACED_S:.0f} s: {self._free()}; end other jobs there, lower executor.shards or "
+                "executor.threads, or add machines"
+            ) from error
+        about = dict(zip(self._members, told, strict=True))
+        check_versions(
+            local_versions(self._scenario), {k: (v["where"], v["versions"]) for k, v in about.items()}
+        )
+        for number, each in about.items():
+            self._say.phase(f"shard {number} on {each['where']}, process {each['pid']}")
+        # that of the lead, which names the executor that `inner: auto` stands for
+        resolved, letterbox, split = prepared.scenario.resolved(), self._letterbox, ray.put(prepared.split)
+        runs = {
+            each.follow.remote(resolved, split, self._members, letterbox): number
+            for number, each in self._members.items()
+        }
+        threading.Thread(target=_watch, args=(ray, runs, self._mailbox), daemon=True).start()
+        threading.Thread(target=_empty, args=(ray, letterbox, self._mailbox), daemon=True).start()
+
+    def _connect(self, needed: int) -> None:
+        address = self._scenario.executor.address
+        address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+        if address == LOCAL or (address == "auto" and cluster_error(address)):
+            self._say.phase("starting Ray on this machine")
+            # all shards wait for the slowest: none gives way to shard 0
+            os.environ.setdefault("RAY_worker_niceness", "0")
+            start_local_ray(self._ray, cpus=needed, store_bytes=STORE_BYTES)
+        else:
+            connect_to_cluster(
+                self._ray, address, instead="set executor.address to local, to start Ray here for this run"
+            )
+
+    def _check_room(self, needed: int) -> None:
+        """Refuse a cluster that is too small for the shards.
+
+        Raises
+        ------
+        ResourceError
+        """
+        executor, there = self._scenario.executor, int(self._ray.cluster_resources().get("CPU", 0))
+        if there < needed:
+            raise ResourceError(
+                f"executor.shards: {executor.shards} shards with {needed // executor.shards} threads each need "
+                f"{needed} processors, but the Ray cluster has {there}; lower executor.shards or executor.threads, "
+                "or add machines (ray start --address=HEAD:6379)"
+            )
+
+    def _free(self) -> str:
+        there, free = (
+            int(found.get("CPU", 0))
+            for found in (self._ray.cluster_resources(), self._ray.available_resources())
+        )
+        return f"{free} of its {there} processors are free"
+
+    def _leave(self) -> None:
+        if self._own:
+            self._ray.shutdown()
+
+
+def _watch(ray: Any, runs: dict[Any, int], mailbox: Mailbox) -> None:
+    """Tell shard 0 when another shard dies, or what keeps it from going on."""
+    while runs:
+        ended, _ = ray.wait(list(runs), num_returns=1)
+        number = runs.pop(ended[0])
+        try:
+            ray.get(ended[0])
+        except ray.exceptions.RayTaskError as error:  # raised there: no death, and it would be raised again
+            mailbox.fail(error.cause if isinstance(error.cause, BaseException) else error)
+            return
+        except ray.exceptions.RayError as error:
+            mailbox.fail(ShardLostError(number, _reason(error)))
+            return
+        except BaseException:  # Ray is being shut down
+            return
+
+
+def _empty(ray: Any, letterbox: Any, mailbox: Mailbox) -> None:
+    """Bring letters to shard 0 until Ray is shut down or a letter is lost with its sender, which others notice."""
+    with suppress(Exception, SystemExit):  # Ray raises that when it is shut down
+        while True:
+            letters = ray.get(letterbox.take_all.remote())
+            contents = ray.get([content for *_, (content,) in letters])
+            for (sender, key, _), content in zip(letters, contents, strict=True):
+                mailbox.put(sender, tuple(key), content)
+
+
+def _reason(error: Exception) -> str:
+    """Return what Ray says of a death, in a line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "exit" in line.lower() or "died" in line.lower()]
+    return (told or lines or [type(error).__name__])[-1].partition(" Some common causes")[0].rstrip(".")

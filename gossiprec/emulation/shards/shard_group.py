@@ -1,0 +1,148 @@
+"""Getting the shards of a run together, and going on when one dies."""
+
+from __future__ import annotations
+
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from gossiprec.compute.shards.channel import ShardLostError
+from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.emulation.run.progress import Progress
+from gossiprec.errors import ResourceError
+from gossiprec.eventlog.manifest import package_versions
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.plugins import scenario_code_version
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import PreparedRun
+
+
+T = TypeVar("T")
+
+
+class ShardGroup(AbstractContextManager["ShardGroup"], ABC):
+    """The other shards of a run, while it lasts: entered before it is set up, left when it has ended, however.
+
+    Attributes
+    ----------
+    seat : Seat or None
+        Of this process, which leads; None: the run is not divided.
+    """
+
+    seat: ShardContext | None = None
+
+    @abstractmethod
+    def start(self, prepared: PreparedRun) -> None:
+        """Let the others set themselves up; the run is set up here."""
+
+
+class SingleProcess(ShardGroup):
+    """A run that is not divided."""
+
+    def start(self, prepared: PreparedRun) -> None:
+        """Start nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End nothing."""
+
+
+Gather: TypeAlias = Callable[[Scenario, Progress], ShardGroup]
+
+
+def make_shard_group(scenario: Scenario, say: Progress, gather: Gather | None = None) -> ShardGroup:
+    """Return what gets a run's shards together: on Ray, unless the scenario wants no more than one.
+
+    Raises
+    ------
+    ResourceError
+        If Ray is not installed.
+    """
+    if scenario.executor.shards == 1:
+        return SingleProcess()
+    if gather is None:
+        from gossiprec.emulation.shards.ray_backend import RayShardGroup
+
+        gather = RayShardGroup
+    return gather(scenario, say)
+
+
+def retry_after_shard_loss(first: Callable[[], T], again: Callable[[], T], say: Progress, path: object) -> T:
+    """Carry out a run; go on from its last checkpoint when a shard has died.
+
+    Parameters
+    ----------
+    first : callable
+        Carries it out.
+    again : callable
+        Goes on with it.
+    say : Progress
+    path : path
+        The run directory.
+
+    Raises
+    ------
+    ResourceError
+        If the same shard dies twice.
+    """
+    dead: dict[int, str] = {}
+    attempt = first
+    while True:
+        try:
+            return attempt()
+        except ShardLostError as lost:
+            if lost.number in dead:
+                raise ResourceError(
+                    f"shard {lost.number} died twice ({dead[lost.number]}; then {lost.reason}): its machine "
+                    "may be out of memory (check dmesg), or its process is being killed; use more or "
+                    f"smaller shards, and resume with: gossiprec resume {path}"
+                ) from lost
+            dead[lost.number] = lost.reason
+            say.note(f"{lost}; restarting that shard and resuming from the last checkpoint")
+            attempt = again
+
+
+Versions = Mapping[str, str]
+
+
+def local_versions(scenario: Scenario) -> Versions:
+    """Return what decides the numbers of a run in this process: the code, with plug-ins, and the libraries."""
+    return {
+        "gossiprec": scenario_code_version(scenario),
+        "python": platform.python_version(),
+        **package_versions(),
+    }
+
+
+def check_versions(own: Versions, theirs: Mapping[int, tuple[str, Versions]]) -> None:
+    """Refuse shards that would compute otherwise.
+
+    Parameters
+    ----------
+    own : mapping of str to str
+        Of shard 0.
+    theirs : mapping of int to (str, mapping)
+        Where each other shard runs, and its versions.
+
+    Raises
+    ------
+    ResourceError
+        Naming all that differs.
+    """
+    wrong = []
+    for number, (where, versions) in sorted(theirs.items()):
+        for name in sorted({*own, *versions}):
+            here, there = own.get(name, "none"), versions.get(name, "none")
+            if here != there:
+                wrong.append(f"shard {number} on {where}: {name} {there}, but {here} in shard 0")
+    if wrong:
+        raise ResourceError(
+            "all shards must have the same versions to compute the same bytes: "
+            + "; ".join(wrong)
+            + "; install the same versions on all machines"
+        )

@@ -1,0 +1,207 @@
+"""Which attack results of which runs a figure shows, and how they share its panels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
+from gossiprec.eventlog.reader import Columns
+
+
+@dataclass(frozen=True)
+class AttackKey:
+    """One line of a figure: an attack in a run. Field order is the order of panels."""
+
+    run: str
+    observer: str
+    relevance: str
+    momentum: float
+    community_size: int
+
+    @classmethod
+    def read(cls, run: str, label: str) -> AttackKey:
+        """Return the key of an attack of a run, from its label ``observer/relevance/b0.99/k50``."""
+        observer, relevance, momentum, size = label.rsplit("/", 3)
+        return cls(run, observer, relevance, float(momentum[1:]), int(size[1:]))
+
+    def words(self, field: str) -> str:
+        """Return what a label says of one field."""
+        value = getattr(self, field)
+        if field == "relevance":
+            return f"relevance {value}"
+        if field == "momentum":
+            return f"momentum {value:g}"
+        return f"K = {value}" if field == "community_size" else str(value)
+
+    def cells(self) -> list[str | int | float]:
+        """Return the key as the first cells of a csv row."""
+        return [getattr(self, field) for field in FIELDS]
+
+
+FIELDS = tuple(field.name for field in fields(AttackKey))
+_LINE_FIRST = ("observer", "run", "momentum", "community_size", "relevance")
+_PANEL_FIRST = ("relevance", "observer", "run", "momentum", "community_size")
+
+
+@dataclass(frozen=True)
+class AttackSelection:
+    """The attacks a figure is asked to show; an empty tuple takes all."""
+
+    observers: tuple[str, ...] = ()
+    relevances: tuple[str, ...] = ()
+    momenta: tuple[float, ...] = ()
+
+    def takes(self, key: AttackKey) -> bool:
+        """Say whether a figure shows this attack."""
+        return (
+            key.observer in (self.observers or (key.observer,))
+            and key.relevance in (self.relevances or (key.relevance,))
+            and key.momentum in (self.momenta or (key.momentum,))
+        )
+
+    def place(self, key: AttackKey) -> tuple[int, ...]:
+        """Return where an attack that is taken stands: in the order in which values were named."""
+        named = (
+            (self.observers, key.observer),
+            (self.relevances, key.relevance),
+            (self.momenta, key.momentum),
+        )
+        return tuple(values.index(value) if values else 0 for values, value in named)
+
+
+EVERYTHING = AttackSelection()
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Name each run by its directory, by as much of the path as tells the runs apart."""
+    parts = [run.path.resolve().parts for run in runs]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise LogError("the same run directory is given twice; pass each once")
+
+
+def select_attacks(keys: Sequence[AttackKey], selection: AttackSelection) -> list[AttackKey]:
+    """Return the keys that `selection` takes, in its order, and where it leaves that open in theirs.
+
+    Raises
+    ------
+    LogError
+        If it takes none: the message lists what there is.
+    """
+    taken = [key for key in keys if selection.takes(key)]
+    if not taken:
+        there = ", ".join(dict.fromkeys(f"{k.observer}/{k.relevance}/{k.momentum:g}" for k in keys))
+        raise LogError(
+            f"no attack matches the selection; these runs have (observer/relevance/momentum): {there}"
+        )
+    return sorted(taken, key=selection.place)
+
+
+def require_attacks(runs: Sequence[Run], *, file: str) -> None:
+    """Refuse runs that hold nothing to draw an attack from.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    file : str
+        The file that has to hold it: ``attacks.csv`` or ``adversaries.npz``.
+
+    Raises
+    ------
+    LogError
+        If no run holds it.
+    """
+    if any(attack_curves(run, "") if file == "attacks.csv" else run.adversaries for run in runs):
+        return
+    found = ", ".join(f"{run.path} ({run.status})" for run in runs)
+    if any(run.status == "running" for run in runs):
+        raise LogError(
+            f"no attack results yet: {file} is missing or empty in {found}; wait for the end of the run, or "
+            "watch it with: gossiprec report --watch"
+        )
+    raise LogError(
+        f"no attack results: {file} is missing or empty in {found}; "
+        "a run has them if its scenario lists a cda entry under observers and it reached an evaluation"
+    )
+
+
+@dataclass(frozen=True)
+class PanelLayout:
+    """How attacks share panels.
+
+    Attributes
+    ----------
+    line : str
+        The field that tells the lines of a panel apart.
+    across, down : tuple of str
+        The fields that tell columns and rows of panels apart.
+    """
+
+    line: str
+    across: tuple[str, ...]
+    down: tuple[str, ...]
+
+    def title(self, key: AttackKey) -> str:
+        """Return the words of a panel's title: observer, relevance, and what varies over panels."""
+        told = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
+        return ", ".join(key.words(field) for field in told if field != self.line)
+
+
+def arrange_panels(keys: Sequence[AttackKey], *, columns: bool = True) -> PanelLayout:
+    """Give every field that varies a place: lines are observers where several are shown, panels the rest.
+
+    Without columns lines are runs where several are shown: they share panels.
+
+    Parameters
+    ----------
+    keys : sequence of AttackKey
+    columns : bool
+        Whether one field may vary across columns; otherwise all vary down the rows.
+    """
+    varying = [field for field in _LINE_FIRST if len({getattr(key, field) for key in keys}) > 1]
+    if not columns and "run" in varying:
+        varying.sort(key=lambda field: field != "run")
+    line = varying[0] if varying else "observer"
+    rest = tuple(field for field in _PANEL_FIRST if field in varying and field != line)
+    return PanelLayout(line, rest[:1], rest[1:]) if columns else PanelLayout(line, (), rest)
+
+
+def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
+    """Return the rows of ``attacks.csv`` of each attack, in order of first appearance."""
+    columns = run.attacks
+    rows: dict[AttackKey, list[int]] = {}
+    for row, (observer, relevance, momentum, size) in enumerate(
+        zip(*(columns[field].tolist() for field in FIELDS[1:]), strict=True) if columns else ()
+    ):
+        key = AttackKey(name, observer, relevance, float(f"{momentum:g}"), size)
+        rows.setdefault(key, []).append(row)
+    return {key: {column: columns[column][own] for column in columns} for key, own in rows.items()}
+
+
+def ranking_metrics(run: Run) -> dict[str, Columns]:
+    """Return the metrics of recommendation quality, those cut at a list length (``hr@20``), by name."""
+    columns = run.metrics
+    if not columns:
+        return {}
+    names = [str(name) for name in dict.fromkeys(columns["metric"].tolist()) if "@" in str(name)]
+    return {
+        name: {c: columns[c][columns["metric"] == name] for c in ("time", "round", "value")} for name in names
+    }
+
+
+def group_keys(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[AttackKey]]:
+    """Return the keys that agree in these fields together, the last field varying fastest.
+
+    Values stand in order of first appearance; combinations that no key has are left out.
+    """
+    orders = [list(dict.fromkeys(getattr(key, name) for key in keys)) for name in names]
+    groups: dict[tuple[Any, ...], list[AttackKey]] = {values: [] for values in itertools.product(*orders)}
+    for key in keys:
+        groups[tuple(getattr(key, name) for name in names)].append(key)
+    return [group for group in groups.values() if group]

@@ -1,0 +1,153 @@
+"""Means over seeds with their intervals, paired differences, and which points no other one beats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from gossiprec.figures.study.quantity import Quantity, format_label
+from gossiprec.figures.study.table_reader import Point, StudyTable, order_quantities
+
+LEVEL = 0.95
+LOG_FROM = 20.0
+"""Ratio of the largest to the smallest value from which an axis of numbers is drawn on a log scale."""
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """A mean over seeds.
+
+    Attributes
+    ----------
+    mean : float
+    low, high : float
+        Ends of the 95 % t-interval of the mean; NaN with one value.
+    n : int
+        Seeds.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def scaled(self, factor: float) -> MeanEstimate:
+        """Return the estimate in another unit."""
+        return MeanEstimate(factor * self.mean, factor * self.low, factor * self.high, self.n)
+
+
+def mean_with_interval(values: Iterable[float]) -> MeanEstimate:
+    """Return the mean of independent values and its interval, ``mean ± t(n - 1) s / sqrt(n)``.
+
+    Notes
+    -----
+    The interval takes the values of seeds as normally distributed, and says how well the mean over seeds is known: not
+    how much single runs vary.
+    """
+    found = np.array(list(values), np.float64)
+    if len(found) < 2:
+        return MeanEstimate(float(found.mean()) if len(found) else np.nan, np.nan, np.nan, len(found))
+    half = student.ppf((1 + LEVEL) / 2, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found))
+    mean = found.mean()
+    return MeanEstimate(float(mean), float(mean - half), float(mean + half), len(found))
+
+
+def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> MeanEstimate:
+    """Return the mean difference to the baseline over the seeds that both have, and its interval."""
+    return mean_with_interval(values[seed] - baseline[seed] for seed in values if seed in baseline)
+
+
+def is_pareto_optimal(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Say of each (utility, accuracy of the attack) whether no other point is as good in both and better in one.
+
+    Utility is better high, the attack's accuracy is better low.
+    """
+    return [
+        not any(
+            other[0] >= point[0] and other[1] <= point[1] and (other[0] > point[0] or other[1] < point[1])
+            for other in points
+        )
+        for point in points
+    ]
+
+
+def describe_intervals(counts: Iterable[int], what: str) -> str:
+    """Return what the intervals of a picture are, after what they are drawn as or with."""
+    counts = list(counts)
+    if max(counts) < 2:
+        return "one seed: no interval"
+    return f"{what} 95 % t-interval over seeds, {describe_seeds(counts)}"
+
+
+def describe_seeds(counts: Iterable[int]) -> str:
+    """Return how many seeds the means are over, such as ``n = 3`` or ``n = 2–3``."""
+    found = sorted(set(counts))
+    return f"n = {found[0]}" if len(found) == 1 else f"n = {found[0]}–{found[-1]}"
+
+
+NOTE = "Means over seeds ± half-width of the 95 % confidence interval (if there are several seeds)."
+
+
+class MeansTable(NamedTuple):
+    """A table of texts, and how much it leaves out.
+
+    Attributes
+    ----------
+    axes, headings : list of str
+        Of the columns; headings of measures in lines.
+    rows : list of list of str
+        A line for each combination of the axes that vary.
+    more_rows, more_columns : int
+    """
+
+    axes: list[str]
+    headings: list[str]
+    rows: list[list[str]]
+    more_rows: int
+    more_columns: int
+
+
+def tabulate_means(table: StudyTable, *, most_rows: int, most_columns: int) -> MeansTable:
+    """Return a line for each combination of the axes that vary, a column for each of the first measures."""
+    points, quantities = _points(table), order_quantities(table)[:most_columns]
+    rows = [
+        [
+            *(format_label(point[table.axis(name)]) for name in table.varying),
+            *(_cell(table, quantity, point) for quantity in quantities),
+        ]
+        for point in points[:most_rows]
+    ]
+    headings = [_heading(quantity) for quantity in quantities]
+    left = max(0, len(points) - most_rows), max(0, len(table.values) - most_columns)
+    return MeansTable(list(table.varying), headings, rows, *left)
+
+
+def _points(table: StudyTable) -> list[Point]:
+    return list(dict.fromkeys(point for points in table.values.values() for point in points))
+
+
+def _heading(quantity: Quantity) -> str:
+    words = {"max_aac": "max AAC"}.get(quantity.name, quantity.name)
+    about = [str(value) for name, value in quantity.labels.items() if name in ("observer", "relevance")]
+    return "\n".join([*about, f"{words} (%)" if quantity.is_share else words])
+
+
+def _cell(table: StudyTable, quantity: Quantity, point: Point) -> str:
+    seeds = table.values[quantity].get(point)
+    if not seeds:
+        return "-"
+    return _words(
+        mean_with_interval(seeds.values()).scaled(quantity.factor), places=1 if quantity.is_share else None
+    )
+
+
+def _words(found: MeanEstimate, *, places: int | None) -> str:
+    half = (found.high - found.low) / 2
+    if places is None:
+        return f"{found.mean:,.4g}" + ("" if math.isnan(half) else f" ± {half:,.2g}")
+    return f"{found.mean:.{places}f}" + ("" if math.isnan(half) else f" ± {half:.{places}f}")

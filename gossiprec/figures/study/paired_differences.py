@@ -1,0 +1,158 @@
+"""Differences to the baseline of a study, seed by seed: what a change does once the luck of a seed is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from matplotlib.figure import Figure
+
+from gossiprec.errors import LogError
+from gossiprec.figures import style
+from gossiprec.figures.figure_files import Cell
+from gossiprec.figures.study.estimates import MeanEstimate, describe_seeds, paired_difference
+from gossiprec.figures.study.panels import MOST_PANELS, Drawing, StudyFigureOptions, requested_quantities
+from gossiprec.figures.study.quantity import Label, Quantity, format_label
+from gossiprec.figures.study.reference_levels import ReferenceLevel, collect_levels
+from gossiprec.figures.study.row_plots import RowLabels, draw_rows
+from gossiprec.figures.study.series_panels import Places, SeriesPanel, StudySeries, shared_limits
+from gossiprec.figures.study.table_reader import Point, StudyTable, label_cells
+from gossiprec.measures.selectors import FILTERS
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """What one combination differs by from the baseline that shares its other values.
+
+    Attributes
+    ----------
+    point : Point
+    estimate : Estimate
+    levels : dict of Level to float
+        What a level at this combination, guessing or the most that could be found, differs by from the same baseline.
+    """
+
+    point: Point
+    estimate: MeanEstimate
+    levels: dict[ReferenceLevel, float]
+
+
+def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
+    """Return the table of the figure, and what draws it."""
+    if choice.to:
+        table = replace(table, baseline=_baseline(table, choice.to))
+    if not table.baseline:
+        raise LogError(
+            f"the study in {table.path} has no baseline; write `baseline: {{AXIS: VALUE}}` into the study "
+            "file and run the same command again (finished runs are kept), or pass one with --to AXIS=VALUE"
+        )
+    found = {q: differences_to_baseline(table, q) for q in requested_quantities(table, choice)}
+    found = {quantity: rows for quantity, rows in found.items() if rows}
+    if not found:
+        raise LogError(
+            f"no finished run of {table.path} shares its seed and other values with one of the baseline"
+        )
+    if len(found) > MOST_PANELS:
+        raise LogError(
+            f"the figure would have {len(found)} panels, but at most {MOST_PANELS} fit; choose an "
+            "attack with --y"
+        )
+    header = ["measure", *FILTERS, *table.axes, "n", "difference", "low", "high"]
+    rows: list[list[Cell]] = [
+        [*quantity.cells(), *label_cells(d.point), d.estimate.n, d.estimate.mean, d.estimate.low, d.estimate.high]
+        for quantity, lines in found.items()
+        for d in lines
+    ]  # fmt: skip
+    return header, rows, lambda: _figure(table, found)
+
+
+def _baseline(table: StudyTable, to: Mapping[str, str]) -> dict[str, Label]:
+    """Return the values of axes that are given as text."""
+    return {name: table.label(name, text) for name, text in to.items()}
+
+
+def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[PairedDifference]:
+    """Return what each combination differs by, of those that share seeds with the baseline."""
+    points, levels = table.values[quantity], collect_levels(table, quantity)
+    lines = []
+    for point, seeds in points.items():
+        base = tuple(table.baseline.get(name, label) for name, label in zip(table.axes, point, strict=True))
+        if base != point and base in points and set(seeds) & set(points[base]):
+            beside = {
+                level: paired_difference(at[point], points[base]).mean
+                for level, at in levels.items()
+                if point in at
+            }
+            lines.append(PairedDifference(point, paired_difference(seeds, points[base]), beside))
+    return lines
+
+
+def _figure(table: StudyTable, found: dict[Quantity, list[PairedDifference]]) -> Figure:
+    drawn = list(dict.fromkeys(d.point for lines in found.values() for d in lines))
+    parts = [_part(table, quantity, lines) for quantity, lines in found.items()]
+    return draw_rows(
+        parts,
+        _rows(table, drawn),
+        shared_limits(parts, with_zero=True),
+        _caption(table, found, drawn),
+        tint=_tint,
+    )
+
+
+def _rows(table: StudyTable, drawn: Sequence[Point]) -> RowLabels:
+    """Return what lines are called: by values alone where they are of one axis, which is named beside them."""
+    axes = [name for name in table.varying if len({point[table.axis(name)] for point in drawn}) > 1]
+    if len(axes) == 1:
+        return RowLabels(
+            {point: format_label(point[table.axis(axes[0])]) for point in drawn}, table.called(axes[0])
+        )
+    names = table.names_of(drawn)
+    return RowLabels({point: names.of[point] for point in drawn}, names.axes)
+
+
+def _part(table: StudyTable, quantity: Quantity, lines: Sequence[PairedDifference]) -> SeriesPanel:
+    factor = quantity.factor
+    levels: dict[ReferenceLevel, Places] = {}
+    for each in lines:
+        for level, value in each.levels.items():
+            levels.setdefault(level, {})[each.point] = factor * value
+    points = {each.point: each.estimate.scaled(factor) for each in lines}
+    unit = "difference (percentage points)" if quantity.is_share else f"difference in {quantity.unit}"
+    return SeriesPanel(table.title(quantity), unit, False, [StudySeries("", dict(points), levels)])
+
+
+def _caption(
+    table: StudyTable, found: Mapping[Quantity, Sequence[PairedDifference]], drawn: Sequence[Point]
+) -> str:
+    """Return what is taken from what, and what the bars and levels are."""
+    against, what = _in_words(table.baseline), _in_words(_common(table, drawn))
+    lines = [difference for each in found.values() for difference in each]
+    counts = [difference.estimate.n for difference in lines]
+    bars = (
+        f"bars: 95 % t-interval, {describe_seeds(counts)}; orange: interval excludes 0"
+        if max(counts) > 1
+        else "one seed: no interval"
+    )
+    said = f"{what or 'Each'} minus {against}, same seed and other values; {bars}."
+    levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
+    if levels:
+        said += f" Also shown as differences: {', '.join(levels)}."
+    return said[0].upper() + said[1:]
+
+
+def _in_words(values: Mapping[str, Label]) -> str:
+    return ", ".join(f"{name} {format_label(value)}" for name, value in values.items())
+
+
+def _common(table: StudyTable, points: Sequence[Point]) -> dict[str, Label]:
+    """Return the value of each axis of the baseline that all lines share, and their names need not tell."""
+    found = {
+        name: list(dict.fromkeys(point[table.axis(name)] for point in points)) for name in table.baseline
+    }
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _tint(found: MeanEstimate) -> tuple[str, bool]:
+    """Return the colour of a difference: another one, and filled, where its interval leaves out zero."""
+    apart = found.n > 1 and (found.low > 0 or found.high < 0)
+    return style.line_style(1 if apart else 0).color, apart

@@ -1,0 +1,215 @@
+"""Utility against privacy: every combination of a study as a point, and those that no other one beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gossiprec.errors import LogError
+from gossiprec.figures import style
+from gossiprec.figures.figure_files import Cell
+from gossiprec.figures.study.estimates import (
+    MeanEstimate,
+    describe_intervals,
+    is_pareto_optimal,
+    mean_with_interval,
+)
+from gossiprec.figures.study.panels import Drawing, StudyFigureOptions, requested_quantities
+from gossiprec.figures.study.quantity import Quantity
+from gossiprec.figures.study.reference_levels import collect_levels
+from gossiprec.figures.study.table_reader import Point, PointNames, StudyTable, label_cells
+from gossiprec.measures.selectors import FILTERS
+
+MOST_PANELS = 4
+MOST_COLOURS = 7
+SHARE_MARGIN = 2.0
+"""Beyond 0 and 100 %, for marks that stand there."""
+SAME = 1e-9
+MOST_NAMED = 14
+"""Points of the front that are named in the picture; the csv names all."""
+
+
+@dataclass(frozen=True)
+class ParetoPoint:
+    """One combination: where it stands, and whether another one beats it."""
+
+    point: Point
+    utility: MeanEstimate
+    attack: MeanEstimate
+    is_unbeaten: bool
+
+    def scaled(self, utility: float, attack: float) -> ParetoPoint:
+        """Return the same in the units of pictures."""
+        return ParetoPoint(
+            self.point, self.utility.scaled(utility), self.attack.scaled(attack), self.is_unbeaten
+        )
+
+
+def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
+    """Return the table of the figure, and what draws it."""
+    utility = utility_quantity(table, choice.against)
+    attacks = requested_quantities(table, choice)
+    if len(attacks) > MOST_PANELS:
+        raise LogError(
+            f"the figure would have {len(attacks)} panels, but at most {MOST_PANELS} fit; choose an attack "
+            f"with --y, such as --y '{attacks[0].text()}'"
+        )
+    found = {attack: pareto_points(table, utility, attack) for attack in attacks}
+    header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
+    header += ["mean", "low", "high", "unbeaten"]
+    rows: list[list[Cell]] = []
+    for attack, spots in found.items():
+        for spot in spots:
+            u, a = spot.utility, spot.attack
+            about = [*attack.cells(), *label_cells(spot.point), utility.name, a.n]
+            rows.append([*about, u.mean, u.low, u.high, a.mean, a.low, a.high, int(spot.is_unbeaten)])
+    by = choice.by if choice.by is not None else _telling(table)
+    return header, rows, lambda: _figure(table, utility, found, by)
+
+
+def _telling(table: StudyTable) -> str | None:
+    """Return the axis that colours tell where none is asked for: the first with a handful of values."""
+    few = (name for name in table.varying if len(table.labels(name)) <= MOST_COLOURS)
+    return next(few, None)
+
+
+def utility_quantity(table: StudyTable, asked: str | None = None) -> Quantity:
+    """Return the measure of recommendation quality that is asked for, or the first.
+
+    Raises
+    ------
+    LogError
+        If there is none.
+    """
+    if asked is not None:
+        return table.quantities(asked)[0]
+    found = next((quantity for quantity in table.values if "@" in quantity.name), None)
+    if found is None:
+        raise LogError(f"{table.path} has no metric of recommendation quality; pass a measure with --against")
+    return found
+
+
+def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> list[ParetoPoint]:
+    """Return every combination that has both numbers, by ascending utility."""
+    both = [point for point in table.values[attack] if point in table.values[utility]]
+    if not both:
+        raise LogError(f"no combination has both {utility.words()} and {attack.words()}")
+    estimates = [
+        (
+            mean_with_interval(table.values[utility][point].values()),
+            mean_with_interval(table.values[attack][point].values()),
+        )
+        for point in both
+    ]
+    best = is_pareto_optimal([(u.mean, a.mean) for u, a in estimates])
+    spots = [
+        ParetoPoint(point, u, a, is_best)
+        for point, (u, a), is_best in zip(both, estimates, best, strict=True)
+    ]
+    return sorted(spots, key=lambda spot: (spot.utility.mean, spot.attack.mean))
+
+
+def _figure(
+    table: StudyTable, utility: Quantity, found: dict[Quantity, list[ParetoPoint]], by: str | None
+) -> Figure:
+    names = table.names_of(spot.point for spots in found.values() for spot in spots)
+    longest = max(
+        style.text_width_in(names.of[s.point]) for spots in found.values() for s in spots if s.is_unbeaten
+    )
+    margins = style.Margins(top=0.42, right=0.35 + longest, between_rows=0.9)
+    figure, grid = style.panel_grid(len(found), 1, width=style.PAGE_IN, panel_height=2.3, margins=margins)
+    for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
+        _points(axes, table, [spot.scaled(utility.factor, attack.factor) for spot in spots], by)
+    _share_scales(grid, utility, list(found))
+    for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
+        scaled = [spot.scaled(utility.factor, attack.factor) for spot in spots]
+        _name_best(figure, axes, table, scaled, by, names)
+        axes.set_xlabel(f"{utility.unit} (higher is better)")
+        axes.set_ylabel(f"{attack.unit} (lower is better)")
+        bars = describe_intervals((spot.attack.n for spot in spots), "bars:")
+        named = f"; named: {names.axes}" if names.axes else ""
+        levels = "; ".join(_levels(axes, table, attack, scaled))
+        axes.set_title(
+            f"{table.title(attack)}{levels and '; '}{levels}\nfilled: Pareto optimal; {bars}{named}"
+        )
+    return figure
+
+
+def _share_scales(grid: Sequence[Sequence[Axes]], utility: Quantity, attacks: Sequence[Quantity]) -> None:
+    """Give all panels one scale of utility, and those of one measure one scale of it."""
+    panels = [axes for (axes,) in grid]
+    for axes in panels:
+        axes.margins(0.08)
+    across = _hull([axes.get_xlim() for axes in panels], utility)
+    for attack, axes in zip(attacks, panels, strict=True):
+        like = [
+            one.get_ylim() for other, one in zip(attacks, panels, strict=True) if other.name == attack.name
+        ]
+        axes.set_xlim(*across)
+        axes.set_ylim(*_hull(like, attack))
+
+
+def _hull(limits: Sequence[tuple[float, float]], quantity: Quantity) -> tuple[float, float]:
+    """Return the ends of all; an interval of shares may reach beyond what there is, a scale not."""
+    low, high = min(low for low, _ in limits), max(high for _, high in limits)
+    return (max(low, -SHARE_MARGIN), min(high, 100.0 + SHARE_MARGIN)) if quantity.is_share else (low, high)
+
+
+def _look(table: StudyTable, spot: ParetoPoint, by: str | None) -> style.LineStyle:
+    return style.line_style(table.labels(by).index(spot.point[table.axis(by)]) if by else 0)
+
+
+def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str | None) -> None:
+    for spot in spots:
+        look = _look(table, spot, by)
+        u, a = spot.utility, spot.attack
+        axes.plot([u.low, u.high], [a.mean, a.mean], color=look.color, linewidth=0.7, alpha=0.6)
+        axes.plot([u.mean, u.mean], [a.low, a.high], color=look.color, linewidth=0.7, alpha=0.6)
+        face = look.color if spot.is_unbeaten else "white"
+        axes.plot(u.mean, a.mean, look.marker, color=look.color, markerfacecolor=face, markersize=5.0)
+    best = [spot for spot in spots if spot.is_unbeaten]
+    axes.step(
+        [s.utility.mean for s in best], [s.attack.mean for s in best],
+        where="post", color=style.GREY, linewidth=0.8, zorder=0,
+    )  # fmt: skip
+
+
+def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[ParetoPoint]) -> list[str]:
+    """Draw the levels that an attack is read beside, as far as they are on the scale; return what they are."""
+    said, (_, top) = [], axes.get_ylim()
+    for level, values in collect_levels(table, attack).items():
+        at = [
+            (spot.utility.mean, attack.factor * float(np.mean([*values[spot.point].values()])))
+            for spot in spots
+            if spot.point in values
+        ]
+        seen, heights = [(x, y) for x, y in at if y <= top], [y for _, y in at]
+        if not seen:
+            continue
+        if max(heights) - min(heights) < SAME:
+            axes.axhline(heights[0], color=style.GREY, linewidth=1.0, linestyle=":", zorder=0)
+            said.append(f"dotted: {level.short}")
+        else:
+            axes.plot(*zip(*seen, strict=True), "_", color=style.GREY, markersize=11, markeredgewidth=1.3)
+            said.append(f"dashes: {level.short}")
+    return said
+
+
+def _name_best(
+    figure: Figure,
+    axes: Axes,
+    table: StudyTable,
+    spots: Sequence[ParetoPoint],
+    by: str | None,
+    names: PointNames,
+) -> None:
+    best = [spot for spot in spots if spot.is_unbeaten][-MOST_NAMED:]
+    ends = [
+        style.LineEnd(spot.utility.mean, spot.attack.mean, names.of[spot.point], _look(table, spot, by))
+        for spot in best
+    ]
+    style.label_ends(figure, axes, ends)

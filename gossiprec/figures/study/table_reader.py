@@ -1,0 +1,279 @@
+"""The table of a study as figures need it: values by quantity, by combination of the axes, and by seed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gossiprec.errors import LogError, suggestion
+from gossiprec.eventlog.own_files import open_to_read, read_regular
+from gossiprec.figures.study.label_folding import fold_labels
+from gossiprec.figures.study.labels import measure_label
+from gossiprec.figures.study.quantity import Label, Quantity, format_label
+from gossiprec.figures.style import MAX_NAME, short_name
+from gossiprec.measures.selectors import FILTERS, read_measure
+
+Point = tuple[Label, ...]
+"""A combination: one label for each axis, in their order."""
+PerSeed = dict[int, float]
+Values = dict[Quantity, dict[Point, PerSeed]]
+
+
+LEAST = ("upper_bound", "random_bound", "last_aac")
+"""Measures that stand last: they say how others are to be read."""
+
+
+class PointNames(NamedTuple):
+    """What combinations are called in a picture, and the axes whose values that are, where the names leave them out."""
+
+    of: dict[Point, str]
+    axes: str
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """What a study has found so far.
+
+    Attributes
+    ----------
+    path : Path
+    axes : tuple of str
+    baseline : dict of str to Label
+    values : dict
+        By quantity, point and seed; NaN and missing values are left out. Quantities that only the axes tell apart are
+        one (:mod:`~gossiprec.figures.study.label_folding`).
+    apart : dict
+        The same as the runs name their attacks.
+    runs : dict
+        Folder under ``runs/`` by point and seed, also of runs that failed.
+    words : dict of str to str
+        What axes are called in pictures, of those whose names say too little.
+    picture : dict of str
+        What the study file says that its first picture is; empty if it says nothing.
+    """
+
+    path: Path
+    axes: tuple[str, ...]
+    baseline: dict[str, Label]
+    values: Values
+    apart: Values = field(default_factory=dict)
+    runs: dict[Point, dict[int, str]] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    picture: dict[str, Any] = field(default_factory=dict)
+
+    def quantities(self, text: str) -> list[Quantity]:
+        """Return the quantities that a measure such as ``max_aac[single]`` names.
+
+        Raises
+        ------
+        LogError
+            If the table has none.
+        """
+        try:
+            measure = read_measure(text)
+        except ValueError as error:
+            raise LogError(str(error)) from None
+        found = [q for q in self.values if q.name == measure.name and measure.takes(q.labels)]
+        if not found and any(q.name == measure.name and measure.takes(q.labels) for q in self.apart):
+            raise LogError(
+                f"{text!r} differs along the axes of {self.path} ({', '.join(self.varying)}); select with "
+                "--where AXIS=VALUE, or choose one of "
+                f"{', '.join(q.text() for q in self.values if q.name == measure.name)}"
+            )
+        if not found:
+            names = list(dict.fromkeys(quantity.name for quantity in self.values))
+            raise LogError(
+                f"{self.path} has no measure {text!r}; it has "
+                f"{', '.join(dict.fromkeys(q.words() for q in self.values)) or 'none yet'}"
+                f"{suggestion(measure.name, names)}"
+            )
+        return found
+
+    def axis(self, name: str) -> int:
+        """Return the place of an axis.
+
+        Raises
+        ------
+        LogError
+            If there is none of that name.
+        """
+        if name not in self.axes:
+            known = ", ".join(self.axes) or "none"
+            raise LogError(
+                f"{self.path} has no axis {name!r} (its axes are: {known}){suggestion(name, self.axes)}"
+            )
+        return self.axes.index(name)
+
+    def labels(self, name: str) -> list[Label]:
+        """Return the values of an axis: numbers ascending, others in the order of the study."""
+        place = self.axis(name)
+        found = list(dict.fromkeys(point[place] for points in self.values.values() for point in points))
+        return sorted(found, key=float) if is_numeric(found) else found
+
+    def label(self, name: str, text: str) -> Label:
+        """Return the value of an axis that is written so.
+
+        Raises
+        ------
+        LogError
+            If it has none.
+        """
+        labels = {format_label(label): label for label in self.labels(name)}
+        if text not in labels:
+            raise LogError(f"the axis {name} has no value {text!r}; it has {', '.join(labels)}")
+        return labels[text]
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The axes with more than one value."""
+        return [name for name in self.axes if len(self.labels(name)) > 1]
+
+    @cached_property
+    def _alike(self) -> set[str]:
+        """The labels of attacks that are the same for all: they tell none apart."""
+        attacks = [quantity.labels for quantity in self.values if quantity.observer is not None]
+        found = {name: {attack[name] for attack in attacks if name in attack} for name in FILTERS}
+        return {name for name, labels in found.items() if len(labels) == 1}
+
+    def about(self, quantity: Quantity) -> str:
+        """Return the labels of a quantity in words; those that all attacks of the study share go without saying.
+
+        Who observes is said of an attack of which there is nothing else to say.
+        """
+        return quantity.about(without=self._alike) or quantity.about(without={*FILTERS[1:]})
+
+    def title(self, quantity: Quantity) -> str:
+        """Return what stands above a panel whose axes do not say what is measured."""
+        about = self.about(quantity)
+        return f"{measure_label(quantity.name)}, {about}" if about else measure_label(quantity.name)
+
+    def called(self, axis: str) -> str:
+        """Return what an axis is called in pictures."""
+        return self.words.get(axis, axis)
+
+    def names_of(self, points: Iterable[Point]) -> PointNames:
+        """Return what labels say of some combinations: values of the axes that vary among them.
+
+        With the names of the axes where there is room in all of them.
+        """
+        drawn = list(points)
+        axes = [name for name in self.varying if len({point[self.axis(name)] for point in drawn}) > 1]
+        axes = axes or self.varying
+        values = {point: [format_label(point[self.axis(name)]) for name in axes] for point in drawn}
+        in_full = {
+            p: ", ".join(f"{name} {v}" for name, v in zip(axes, values[p], strict=True)) for p in drawn
+        }
+        if max(map(len, in_full.values()), default=0) <= MAX_NAME:
+            return PointNames(in_full, "")
+        return PointNames({p: short_name(", ".join(values[p])) for p in drawn}, ", ".join(axes))
+
+    def where(self, chosen: Mapping[str, str]) -> StudyTable:
+        """Return the part of the table in which axes have these values, given as text.
+
+        Raises
+        ------
+        LogError
+            If an axis has no such value.
+        """
+        places = {self.axis(name): format_label(self.label(name, text)) for name, text in chosen.items()}
+        apart: Values = {}
+        for quantity, points in self.apart.items():
+            for point, seeds in points.items():
+                if all(format_label(point[place]) == text for place, text in places.items()):
+                    apart.setdefault(quantity, {})[point] = seeds
+        return replace(self, values=merge_quantities(apart, self.runs), apart=apart)
+
+
+def order_quantities(table: StudyTable) -> list[Quantity]:
+    """Return the quantities of a study: what attacks find first, then utility, then the rest, and bounds last."""
+
+    def rank(quantity: Quantity) -> int:
+        if quantity.name in LEAST:
+            return 3
+        return 0 if quantity.name == "max_aac" else 1 if "@" in quantity.name else 2
+
+    return sorted(table.values, key=rank)
+
+
+def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
+    """Read the table of a study.
+
+    Parameters
+    ----------
+    folder : Path
+    or_empty : bool
+        Take a study of which no run is finished.
+
+    Raises
+    ------
+    LogError
+        If the folder is not of a study, or no run of it is finished.
+    """
+    for name in ("study.json", "table.parquet"):
+        if not (folder / name).is_file():
+            raise LogError(f"{folder} is not a study folder: it has no {name}; see `gossiprec study --help`")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        mark = json.loads(read_regular(folder / "study.json"))
+        with open_to_read(folder / "table.parquet") as file:
+            rows = pq.read_table(file).to_pylist()
+        axes, baseline = tuple(mark["axes"]), dict(mark["baseline"])
+        words, picture = dict(mark.get("words", {})), dict(mark.get("picture") or {})
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise LogError(f"cannot read the study in {folder}: {error}") from error
+    apart = _gathered(rows, axes)
+    if not apart and not or_empty:
+        raise LogError(f"no run of the study in {folder} is finished, so there is nothing to draw yet")
+    runs: dict[Point, dict[int, str]] = {}
+    for row in rows:
+        runs.setdefault(tuple(row[name] for name in axes), {})[row["seed"]] = row["run"]
+    return StudyTable(folder, axes, baseline, merge_quantities(apart, runs), apart, runs, words, picture)
+
+
+def label_cells(point: Point) -> list[str]:
+    """Return the labels of a point as cells of a csv row."""
+    return ["" if label is None else format_label(label) for label in point]
+
+
+def is_numeric(labels: Sequence[Label]) -> bool:
+    """Say whether labels can be places on a scale: numbers, also those that a study writes as labels of settings."""
+    return all(map(_is_number, labels))
+
+
+def _is_number(label: Label) -> bool:
+    if isinstance(label, str):
+        try:
+            return math.isfinite(float(label))
+        except ValueError:
+            return False
+    return isinstance(label, int | float) and not isinstance(label, bool)
+
+
+def merge_quantities(apart: Values, points: Iterable[Point]) -> Values:
+    """Return the values in which quantities are one that only the axes tell apart, over points in this order."""
+    order = {point: place for place, point in enumerate(points)}
+
+    def join(parts: list[dict[Point, PerSeed]]) -> dict[Point, PerSeed]:
+        both = {point: seeds for points in parts for point, seeds in points.items()}
+        return dict(sorted(both.items(), key=lambda item: order[item[0]]))
+
+    return fold_labels(apart, join)
+
+
+def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> Values:
+    values: Values = {}
+    for row in rows:
+        if row["value"] is None:
+            continue
+        others = tuple(json.loads(row.get("labels") or "{}").items())
+        quantity = Quantity(row["measure"], **{name: row[name] for name in FILTERS}, others=others)
+        point = tuple(row[name] for name in axes)
+        values.setdefault(quantity, {}).setdefault(point, {})[row["seed"]] = row["value"]
+    return values

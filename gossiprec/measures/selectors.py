@@ -1,0 +1,114 @@
+"""How a number of a run is called: ``hr@20``, ``hr@20[popularity]``, ``max_aac[single,standardized,0.99]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FILTERS = ("observer", "relevance", "momentum", "community_size")
+"""Labels of the attacks that rank users, in the order in which filters come that name none."""
+OF_ATTACKS = (
+    "max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound",
+    "exposure_defended", "exposure_undefended", "tied_share",
+)  # fmt: skip
+"""Numbers of each such attack."""
+BESIDE = ("popularity", "random")
+"""Orders of the items, learnt by no model, of which the metrics can be taken as well."""
+VALIDATED = "validated"
+"""In brackets behind a metric: as it was at the report at which validation items were recommended best."""
+
+_FORM = re.compile(r"\s*([A-Za-z0-9_@.-]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
+_KINDS: dict[str, type] = {"momentum": float, "community_size": int}
+
+
+@dataclass(frozen=True)
+class MeasureSelector:
+    """A number of a run, or of those of its attacks whose labels pass the filters.
+
+    Attributes
+    ----------
+    name : str
+    filters : mapping of str to str, float or int
+        Values that labels must have; those of labels other than :data:`FILTERS` as written.
+    """
+
+    name: str
+    filters: Mapping[str, Any] = field(default_factory=dict)
+
+    def takes(self, labels: Mapping[str, Any]) -> bool:
+        """Say whether what has these labels passes."""
+        return all(_is(labels.get(name), wanted) for name, wanted in self.filters.items())
+
+
+def baseline_metric_name(metric: str, order: str) -> str:
+    """Return what a metric of another order of the items, or of the report that is chosen, is called."""
+    return f"{metric}[{order}]"
+
+
+def split_baseline_name(name: str) -> tuple[str, str]:
+    """Return a metric and the order it is taken of, or :data:`VALIDATED`; an empty order: of the models."""
+    metric, bracket, order = name.removesuffix("]").rpartition("[")
+    return (metric, order) if bracket and order in (*BESIDE, VALIDATED) and "@" in metric else (name, "")
+
+
+def unlisted_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels that no column of a table is called after."""
+    return {name: value for name, value in labels.items() if name not in FILTERS}
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    """Compare a label with what was written."""
+    if isinstance(found, str) or not isinstance(wanted, str):
+        return bool(found == wanted)
+    if isinstance(found, bool) or found is None:
+        return str(found).lower() == wanted.lower()
+    try:
+        return bool(found == float(wanted))
+    except ValueError:
+        return False
+
+
+def read_measure(text: str) -> MeasureSelector:
+    """Return the measure that `text` names; filters come in order (``*``: any) or as ``momentum=0.99``.
+
+    Raises
+    ------
+    ValueError
+        If it has another form; the message says which.
+    """
+    form = _FORM.fullmatch(text)
+    if not form:
+        raise ValueError(f"found {text!r}; expected name or name[observer,relevance,momentum,community_size]")
+    name, inside = form[1], form[2]
+    if inside is not None and inside.strip() in (*BESIDE, VALIDATED) and "@" in name:
+        return MeasureSelector(baseline_metric_name(name, inside.strip()))
+    told: dict[str, Any] = {}
+    for place, part in enumerate([] if inside is None else inside.split(",")):
+        key, value = _filter(part, place, inside, any_label=name not in OF_ATTACKS)
+        if key in told:
+            raise ValueError(f"{key} is given twice in [{inside}]")
+        told[key] = _value(key, value, inside)
+    return MeasureSelector(name, {key: value for key, value in told.items() if value is not None})
+
+
+def _filter(part: str, place: int, inside: str, *, any_label: bool) -> tuple[str, str]:
+    key, equals, value = (text.strip() for text in part.partition("="))
+    if not equals and place < len(FILTERS):
+        return FILTERS[place], part.strip()
+    if key not in FILTERS and not (any_label and equals and key.isidentifier()):
+        allowed = ", ".join(FILTERS)
+        raise ValueError(
+            f"found {part.strip()!r} in [{inside}]; expected {allowed} in this order, or key=value"
+        )
+    return key, value
+
+
+def _value(key: str, value: str, inside: str) -> Any:
+    if value in ("", "*"):
+        return None
+    try:
+        return _KINDS.get(key, str)(value)
+    except ValueError:
+        raise ValueError(f"found {value!r} for {key} in [{inside}], must be a number") from None

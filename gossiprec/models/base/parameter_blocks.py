@@ -1,0 +1,235 @@
+"""The parameters of a model by name and role, and where they lie in a row."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F32, I64
+from gossiprec.old_names import forward
+
+_ALIGNMENT = 16  # floats: one 64-byte cache line
+
+Initial = Callable[[np.random.Generator, int], npt.NDArray[np.floating]]
+"""Draws so many numbers of a block."""
+
+
+class BlockRole(StrEnum):
+    """Whose parameters a block holds, and with that what becomes of them in a merge and in a message."""
+
+    USER = "user"
+    """A row for each user: a node holds its own, and nobody merges it (unless every node holds the whole table)."""
+    ITEM = "item"
+    """A row for each item: merged and sent."""
+    SHARED = "shared"
+    """Weights that belong to no user and no item: merged and sent."""
+    PRIVATE = "private"
+    """Weights of the node alone: neither merged nor sent."""
+
+
+def zeros(rng: np.random.Generator, count: int) -> npt.NDArray[np.floating]:
+    """Begin at zero; draws nothing."""
+    return np.zeros(count)
+
+
+def ones(rng: np.random.Generator, count: int) -> npt.NDArray[np.floating]:
+    """Begin at one; draws nothing."""
+    return np.ones(count)
+
+
+def normal(std: float) -> Initial:
+    """Begin with draws of N(0, std^2)."""
+    return lambda rng, count: rng.normal(0.0, std, count)
+
+
+def uniform(bound: float) -> Initial:
+    """Begin with draws of U(-bound, bound)."""
+    return lambda rng, count: rng.uniform(-1.0, 1.0, count) * bound
+
+
+@dataclass(frozen=True)
+class ParameterBlock:
+    """One named tensor of a model.
+
+    Attributes
+    ----------
+    name : str
+    role : Role
+    shape : tuple of int
+        Of one user's, or one item's, part; of the whole for SHARED and PRIVATE.
+    initial : callable
+        Draws first values.
+    """
+
+    name: str
+    role: BlockRole
+    shape: tuple[int, ...]
+    initial: Initial = zeros
+
+    @property
+    def width(self) -> int:
+        """Numbers in one part."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parameters of one model version lie in its flat row: ``[users | items | shared | private]``.
+
+    Blocks of a role stand side by side in the order in which the model names them; those of users and items within each
+    user's, each item's part.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+    n_items : int
+    n_users : int
+        Users held by every node: 1 (its own row alone) or all (the whole user table).
+    """
+
+    blocks: tuple[ParameterBlock, ...]
+    n_items: int
+    n_users: int = 1
+
+    def of(self, role: BlockRole) -> tuple[ParameterBlock, ...]:
+        """Return the blocks of a role."""
+        return tuple(block for block in self.blocks if block.role is role)
+
+    def _width(self, role: BlockRole) -> int:
+        return sum(block.width for block in self.of(role))
+
+    @functools.cached_property
+    def user_width(self) -> int:
+        """Numbers per user."""
+        return self._width(BlockRole.USER)
+
+    @functools.cached_property
+    def item_width(self) -> int:
+        """Numbers per item, all item tables together."""
+        return self._width(BlockRole.ITEM)
+
+    @functools.cached_property
+    def n_shared(self) -> int:
+        """Weights that belong to no user and no item."""
+        return self._width(BlockRole.SHARED)
+
+    @functools.cached_property
+    def users(self) -> slice:
+        """The user rows."""
+        return slice(0, self.n_users * self.user_width)
+
+    @functools.cached_property
+    def items(self) -> slice:
+        """The item tables."""
+        return slice(self.users.stop, self.users.stop + self.n_items * self.item_width)
+
+    @functools.cached_property
+    def shared(self) -> slice:
+        """The shared weights."""
+        return slice(self.items.stop, self.items.stop + self.n_shared)
+
+    @functools.cached_property
+    def private(self) -> slice:
+        """What is the node's alone."""
+        return slice(self.shared.stop, self.shared.stop + self._width(BlockRole.PRIVATE))
+
+    @functools.cached_property
+    def merged(self) -> slice:
+        """What a receiver merges: all but its own user row and what is private, or also the table of all users."""
+        return slice(self.users.stop if self.n_users == 1 else 0, self.shared.stop)
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Number of parameters."""
+        return int(self.private.stop)
+
+    @functools.cached_property
+    def row_size(self) -> int:
+        """Length of a stored row: `size` rounded up to whole cache lines."""
+        return -(-self.size // _ALIGNMENT) * _ALIGNMENT
+
+    @functools.cached_property
+    def message_bytes(self) -> int:
+        """Size of a message that carries all that is not private, in float32."""
+        return 4 * int(self.shared.stop)
+
+    @functools.cached_property
+    def tables(self) -> dict[str, tuple[int, ...]]:
+        """The tensors that a row falls into, in order: of all users, of all items, and each other block."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.user_width:
+            shapes["users"] = (self.n_users, self.user_width)
+        if self.item_width:
+            shapes["items"] = (self.n_items, self.item_width)
+        others = (*self.of(BlockRole.SHARED), *self.of(BlockRole.PRIVATE))
+        return shapes | {block.name: block.shape for block in others}
+
+    def named(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every block by its name, as a view of the tensors (or arrays) of :attr:`tables`."""
+        found = dict(tables)
+        for role, table in ((BlockRole.USER, "users"), (BlockRole.ITEM, "items")):
+            at, blocks = 0, self.of(role)
+            for block in blocks:
+                whole = tables[table]
+                part = whole if len(blocks) == 1 else whole[..., at : at + block.width]
+                found[block.name] = part if len(block.shape) == 1 else part.reshape(len(whole), *block.shape)
+                at += block.width
+        return found
+
+    def version_tables(self, version: Any) -> dict[str, Any]:
+        """Return the tables of a version ``[items | shared]``, a flat tensor or array, as views."""
+        end = self.n_items * self.item_width
+        items = {"items": version[:end].reshape(self.n_items, self.item_width)} if end else {}
+        return items | self.shared_blocks(version[end:])
+
+    def shared_blocks(self, shared: Any) -> dict[str, Any]:
+        """Return the shared blocks by name, as views of the flat tensor or array that holds them in order."""
+        found, at = {}, 0
+        for block in self.of(BlockRole.SHARED):
+            found[block.name] = shared[at : at + block.width].reshape(block.shape)
+            at += block.width
+        return found
+
+    def part(self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int) -> F32:
+        """Return the small model ``[one user's row | kept items | shared]`` out of a row, of the layout's own type."""
+        small = replace(self, n_items=len(kept), n_users=1)
+        at = 0 if self.n_users == 1 else user * self.user_width
+        vector = np.zeros(small.row_size, np.float32)
+        vector[small.users] = row[at : at + self.user_width]
+        vector[small.items] = row[self.items].reshape(self.n_items, -1)[kept].ravel()
+        vector[small.shared] = row[self.shared]
+        return vector
+
+    def user_index(self, node: I64) -> I64:
+        """Return the row of each node's user in its own model: 0, or the node id if nodes hold the user table."""
+        return np.zeros_like(node) if self.n_users == 1 else node
+
+    def initial_user(self, rng: np.random.Generator) -> F32:
+        """Draw one user's row, shape (user_width,)."""
+        drawn = [block.initial(rng, block.width) for block in self.of(BlockRole.USER)]
+        return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
+
+    def initial_common(self, rng: np.random.Generator) -> F32:
+        """Draw the item tables and shared weights that all nodes start from, flat, in the order of the row."""
+        items = [
+            block.initial(rng, self.n_items * block.width).reshape(self.n_items, -1)
+            for block in self.of(BlockRole.ITEM)
+        ]
+        drawn = [np.concatenate(items, axis=1).ravel()] if items else []
+        drawn += [block.initial(rng, block.width) for block in self.of(BlockRole.SHARED)]
+        return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
+
+    def initial_private(self, rng: np.random.Generator) -> F32:
+        """Draw one node's private weights, flat."""
+        drawn = [block.initial(rng, block.width) for block in self.of(BlockRole.PRIVATE)]
+        return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
+
+
+forward(__name__)

@@ -1,0 +1,79 @@
+"""LightGCN with a second loss: two views of each user and item of a batch are contrasted with those of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.models.lightgcn.model import LightGCN, LightGCNOptions
+from gossiprec.models.lightgcn.propagation import Change
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ContrastOptions(LightGCNOptions):
+    """Options of LightGCN and of the contrastive loss."""
+
+    weight: float = Field(default=0.1, gt=0, description="lambda, weight of the contrastive loss")
+    temperature: float = Field(default=0.2, gt=0, description="tau")
+
+
+class ContrastiveLightGCN(LightGCN):
+    """Adds `weight` times the InfoNCE of two views, which a step puts into `p` as ``one`` and ``other``.
+
+    A view has a row for every user, then for every item. Without views there is nothing to contrast.
+    """
+
+    options: ContrastOptions
+    has_sample_gradients = False
+    at_clients = False
+
+    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return L_rec + lambda L_cl."""
+        import torch
+
+        loss = super().loss(p, batch)
+        if "one" not in p:
+            return loss
+        users, items = (torch.unique(batch[name]) for name in ("user", "items"))
+        contrast = sum(
+            mean_info_nce(p["one"][some], p["other"][some], self.options.temperature)
+            for some in self.groups(users, items + len(p["users"]))
+        )
+        return loss + self.options.weight * contrast
+
+    def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
+        """Return which rows of the views are contrasted with one another: users with users, items with items.
+
+        Parameters
+        ----------
+        users, items : Tensor
+            Rows of the users and of the positive items of a batch, each once.
+        """
+        return users, items
+
+
+def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
+    """Return the mean InfoNCE of each row's two views, among the second views of all: softmax cross-entropy."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    logits = (normalise_embeddings(one) / temperature) @ normalise_embeddings(other).T
+    return cross_entropy(logits, torch.arange(len(one)))
+
+
+def make_layer_noise(size: float, draw: np.random.Generator) -> Change:
+    """Return what adds noise of a norm, with the rows' signs, to the rows of a layer (SimGCL, eq. 7)."""
+    import torch
+
+    def changed(rows: Tensor) -> Tensor:
+        noise = torch.from_numpy(draw.random(tuple(rows.shape), np.float32))
+        noise *= size / noise.square().sum(1, keepdim=True).sqrt()
+        return rows + noise.mul_(rows.detach().sign())
+
+    return changed

@@ -1,0 +1,161 @@
+"""What observers do with PRME-G, compiled: adversaries score moves between places.
+
+Rows come flat, as float32 or as the bits of float16; what observers keep is float32. `weights` has, for every move
+asked about, those of the two squared distances in D (CDA paper, eq. 2); a score is ``-D``.
+
+The state of fictive users is a tuple (:meth:`gossiprec.attacks.fictive_users.FictiveUsers.kernel_state`):
+``(own, users, start, due, n_fits, refit_every, adversaries, offsets, items, member, seed)``. A recipe is
+``(previous, places, alpha, l2, mean)``: where the moves began, where items are, and the options of the model.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float32, uint64
+
+from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.models.prme_g.kernels import distance_weights, squared_distance
+from gossiprec.numerics.float16_rows import load_float32, widen_row
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
+from gossiprec.numerics.lazy_adam import step_vector
+from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance
+from gossiprec.numerics.sampling import sample_negatives
+
+
+@inline
+def stored_squared_distance(rows, one, other, dim):
+    """Return the squared distance of the stored vectors at `one` and `other`."""
+    total = float32(0.0)
+    for j in range(dim):
+        gap = load_float32(rows[uint64(one) + uint64(j)]) - load_float32(rows[uint64(other) + uint64(j)])
+        total += gap * gap
+    return total
+
+
+@inline
+def user_squared_distance(rows, at, user, dim):
+    """Return the squared distance of the stored vector at `at` and a user row."""
+    total = float32(0.0)
+    for j in range(dim):
+        gap = load_float32(rows[uint64(at) + uint64(j)]) - user[uint64(j)]
+        total += gap * gap
+    return total
+
+
+@inline
+def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+    """Fill `scores` for moves among the kept rows ``[user | P S | P S ...]``, with a user row from anywhere."""
+    for s in range(len(asked)):
+        at = dim + asked[s] * 2 * dim
+        distance = weights[s, 0] * squared_distance(vector, at, user, user_at, dim)
+        if contexts[s] >= 0:
+            before = 2 * dim + contexts[s] * 2 * dim
+            distance += weights[s, 1] * squared_distance(vector, at + dim, vector, before, dim)
+        scores[s] = -distance
+
+
+@noinline
+def transition_squared_distance(rows, table, item, before, dim):
+    """Return the squared distance of two items of a stored table in the sequence space; 0 without a visit before."""
+    total = 0.0
+    if before >= 0:
+        one, other = table + np.int64(item) * 2 * dim + dim, table + np.int64(before) * 2 * dim + dim
+        for k in range(dim):
+            gap = load_float32(rows[uint64(one + k)]) - load_float32(rows[uint64(other + k)])
+            total += gap * gap
+    return total
+
+
+@noinline
+def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
+    """Fit adversary a's user row to its moves by Adam, with the item tables of the version at `row` frozen.
+
+    Only the preference space knows the user: what the sequence space adds to a sample's difference stays.
+    """
+    _, users, starts, due, n_fits, refit_every, adversaries, offsets, all_items, member, seed = state
+    previous, places, alpha, l2, mean = recipe
+    node = adversaries[a]
+    mine, before = all_items[offsets[node] : offsets[node + 1]], previous[offsets[node] : offsets[node + 1]]
+    n, width = len(mine) * FIT_NEGATIVES, 1 + FIT_NEGATIVES
+    items = np.empty(len(mine) * width, np.int32)
+    sample_negatives(mine, member[node], n_items, node, n_fits[a], FIT_NEGATIVES, seed, items)
+    features, pairs = np.empty((len(items), dim), float32), np.empty((n, 3))
+    for s in range(len(items)):
+        for k in range(dim):
+            features[s, k] = load_float32(rows[uint64(row + begin + np.int64(items[s]) * 2 * dim + k)])
+    for move in range(len(mine)):
+        first = move * width
+        near, step = distance_weights(places, items[first], before[move], alpha)
+        come = transition_squared_distance(rows, row + begin, items[first], before[move], dim)
+        for q in range(FIT_NEGATIVES):
+            far, leap = distance_weights(places, items[first + 1 + q], before[move], alpha)
+            gone = transition_squared_distance(rows, row + begin, items[first + 1 + q], before[move], dim)
+            s = move * FIT_NEGATIVES + q
+            pairs[s, 0], pairs[s, 1], pairs[s, 2] = near, far, leap * gone - step * come
+    user, m, v, gradient = users[a], np.zeros(dim), np.zeros(dim), np.empty(dim)
+    gaps = np.empty(len(items))
+    for k in range(dim):
+        user[k] = starts[a, k]
+    for step in range(1, FIT_STEPS + 1 if n else 1):
+        for s in range(len(items)):
+            total = 0.0
+            for k in range(dim):
+                total += (features[s, k] - user[k]) ** 2
+            gaps[s] = total
+        for k in range(dim):
+            gradient[k] = n * l2 * user[k]
+        for s in range(n):
+            at, other = s // FIT_NEGATIVES * width, s + s // FIT_NEGATIVES + 1
+            near, far = pairs[s, 0], pairs[s, 1]
+            slope = 2.0 / (1.0 + math.exp(far * gaps[other] - near * gaps[at] + pairs[s, 2]))
+            for k in range(dim):
+                pull = near * (user[k] - features[at, k]) - far * (user[k] - features[other, k])
+                gradient[k] += slope * pull
+        step_vector(user, m, v, gradient, n if mean else 1, step, FIT_RATE)
+    n_fits[a] += 1
+    due[a] = now + refit_every
+
+
+@kernel
+def rank_victims(
+    rows, width, row, victims, hides, users, asked_offsets, items, contexts, n_targets, weights, rules, latest, n_items,
+    n_users, dims,
+):  # fmt: skip
+    """Fill ``latest[rule, adversary, victim]`` for victims whose models are ``rows[row]``.
+
+    One that hides its user row is seen with each adversary's own of `users`.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    dim = len(dims)
+    begin = n_users * dim
+    longest = 0
+    for a in range(len(n_targets)):
+        longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
+    scores, scratch, user = np.empty(longest, float32), np.empty(SCRATCH, float32), np.empty(dim, float32)
+    near = np.empty(n_items, float32)
+    for v in range(len(victims)):
+        hidden, low = hides[victims[v]], np.int64(row[v]) * width
+        table = low + begin
+        if not hidden:
+            widen_row(user, 0, rows, low + (0 if n_users == 1 else victims[v] * dim), dim)
+            for item in range(n_items):
+                near[item] = user_squared_distance(rows, table + item * 2 * dim, user, dim)
+        for a in range(len(n_targets)):
+            first, n = asked_offsets[a], n_targets[a]
+            count = asked_offsets[a + 1] - first
+            for s in range(count):
+                item, before = np.int64(items[first + s]), np.int64(contexts[first + s])
+                at = table + item * 2 * dim
+                gap = user_squared_distance(rows, at, users[a], dim) if hidden else near[item]
+                distance = weights[first + s, 0] * gap
+                if before >= 0:
+                    start = table + before * 2 * dim + dim
+                    distance += weights[first + s, 1] * stored_squared_distance(rows, at + dim, start, dim)
+                scores[s] = -distance
+            for r in range(len(rules)):
+                latest[r, a, victims[v]] = compute_relevance(
+                    rules[r], float32(0.0), scores[:n], scores[n:count], scratch
+                )
+    swap_float_mode(mode)

@@ -1,0 +1,112 @@
+"""Loops over stretches of flat arrays, compiled: several numbers at a time, because each begins at 0 of a view."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.arrays import I64, Bools, Floats
+from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.float16_rows import load_float32
+from gossiprec.numerics.jit import inline, kernel
+
+
+@inline
+def fill_range(values, at, n, number):
+    """Set `n` numbers."""
+    some = values[at : at + n]
+    for k in range(len(some)):
+        some[k] = number
+
+
+@inline
+def copy_range(values, at, others, others_at, n):
+    """Set `n` numbers to others."""
+    some, given = values[at : at + n], others[others_at : others_at + n]
+    for k in range(len(some)):
+        some[k] = given[k]
+
+
+@inline
+def sum_range(values, at, n):
+    """Return the sum of `n` numbers."""
+    some, found = values[at : at + n], float32(0.0)
+    for k in range(len(some)):
+        found += some[k]
+    return found
+
+
+@inline
+def dot(values, at, others, others_at, n):
+    """Return the sum of the products of `n` numbers with others."""
+    some, given, found = values[at : at + n], others[others_at : others_at + n], float32(0.0)
+    for k in range(len(some)):
+        found += some[k] * given[k]
+    return found
+
+
+@inline
+def axpy(values, at, others, others_at, n, factor):
+    """Add `n` others times a factor."""
+    some, given = values[at : at + n], others[others_at : others_at + n]
+    for k in range(len(some)):
+        some[k] += given[k] * factor
+
+
+@inline
+def scale_into(values, at, others, others_at, n, factor):
+    """Set `n` numbers to others times a factor; they may be the same ones."""
+    some, given = values[at : at + n], others[others_at : others_at + n]
+    for k in range(len(some)):
+        some[k] = given[k] * factor
+
+
+@inline
+def multiply_range(values, at, factors, factors_at, n):
+    """Multiply `n` numbers by others."""
+    some, given = values[at : at + n], factors[factors_at : factors_at + n]
+    for k in range(len(some)):
+        some[k] *= given[k]
+
+
+@inline
+def relu_range(values, at, n):
+    """Set those of `n` numbers to zero that are below."""
+    some = values[at : at + n]
+    for k in range(len(some)):
+        x = some[k]
+        some[k] = float32(0.0) if x < float32(0.0) else x
+
+
+@inline
+def relu_backward(values, at, others, others_at, n):
+    """Set those of `n` numbers to zero whose others are not above zero."""
+    some, given = values[at : at + n], others[others_at : others_at + n]
+    for k in range(len(some)):
+        x = some[k]
+        some[k] = x if given[k] > float32(0.0) else float32(0.0)
+
+
+@inline
+def logistic_gradient(values, at, samples, positives, of, n):
+    """Turn `n` logits into the derivatives of ``sum(samples * softplus(z) - positives * z)`` by them."""
+    some, all_, liked = values[at : at + n], samples[of : of + n], positives[of : of + n]
+    for k in range(len(some)):
+        some[k] = all_[k] / (float32(1.0) + exp32(-some[k])) - liked[k]
+
+
+def finite_rows(rows: Floats, places: I64) -> Bools:
+    """Return whether all numbers of some rows, of float32 or float16, are finite, shape (n_places,)."""
+    out = np.empty(len(places), np.bool_)
+    fill_finite(rows.view(np.uint16) if rows.dtype == np.float16 else rows, places, out)
+    return out
+
+
+@kernel
+def fill_finite(rows, places, out):
+    """Fill `out`: zero times NaN or infinity is NaN, and so is a sum that it is in."""
+    for k in range(len(places)):
+        row, total = rows[places[k]], float32(0.0)
+        for column in range(len(row)):
+            total += load_float32(row[column]) * float32(0.0)
+        out[k] = total == float32(0.0)

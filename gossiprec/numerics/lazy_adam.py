@@ -1,0 +1,193 @@
+"""Dense Adam on a large table of which few rows have a gradient.
+
+Torch's Adam moves every row at every step, because moments outlive gradients. A row without gradient over steps
+p+1 .. q of an epoch that began at step count t moves by ::
+
+    -sum_j  lr b1^(j-p) m / (1 - b1^(t+j))  /  (sqrt(b2^(j-p) v / (1 - b2^(t+j))) + eps)
+  = -M sum_j a_j / (S r_j + eps)
+
+with M and S the row's moments referred to the start of a *segment* of steps, and a_j, r_j numbers that no row enters.
+Within a segment r_j stays within 3.5 % of a centre r, so with r_j = r (1 + q_j), D = S r + eps and x = S r / D ::
+
+    sum_j a_j / (S r_j + eps) = (A0 - x A1 + x^2 A2 - x^3 A3 + x^4 A4) / D,   A_n = sum_j a_j q_j^n,
+
+up to a relative error of q^5 < 6e-8, below float32's rounding. So any number of steps costs one square root and one
+division per number instead of one each per step, and rows are brought up to date only when they are read.
+In the first steps of a run r_j changes fast and segments are single steps: the formula is then Adam's own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float32, uint64
+
+from gossiprec.numerics.jit import inline, noinline
+
+SPREAD = 1.07
+"""Largest ratio of two r_j within a segment."""
+LONGEST = 64
+"""Longest segment, in steps: keeps b1^-LONGEST small."""
+
+
+@inline
+def new_tables(n_steps):
+    """Return the tables of one epoch: sums (n_steps + 1, 5), segment of step, segment begin, centre, powers."""
+    return (
+        np.empty((n_steps + 1, 5)),
+        np.empty(n_steps + 2, np.int64),
+        np.empty(n_steps + 2, np.int64),
+        np.empty(n_steps + 1),
+        np.empty((2, n_steps + LONGEST + 1)),
+    )
+
+
+@inline
+def fill_tables(tables, t, n_steps, rate, beta1, beta2):
+    """Fill the tables for steps t + 1 .. t + n_steps; return the number of segments."""
+    sums, segment, begin, centre, powers = tables
+    root2 = math.sqrt(beta2)
+    powers[0, LONGEST] = powers[1, LONGEST] = 1.0
+    for k in range(LONGEST, LONGEST + n_steps):
+        powers[0, k + 1], powers[1, k + 1] = powers[0, k] * beta1, powers[1, k] * root2
+    for k in range(LONGEST, max(LONGEST - n_steps, 0), -1):
+        powers[0, k - 1], powers[1, k - 1] = powers[0, k] / beta1, powers[1, k] / root2
+    for j in range(1, n_steps + 1):
+        sums[j, 0] = rate / (1.0 - beta1 ** (t + j))
+        sums[j, 1] = 1.0 / math.sqrt(1.0 - beta2 ** (t + j))
+    count, start = 0, 0
+    while start < n_steps:
+        low = high = root2 * sums[start + 1, 1]
+        stop = start + 1
+        while stop < n_steps and stop - start < LONGEST:
+            r = powers[1, LONGEST + stop + 1 - start] * sums[stop + 1, 1]
+            if max(high, r) > SPREAD * min(low, r):
+                break
+            low, high = min(low, r), max(high, r)
+            stop += 1
+        begin[count], centre[count] = start, math.sqrt(low * high)
+        a0 = a1 = a2 = a3 = a4 = 0.0
+        for j in range(start + 1, stop + 1):
+            a = powers[0, LONGEST + j - start] * sums[j, 0]
+            q = powers[1, LONGEST + j - start] * sums[j, 1] / centre[count] - 1.0
+            a0 += a
+            a1 += a * q
+            a2 += a * q * q
+            a3 += a * q * q * q
+            a4 += a * q * q * q * q
+            sums[j, 0], sums[j, 1], sums[j, 2], sums[j, 3], sums[j, 4] = a0, a1, a2, a3, a4
+            segment[j] = count
+        count += 1
+        start = stop
+    begin[count] = n_steps
+    return count
+
+
+@inline
+def coefficients(tables, s, p, q):
+    """Return what segment s adds to a row's move over steps p + 1 .. q: A0..A4, the scales of m and of sqrt(v)."""
+    sums, _segment, begin, centre, powers = tables
+    stop = min(q, begin[s + 1])
+    a0, a1, a2, a3, a4 = sums[stop, 0], sums[stop, 1], sums[stop, 2], sums[stop, 3], sums[stop, 4]
+    if p > begin[s]:
+        a0, a1, a2, a3 = a0 - sums[p, 0], a1 - sums[p, 1], a2 - sums[p, 2], a3 - sums[p, 3]
+        a4 -= sums[p, 4]
+    since = begin[s] - p + LONGEST
+    scale1, scale2 = powers[0, since], powers[1, since] * centre[s]
+    return float32(a0), float32(a1), float32(a2), float32(a3), float32(a4), float32(scale1), float32(scale2)
+
+
+@inline
+def advance_rows(theta, first, second, tables, p, q, epsilon):
+    """Move rows without gradient from step p to step q; three arrays of equal length."""
+    _, segment, _, _, powers = tables
+    for s in range(segment[p + 1], segment[q] + 1):
+        a0, a1, a2, a3, a4, scale1, scale2 = coefficients(tables, s, p, q)
+        for k in range(len(theta)):
+            root = np.sqrt(second[k]) * scale2
+            inverse = float32(1.0) / (root + epsilon)
+            x = root * inverse
+            theta[k] -= first[k] * scale1 * inverse * (a0 - x * (a1 - x * (a2 - x * (a3 - x * a4))))
+    decay1, decay2 = float32(powers[0, q - p + LONGEST]), float32(powers[1, q - p + LONGEST] ** 2)
+    for k in range(len(theta)):
+        first[k] *= decay1
+        second[k] *= decay2
+
+
+@inline
+def record_offsets(c, dim):
+    """Return where record c keeps its values, its two moments and its gradient.
+
+    Unsigned: numba tests signed places for being negative, which keeps the compiler from using vectors. One flat array
+    instead of a view per record: views are counted, and the counting costs more than the arithmetic.
+    """
+    width = uint64(dim)
+    theta = uint64(c) * uint64(4) * width
+    return theta, theta + width, theta + uint64(2) * width, theta + uint64(3) * width
+
+
+@inline
+def fill_moves(tables, q, moves):
+    """Fill ``moves[p]`` for p < q with what brings a record from step p to step q within one segment."""
+    powers = tables[4]
+    for p in range(q):
+        a0, a1, a2, a3, a4, scale1, scale2 = coefficients(tables, 0, p, q)
+        moves[p, 0], moves[p, 1], moves[p, 2], moves[p, 3] = a0, a1, a2, a3
+        moves[p, 4], moves[p, 5], moves[p, 6] = a4, scale1, scale2
+        moves[p, 7] = powers[0, q - p + LONGEST]
+        moves[p, 8] = powers[1, q - p + LONGEST] ** 2
+
+
+@inline
+def move_record(records, c, dim, moves, p, epsilon):
+    """Move record c, ``[theta | m | v | ...]``, by row p of :func:`fill_moves`."""
+    a0, a1, a2, a3, a4 = moves[p, 0], moves[p, 1], moves[p, 2], moves[p, 3], moves[p, 4]
+    scale1, scale2, decay1, decay2 = moves[p, 5], moves[p, 6], moves[p, 7], moves[p, 8]
+    theta, first, second, _ = record_offsets(c, dim)
+    for j in range(dim):
+        k = uint64(j)
+        root = np.sqrt(records[second + k]) * scale2
+        inverse = float32(1.0) / (root + epsilon)
+        x = root * inverse
+        shift = scale1 * inverse * (a0 - x * (a1 - x * (a2 - x * (a3 - x * a4))))
+        records[theta + k] -= records[first + k] * shift
+        records[first + k] *= decay1
+        records[second + k] *= decay2
+
+
+@noinline
+def advance_record(records, c, dim, tables, p, q, epsilon):
+    """Move record c from step p to step q across segments: the early epochs."""
+    record = records[4 * c * dim : 4 * (c + 1) * dim]
+    advance_rows(record[:dim], record[dim : 2 * dim], record[2 * dim : 3 * dim], tables, p, q, epsilon)
+
+
+@inline
+def step_record(records, c, dim, factor, rate, correction, betas, epsilon):
+    """Take one Adam step of record c, ``[theta | m | v | gradient]``, with `factor` times its gradient.
+
+    `betas` is (b1, 1 - b1, b2, 1 - b2), the differences taken in double precision: 1 - 0.999 has few bits in single.
+    `rate` is lr / (1 - b1^t) and `correction` 1 / sqrt(1 - b2^t), as in torch.optim.Adam.
+    """
+    beta1, rest1, beta2, rest2 = betas
+    theta, first, second, gradient = record_offsets(c, dim)
+    for j in range(dim):
+        k = uint64(j)
+        g = factor * records[gradient + k]
+        m = beta1 * records[first + k] + rest1 * g
+        v = beta2 * records[second + k] + rest2 * g * g
+        records[first + k] = m
+        records[second + k] = v
+        records[theta + k] -= rate * m / (np.sqrt(v) * correction + epsilon)
+
+
+@inline
+def step_vector(theta, first, second, gradient, count, step, rate):
+    """Take step number `step` of Adam at its usual betas, plainly; the gradient is a sum to be divided by `count`."""
+    for k in range(len(first)):
+        g = gradient[k] / count
+        first[k] = 0.9 * first[k] + 0.1 * g
+        second[k] = 0.999 * second[k] + 0.001 * g * g
+        away = math.sqrt(second[k] / (1.0 - 0.999**step)) + 1e-8
+        theta[k] -= rate * first[k] / (1.0 - 0.9**step) / away

@@ -1,0 +1,59 @@
+"""An overlay played without models: who hears from whom, and when."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.overlay.base import Views
+from gossiprec.sim.clock import WakeClock
+
+
+def first_contact_matrix(views: Views, clock: WakeClock, wakes: int) -> F64:
+    """Return the time at which each node first hears from each other, shape (n_nodes, n_nodes); inf: never.
+
+    Every node is awake when its clock rings, and every message arrives at once.
+
+    Parameters
+    ----------
+    views : Views
+        Nothing asked of them before.
+    clock : WakeClock
+        Of nodes 0 .. n_nodes - 1.
+    wakes : int
+        Of each node.
+    """
+    n_nodes = len(clock.node_ids)
+    times = np.cumsum(clock.intervals(0, wakes), axis=1)
+    order = np.argsort(times, axis=None, kind="stable")
+    first = np.full((n_nodes, n_nodes), np.inf)
+    for at, node in zip(times.ravel()[order].tolist(), (order // wakes).tolist(), strict=True):
+        for peer in views.next_receivers(node, at):
+            if at < first[peer, node]:
+                first[peer, node] = at
+    return first
+
+
+def time_to_meet(first: F64, fraction: float) -> float | None:
+    """Return when nodes have, on average, heard from this share of the others; None if they never have.
+
+    Parameters
+    ----------
+    first : ndarray of float64, shape (n_nodes, n_nodes)
+        From :func:`first_contact_matrix`.
+    fraction : float
+        From 0 to 1.
+    """
+    n_pairs = len(first) * (len(first) - 1)
+    pairs = math.ceil(fraction * n_pairs - 1e-9)
+    if pairs == 0:
+        return 0.0
+    time = float(np.partition(first, pairs - 1, axis=None)[pairs - 1])
+    return time if math.isfinite(time) else None
+
+
+def fraction_contacted(first: F64) -> float:
+    """Return the share of the others that nodes have heard from in the end, on average."""
+    return float(np.isfinite(first).sum() / (len(first) * (len(first) - 1)))

@@ -1,0 +1,144 @@
+"""Views that nodes keep by exchanging entries: what the ways to do it share.
+
+An exchange happens when a node wakes, before it sends its model, and takes no time: views are small. A node talks only
+to peers that are online then, and removes one that it finds offline. All draws of a wake are functions of (seed, node,
+wake number); what comes of them depends on the views, and so on the order of wakes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.old_names import forward
+from gossiprec.options import Options
+from gossiprec.overlay import SAMPLINGS
+from gossiprec.overlay.base import OverlayContext, Views
+from gossiprec.overlay.wake_draws import WordStreams, pick_distinct, wake_words
+from gossiprec.registry_options import RegisteredOptions
+from gossiprec.rng import distinct_below, purpose_id
+
+FIRST = purpose_id("first-view")
+EXCHANGE = purpose_id("view-exchange")
+
+View = dict[int, float]
+"""Peers in the order in which they came, each with an age or a time."""
+
+
+class ExchangeOptions(Options):
+    """Options of every way to exchange views; each has a subclass with its name."""
+
+    sampling: str
+    size: int = Field(
+        default=8, ge=2, le=2**31 - 1, description="view size c: maximum number of distinct other nodes"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_else(cls, raw: Any) -> Any:
+        """Leave aside what other kinds of views have, where it is set to null."""
+        if not isinstance(raw, dict):
+            return raw
+        return {
+            key: value for key, value in raw.items() if key not in ("graph", "refresh") or value is not None
+        }
+
+
+ExchangeView: TypeAlias = Annotated[ExchangeOptions, RegisteredOptions(SAMPLINGS, "sampling")]
+"""How nodes exchange views, as a scenario says it."""
+
+
+class ExchangedViews(Views):
+    """Nodes that keep a view by exchanging entries with one of it at each wake.
+
+    Parameters
+    ----------
+    options : ExchangeOptions
+        Of the class's own type.
+    setting : Setting
+
+    Notes
+    -----
+    Views begin as uniform draws. A node whose view is empty is introduced to a node that is online, as one that joins:
+    the first one from a uniformly drawn id on.
+    """
+
+    Options: ClassVar[type[ExchangeOptions]]
+
+    def __init__(self, options: Any, setting: OverlayContext) -> None:
+        self.size: int = options.size
+        self.n_nodes = setting.n_nodes
+        self.fanout = setting.fanout
+        self.availability = setting.availability
+        self.views: list[View] = self._first_views(setting)
+        self._everyone_online = setting.availability.always
+        self._found_offline: list[dict[int, float]] = [{} for _ in range(setting.n_nodes)]
+        self._words = WordStreams(
+            setting.n_nodes, self.n_words + 1 + setting.fanout, seed=setting.seed, purpose=EXCHANGE
+        )
+
+    @property
+    @abstractmethod
+    def n_words(self) -> int:
+        """Random words that an exchange takes."""
+
+    @abstractmethod
+    def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
+        """Let the node talk to a peer, changing the views of both."""
+
+    def next_receivers(self, node: int, now: float) -> Sequence[int]:
+        """Return whom the node sends to at its next wake, after its exchange."""
+        words = self._words.take(node)
+        if not self.views[node]:
+            self.views[node].update((peer, now) for peer in self.introduced(node, now, words[self.n_words]))
+        if self.views[node]:
+            self.exchange(node, now, words)
+        return pick_distinct(list(self.views[node]), self.fanout, words[self.n_words + 1 :])
+
+    def missed(self, node: int, now: float) -> None:
+        """Let a wake pass."""
+        self._words.take(node)
+
+    def is_online(self, node: int, now: float) -> bool:
+        """Return whether a node answers."""
+        return self._everyone_online or self.availability.is_online(node, now)
+
+    def remove(self, node: int, peer: int, now: float) -> None:
+        """Drop a peer that the node finds offline, and remember when that was."""
+        del self.views[node][peer]
+        self._found_offline[node][peer] = now
+
+    def believed(self, node: int, entries: View) -> View:
+        """Return the entries of others that the node takes, by their times.
+
+        Not itself, nor a peer that it found offline later than the entry was made: copies of such entries travel on.
+        """
+        offline = self._found_offline[node]
+        if not offline:
+            return {peer: time for peer, time in entries.items() if peer != node}
+        return {
+            peer: time for peer, time in entries.items() if peer != node and time >= offline.get(peer, 0.0)
+        }
+
+    def introduced(self, node: int, now: float, word: int) -> Iterator[int]:
+        """Yield another node that is online, if there is one."""
+        first = word * self.n_nodes >> 32
+        for step in range(self.n_nodes):
+            peer = (first + step) % self.n_nodes
+            if peer != node and self.is_online(peer, now):
+                yield peer
+                return
+
+    def _first_views(self, setting: OverlayContext) -> list[View]:
+        nodes = np.arange(setting.n_nodes)
+        words = wake_words(self.size, np.zeros(1, np.int64), nodes, seed=setting.seed, purpose=FIRST)[:, 0]
+        peers = distinct_below(words, setting.n_nodes - 1)
+        peers += peers >= nodes[:, None]
+        return [dict.fromkeys(own, 0.0) for own in peers.tolist()]
+
+
+forward(__name__)

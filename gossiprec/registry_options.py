@@ -1,0 +1,205 @@
+"""Options that name registered things: by the name alone, or with the options of the thing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from gossiprec.errors import PluginError, ScenarioError, suggestion
+from gossiprec.old_names import forward
+from gossiprec.options import NoOptions, Options
+from gossiprec.registry import Registry
+
+
+def options_class(registry: Registry[Any], name: str) -> type[Options]:
+    """Return the option set of a registered thing; a thing that declares none takes no options.
+
+    Raises
+    ------
+    ScenarioError
+        If no such thing is registered; the message names the near ones.
+    PluginError
+        If it is of a plug-in that cannot be used.
+    """
+    found = getattr(registry[name], "Options", NoOptions)
+    if not (isinstance(found, type) and issubclass(found, Options)):
+        raise PluginError(
+            f"the {registry.kind} {name!r} has Options {found!r}; expected a class derived from "
+            "gossiprec.options.Options"
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredOptions:
+    """Says of an annotated option set that it names a registered thing, and holds that thing's options beside the name.
+
+    Written ``view: Annotated[ExchangeOptions, OneOf(SAMPLINGS, "sampling")]``. Values are validated as the options of
+    the thing they name, whose file or plug-in is imported only then; the JSON Schema knows all of them.
+
+    Parameters
+    ----------
+    registry : Registry
+    key : str
+        Under which the name stands.
+    options : callable
+        Returns the option set of a name, in place of :func:`options_class`.
+    """
+
+    registry: Registry[Any]
+    key: str = "name"
+    options: Callable[[str], type[Options]] | None = None
+
+    def name_in(self, value: Any, annotated: Any) -> str | None:
+        """Return the name in a value, if it is one of what is annotated."""
+        return getattr(value, self.key) if isinstance(value, annotated) else None
+
+    def options_of(self, name: str) -> type[Options]:
+        """Return the option set of the thing of this name.
+
+        Raises
+        ------
+        ScenarioError
+            As of :func:`options_class`.
+        """
+        return options_class(self.registry, name) if self.options is None else self.options(name)
+
+    def meant_by(self, raw: Any) -> type[Options] | None:
+        """Return the option set that plain data name; None if they name none that there is."""
+        name = raw.get(self.key) if isinstance(raw, dict) else None
+        try:
+            return self.options_of(name) if isinstance(name, str) else None
+        except ScenarioError:
+            return None
+
+    def __get_pydantic_core_schema__(self, base: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._valid)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        known = [self.options_of(name) for name, _ in self.registry.members()]
+        return {"oneOf": [handler(options.__pydantic_core_schema__) for options in known]}
+
+    def _valid(self, raw: Any) -> Any:
+        if isinstance(raw, Options):
+            return raw
+        if not isinstance(raw, dict):
+            raise ValueError(f"found {raw!r}, must be a mapping of keys")
+        name = raw.get(self.key)
+        if not isinstance(name, str):
+            what = (
+                f"found {self.key} {name!r}, must be" if self.key in raw else f"must have a key {self.key},"
+            )
+            raise ValueError(f"{what} one of {', '.join(self.registry)}")
+        try:
+            options = self.options_of(name)
+        except ScenarioError as error:
+            raise ValueError(str(error)) from error
+        return options.model_validate(raw)
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredName(RegisteredOptions):
+    """Says of an option that it is the name of a registered thing, or ``{name: ..., options}``.
+
+    Written ``Annotated[str | dict[str, Any], Named(AGGREGATORS)]``; the value stays as it is written.
+    """
+
+    def name_in(self, value: Any, annotated: Any) -> str | None:
+        """Return the name."""
+        return registered_name(value) if isinstance(value, str | dict) else None
+
+    def meant_by(self, raw: Any) -> None:
+        """Return None: what is written is no option set."""
+
+    def __get_pydantic_core_schema__(self, base: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._valid, handler(base))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        name = {"enum": [*self.registry]}
+        return {"anyOf": [name, {"type": "object", "properties": {"name": name}, "required": ["name"]}]}
+
+    def _valid(self, raw: Any) -> Any:
+        try:
+            build_registered(self.registry, raw)
+        except ScenarioError as error:
+            raise ValueError(str(error)) from error
+        return raw
+
+
+def build_registered(registry: Registry[Any], told: Any) -> Any:
+    """Return the thing that is told of, made with its options.
+
+    Parameters
+    ----------
+    registry : Registry
+        Of classes with ``Options``.
+    told : str or mapping
+        ``name``, or ``{name: ..., options}``.
+
+    Raises
+    ------
+    ScenarioError
+        If nothing of that name is registered.
+    ValueError
+        If it does not take an option.
+    """
+    if isinstance(told, dict) and not isinstance(told.get("name"), str):
+        raise ValueError(f"found {told!r}, must be a name or {{name: ...}} with one of {', '.join(registry)}")
+    name = registered_name(told)
+    made = registry[name]
+    try:
+        options = (
+            {key: value for key, value in told.items() if key != "name"} if isinstance(told, dict) else {}
+        )
+        return made(made.Options.model_validate(options))
+    except ValidationError as error:
+        raise ValueError("; ".join(_said(name, made, entry) for entry in error.errors())) from None
+
+
+def registered_name(told: Any) -> str:
+    """Return the name of what is told of."""
+    return str(told["name"] if isinstance(told, dict) else told)
+
+
+def _said(name: str, made: Any, entry: Any) -> str:
+    if not entry["loc"]:  # of options that do not go together
+        return f"{name}: {entry['msg'].removeprefix('Value error, ')}"
+    key, known = ".".join(map(str, entry["loc"][:1])), sorted(made.Options.model_fields)
+    if entry["type"] == "extra_forbidden":
+        return f"{name} has no option {key!r}{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
+    return f"{name}: {key}: found {entry['input']!r}, {entry['msg'][:1].lower()}{entry['msg'][1:]}"
+
+
+def iter_registered(options: Options) -> Iterator[tuple[Registry[Any], str]]:
+    """Yield the registered things that options name, at any depth, each with its registry."""
+    for key, info in type(options).model_fields.items():
+        value = getattr(options, key)
+        inner = value if isinstance(value, tuple) else (value,)
+        for annotated, naming in _namings(info.rebuild_annotation()):
+            names = [naming.name_in(item, annotated) for item in inner]
+            yield from ((naming.registry, name) for name in names if name is not None)
+        for item in inner:
+            if isinstance(item, Options):
+                yield from iter_registered(item)
+
+
+def _namings(annotation: Any) -> Iterator[tuple[Any, RegisteredOptions]]:
+    """Yield what an annotation says to name a registered thing, with the type that it says it of."""
+    inner = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        yield from ((inner[0], extra) for extra in inner[1:] if isinstance(extra, RegisteredOptions))
+        inner = inner[:1]
+    for part in inner:
+        yield from _namings(part)
+
+
+forward(__name__)

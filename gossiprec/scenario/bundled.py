@@ -1,0 +1,162 @@
+"""The scenarios and studies that come with gossiprec."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.eventlog.atomic_write import replace_file, wrap_write_errors
+
+STUDIES = "studies"
+PLACES = {"scenarios": ("*.yaml", "papers/*/*.yaml"), STUDIES: (f"{STUDIES}/*.yaml",)}
+KINDS = tuple(PLACES)
+LONG = 100
+"""Characters of a sentence that is shortened."""
+BASE = re.compile(r"\.\./(\w+)\.yaml")
+"""How a study names the scenario that it varies."""
+FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
+"""The folders of a checkout in the text of a scenario."""
+
+
+@dataclass(frozen=True)
+class BundledFile:
+    """A scenario or a study.
+
+    Attributes
+    ----------
+    name : str
+        That of its file.
+    kind : str
+        One of :data:`KINDS`.
+    path : Path
+        The file that comes with gossiprec.
+    text : str
+        YAML, with comments.
+    """
+
+    name: str
+    kind: str
+    path: Path
+    text: str
+
+    @property
+    def file(self) -> Path:
+        """Where it is written, from the working folder."""
+        return Path(STUDIES if self.kind == STUDIES else "", f"{self.name}.yaml")
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the comment at its head."""
+        head = re.match(r"(?:#.*\n)*", self.text)
+        words = " ".join(re.sub(r"^#", "", head[0] if head else "", flags=re.MULTILINE).split())
+        return textwrap.shorten(re.split(r"(?<=[.?!]) ", words, maxsplit=1)[0], LONG, placeholder=" ...")
+
+    @property
+    def written(self) -> str:
+        """The text as it is written: without the folder that it has in a checkout."""
+        return FOLDERS.sub("", self.text)
+
+    @property
+    def data(self) -> tuple[str, str] | None:
+        """The data set that must be there, and the path at which it is sought; None where none is needed."""
+        dataset = (yaml.safe_load(self.text) or {}).get("dataset", {})
+        return (str(dataset["name"]), str(dataset["path"])) if "path" in dataset else None
+
+    @property
+    def needs(self) -> list[BundledFile]:
+        """Return the scenarios that it refers to, which must lie beside it."""
+        return [get_bundled("scenarios", name) for name in dict.fromkeys(BASE.findall(self.text))]
+
+
+def bundled_dir() -> Path:
+    """Return where they are: in the package once it is installed, else in ``scenarios/`` of the checkout."""
+    installed = Path(__file__).with_name("shipped")
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "scenarios"
+
+
+def bundled_files(kind: str) -> dict[str, BundledFile]:
+    """Return the scenarios, or the studies, by name in alphabetical order."""
+    files = [file for place in PLACES[kind] for file in bundled_dir().glob(place)]
+    return {
+        file.stem: BundledFile(file.stem, kind, file, file.read_text(encoding="utf-8"))
+        for file in sorted(files, key=lambda file: file.stem)
+    }
+
+
+def new_path(old: Path) -> Path | None:
+    """Return the present path of a shipped scenario that used to be at `old`.
+
+    All scenarios were once in one folder. Today some are in folders below it: the present path is that of the file of
+    the same name that comes with gossiprec, below the folder of `old`.
+
+    Returns
+    -------
+    Path or None
+        None if no such file is there.
+    """
+    one = bundled_files("scenarios").get(old.stem)
+    if one is None or old.suffix != ".yaml":
+        return None
+    new = old.parent / one.path.relative_to(bundled_dir())
+    return new if new.is_file() else None
+
+
+def get_bundled(kind: str | None, name: str) -> BundledFile:
+    """Return a scenario or a study by its name; without a kind, of either.
+
+    Raises
+    ------
+    ScenarioError
+        If there is none; the message names the near one.
+    """
+    known = {key: one for each in KINDS if kind in (None, each) for key, one in bundled_files(each).items()}
+    plain = name.removesuffix(".yaml").replace("-", "_")
+    if plain not in known:
+        what = " or ".join(
+            each.removesuffix("s").replace("studie", "study") for each in KINDS if kind in (None, each)
+        )
+        raise ScenarioError(
+            f"no bundled {what} {name!r}{suggestion(plain, known)}; list all with: gossiprec list "
+            f"{kind or 'scenarios, gossiprec list studies'}"
+        )
+    return known[plain]
+
+
+def write_bundled(one: BundledFile, into: Path, *, force: bool = False) -> dict[Path, bool]:
+    """Write a scenario, or a study and the scenarios it refers to.
+
+    Parameters
+    ----------
+    one : Shipped
+    into : Path
+    force : bool
+        Whether files that say something else may be replaced.
+
+    Returns
+    -------
+    dict of Path to bool
+        Each file, and whether it was written; False: it was there.
+
+    Raises
+    ------
+    ScenarioError
+        If a file says something else; then none is written.
+    ResourceError
+        If a file cannot be written.
+    """
+    texts = {into / each.file: each.written.encode() for each in (one, *one.needs)}
+    same = {file: file.is_file() and file.read_bytes() == text for file, text in texts.items()}
+    for file in texts:
+        if file.exists() and not same[file] and not force:
+            raise ScenarioError(f"{file} exists and differs; pass --force to overwrite it, or rename it")
+    for file, text in texts.items():
+        if not same[file]:
+            with wrap_write_errors(file):
+                file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, text)
+    return {file: not same[file] for file in texts}

@@ -1,0 +1,215 @@
+"""The typed scenario: what :func:`gossiprec.scenario.load_scenario` returns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
+
+from gossiprec.options import LARGEST, Options
+from gossiprec.scenario.churn import Churn
+from gossiprec.scenario.network import NetworkOptions
+from gossiprec.scenario.problems import Problems, SourceMap
+from gossiprec.scenario.sections import (
+    CheckpointOptions,
+    EvaluateOptions,
+    ExecutorOptions,
+    LeastPopular,
+    Nodes,
+    Targets,
+    TrainingOptions,
+)
+from gossiprec.scenario.validation_messages import add_validation_problems
+
+Slug = Annotated[
+    str,
+    Field(
+        max_length=64,
+        pattern=r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$",
+        description="Name of the run directory: letters and digits, joined by single '-', '_' or '.'.",
+    ),
+]
+
+
+class RegisteredChoice(Options):
+    """A registered thing and its options.
+
+    Attributes
+    ----------
+    name : str
+        The name it is registered under.
+    options : Options
+        An instance of the thing's own option set.
+    """
+
+    name: str
+    options: SerializeAsAny[Options]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the section as it is written in a scenario: options beside the name."""
+        own = {key: _plain(getattr(self, key)) for key in type(self).own_keys()}
+        return {"name": self.name, **own, **_plain(self.options)}
+
+    @classmethod
+    def own_keys(cls) -> list[str]:
+        """Return the keys of the section that are not options of the thing it names."""
+        return [key for key in cls.model_fields if key not in ("name", "options")]
+
+
+class DatasetChoice(RegisteredChoice):
+    """The data set, how it is split, and how much of it is used."""
+
+    split: RegisteredChoice
+    limit_users: int | None = Field(
+        default=None, ge=2, le=LARGEST, description="Use only the first users of the data set."
+    )
+
+
+class PolicyChoice(RegisteredChoice):
+    """A defence and the nodes that use it."""
+
+    nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
+
+
+class AttackerChoice(RegisteredChoice):
+    """A way of poisoning, how many nodes poison so, and what they want."""
+
+    fraction: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Number of poisoners as a fraction of all users, rounded down; 0: none (baseline).",
+    )
+    number: int | None = Field(default=None, ge=0, le=10**6, description="Number of poisoners.")
+    targets: Targets = Field(
+        default=LeastPopular(least_popular=1),
+        description="Items that the poisoners promote: ids, or {least_popular: n} of training and test items together.",
+    )
+    start: int = Field(
+        default=1,
+        ge=1,
+        le=LARGEST,
+        description="First round of poisoning; before it the nodes send unmodified models.",
+    )
+    scale: Literal["gradient", "matched"] = Field(
+        default="gradient",
+        description="gradient: learning rate times gradient; matched: rows change as much as an average client's.",
+    )
+    boost: float = Field(default=1.0, gt=0, le=1e9, description="Factor applied to the poisoned update.")
+    clip: float | None = Field(
+        default=None, gt=0, description="Largest norm of the delta of an item row; null: no limit."
+    )
+
+    @model_validator(mode="after")
+    def _counted_once(self) -> AttackerChoice:
+        if (self.fraction is None) == (self.number is None):
+            found = "neither" if self.fraction is None else "both"
+            raise ValueError(f"found {found} of fraction and number; expected exactly one of them")
+        return self
+
+
+class ScenarioHeader(Options):
+    """The plain values at the top of a scenario."""
+
+    name: Slug
+    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="Seed of all random draws.")
+    plots: bool = Field(default=True, description="Draw figures at the end of a run.")
+
+
+class Scenario(ScenarioHeader):
+    """A complete, typed description of a run.
+
+    Attributes
+    ----------
+    name, seed, plots
+        See :class:`ScenarioHeader`.
+    dataset : DatasetChoice
+    model, protocol : Choice
+    recommender : Choice or None
+        What is added to the model; None: nothing.
+    training, network, churn, evaluate, executor, checkpoint
+        Fixed sections, see :mod:`gossiprec.scenario.sections`.
+    policies : tuple of PolicyChoice
+    attackers : tuple of AttackerChoice
+        Nodes without data that are added to those of the users.
+    observers : tuple of Choice
+        As written: an observer with lists of values stands for one observer per combination.
+    """
+
+    dataset: DatasetChoice
+    model: RegisteredChoice
+    training: TrainingOptions = TrainingOptions()
+    protocol: RegisteredChoice
+    recommender: RegisteredChoice | None = None
+    network: NetworkOptions = NetworkOptions()
+    churn: Churn = Churn()
+    policies: tuple[PolicyChoice, ...] = ()
+    attackers: tuple[AttackerChoice, ...] = ()
+    observers: tuple[RegisteredChoice, ...] = ()
+    evaluate: EvaluateOptions = EvaluateOptions()
+    executor: ExecutorOptions = ExecutorOptions()
+    checkpoint: CheckpointOptions = CheckpointOptions()
+    _source_map: SourceMap = PrivateAttr(default_factory=SourceMap)
+
+    @property
+    def source_map(self) -> SourceMap:
+        """Where each value was written, for messages about it."""
+        return self._source_map
+
+    def located(self, source_map: SourceMap) -> Scenario:
+        """Return the same scenario, knowing where it was written."""
+        copy = self.model_copy()
+        copy._source_map = source_map
+        return copy
+
+    def resolved(self) -> dict[str, Any]:
+        """Return plain data with defaults filled in; loading it gives an equal scenario."""
+        plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
+        if not self.attackers:  # what was written before there were any stays as it is
+            del plain["attackers"]
+        if self.evaluate.activity_groups is None:  # likewise
+            del plain["evaluate"]["activity_groups"]
+        if not self.evaluate.train_loss:
+            del plain["evaluate"]["train_loss"]
+        if not self.executor.portable:
+            del plain["executor"]["portable"]
+        if self.executor.name != "ray":  # likewise
+            for key in ("shards", "address", "inner"):
+                del plain["executor"][key]
+        return plain
+
+    def with_(self, **changes: Any) -> Scenario:
+        """Return a copy with other values at the top level, such as ``with_(seed=2)``.
+
+        Raises
+        ------
+        ScenarioError
+            If a value is not allowed.
+        """
+        try:
+            changed = Scenario.model_validate({**dict(self), **changes})
+        except ValidationError as error:
+            problems = Problems()
+            add_validation_problems(error, Scenario, changes, (), problems)
+            problems.raise_any(SourceMap())
+            raise
+        return changed.located(self._source_map)
+
+
+FIXED: dict[str, type[Options]] = {
+    "training": TrainingOptions,
+    "network": NetworkOptions,
+    "churn": Churn,
+    "evaluate": EvaluateOptions,
+    "executor": ExecutorOptions,
+    "checkpoint": CheckpointOptions,
+}
+"""The sections that are the same whatever data set, model or protocol a scenario names."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, RegisteredChoice):
+        return value.plain()
+    if isinstance(value, Options):
+        return value.model_dump(mode="json", by_alias=True)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

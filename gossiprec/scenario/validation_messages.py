@@ -1,0 +1,246 @@
+"""Pydantic's errors in the words and key paths of the scenario file."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from gossiprec.errors import suggestion
+from gossiprec.registry_options import RegisteredOptions
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_KIND = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite_number": "a finite number",
+    "string": "text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "dict": "a mapping of keys",
+    "mapping": "a mapping of keys",
+    "model": "a mapping of keys",
+    "model_attributes": "a mapping of keys",
+    "path": "a path",
+}
+_SUFFIX = re.compile(r"_(type|parsing|parsing_size|from_float)$")
+
+
+def add_validation_problems(
+    error: ValidationError,
+    options: type[BaseModel],
+    raw: Any,
+    at: KeyPath,
+    problems: Problems,
+    *,
+    also_allowed: Iterable[str] = (),
+) -> None:
+    """Add to `problems` what `error` says about `raw`.
+
+    Parameters
+    ----------
+    error : ValidationError
+        From validating `raw` as `options`.
+    options : type of BaseModel
+        Tells which keys would have been allowed.
+    raw : object
+        Plain data as written.
+    at : key path
+        Where `raw` stands in the scenario.
+    problems : Problems
+    also_allowed : iterable of str
+        Keys that the section takes beside those of `options`.
+    """
+    entries = _likeliest_branches(error.errors(include_url=False), raw)
+    by_path: dict[KeyPath, list[Any]] = defaultdict(list)
+    for entry in entries:
+        by_path[_key_path(entry, raw)].append(entry)
+    for path, here in by_path.items():
+        demands = [text for text in map(_demand, here) if text]
+        for entry in here:
+            if entry["type"] == "extra_forbidden":
+                allowed = [
+                    *_keys_at(options, entry["loc"][:-1], raw),
+                    *(also_allowed if len(path) == 1 else ()),
+                ]
+                problems.add((*at, *path), unknown_key(str(path[-1]), allowed))
+            elif not _demand(entry):
+                problems.add((*at, *path), _statement(entry))
+        if demands:
+            near = _near_word(here)
+            problems.add(
+                (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{near}"
+            )
+
+
+def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) -> Model:
+    """Return typed options, from the mapping that states them.
+
+    Parameters
+    ----------
+    allowed : type of BaseModel
+    given : mapping
+    what : str
+        How a message calls the thing (``"dataset file"``).
+
+    Raises
+    ------
+    ScenarioError
+        Naming each option that does not fit.
+    """
+    raw, problems = dict(given), Problems()
+    try:
+        return allowed.model_validate(raw)
+    except ValidationError as error:
+        add_validation_problems(error, allowed, raw, (), problems)
+    problems.raise_any(SourceMap(Origin(what)))
+    raise AssertionError("a scenario that fails validation must report at least one problem")
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Return the message for a key that a section does not have."""
+    known = sorted(set(allowed))
+    return f"unknown key{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
+
+
+def reject_boolean_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
+    """Refuse the `true`, `yes` or `on` that became the number 1 on its way from `raw` to `valid`."""
+    if isinstance(raw, bool) and not isinstance(valid, bool):
+        problems.add(
+            at, f"found {format_value(raw)}, must be {_KIND.get(type(valid).__name__, 'something else')}"
+        )
+    elif isinstance(raw, dict):
+        for key, value in raw.items():
+            inner = valid.get(key) if isinstance(valid, Mapping) else getattr(valid, key, value)
+            reject_boolean_numbers(value, inner, (*at, key), problems)
+    elif isinstance(raw, list) and isinstance(valid, (list, tuple)):
+        for index, (value, inner) in enumerate(zip(raw, valid, strict=False)):
+            reject_boolean_numbers(value, inner, (*at, index), problems)
+
+
+def _key_path(entry: Any, raw: Any) -> KeyPath:
+    """Return the keys in an error's location, without pydantic's names for the branches of unions."""
+    loc = entry["loc"]
+    return tuple(
+        part for place, part in enumerate(loc) if _is_key(loc, place, raw) or _names_missing(entry, place)
+    )
+
+
+def _names_missing(entry: Any, place: int) -> bool:
+    return entry["type"] == "missing" and place == len(entry["loc"]) - 1
+
+
+def _is_key(loc: KeyPath, place: int, raw: Any) -> bool:
+    for part in loc[:place]:
+        raw = raw[part] if _holds(raw, part) else raw
+    return _holds(raw, loc[place])
+
+
+def _holds(raw: Any, part: str | int) -> bool:
+    if isinstance(raw, dict):
+        return part in raw
+    return isinstance(raw, (list, tuple)) and isinstance(part, int) and part < len(raw)
+
+
+def _likeliest_branches(entries: list[Any], raw: Any) -> list[Any]:
+    """Of the branches of each union keep those the user may have meant, outermost unions first."""
+    for depth in range(max(len(entry["loc"]) for entry in entries)):
+        unions: dict[KeyPath, dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        for entry in entries:
+            loc = entry["loc"]
+            if len(loc) > depth and not _is_key(loc, depth, raw) and not _names_missing(entry, depth):
+                unions[loc[:depth]][loc[depth]].append(entry)
+        dropped = [
+            entry for branches in unions.values() for entry in _unlikely(list(branches.values()), depth + 1)
+        ]
+        entries = [entry for entry in entries if not any(entry is d for d in dropped)]
+    return entries
+
+
+def _unlikely(branches: list[list[Any]], depth: int) -> list[Any]:
+    """A branch that got inside the value beats those that refused its type; then the fewest errors win."""
+    inside = [branch for branch in branches if all(len(entry["loc"]) > depth for entry in branch)]
+    if inside:
+        kept = [min(inside, key=len)]
+    else:
+        kept = [branch for branch in branches if not all(_about_kind(entry) for entry in branch)] or branches
+    return [entry for branch in branches if not any(branch is k for k in kept) for entry in branch]
+
+
+def _about_kind(entry: Any) -> bool:
+    return bool(_SUFFIX.search(entry["type"])) or entry["type"] == "literal_error"
+
+
+def _demand(entry: Any) -> str:
+    """Return what the value must be, or nothing if the error is of another form."""
+    kind = _KIND.get(_SUFFIX.sub("", entry["type"]))
+    if kind:
+        return kind
+    message: str = entry["msg"]
+    if entry["type"] == "string_pattern_mismatch":
+        return f"text of the form {entry['ctx']['pattern']}"
+    return message.removeprefix("Input should be ") if message.startswith("Input should be ") else ""
+
+
+def _statement(entry: Any) -> str:
+    kind, ctx = entry["type"], entry.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(entry["msg"]).removeprefix("Value error, ")
+    if kind == "union_tag_not_found":
+        return f"must have a key {ctx['discriminator']}"
+    if kind == "union_tag_invalid":
+        tags = re.findall(r"'([^']*)'", ctx["expected_tags"])
+        near = suggestion(str(ctx["tag"]), tags)
+        key = ctx["discriminator"].strip("'")
+        return f"found {key} {ctx['tag']!r}, must be one of {', '.join(tags)}{near}"
+    message = str(entry["msg"])
+    return f"found {format_value(entry['input'])}: {message[:1].lower()}{message[1:]}"
+
+
+def _near_word(entries: list[Any]) -> str:
+    words = [w for e in entries if e["type"] == "literal_error" for w in re.findall(r"'([^']*)'", e["msg"])]
+    return suggestion(entries[0]["input"], words) if isinstance(entries[0]["input"], str) else ""
+
+
+def _either(demands: list[str]) -> str:
+    return " or ".join(dict.fromkeys(demands))
+
+
+def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any) -> list[str]:
+    """Return the keys allowed at a location inside `options`, over all models it can lead to."""
+    kinds: list[Any] = [options]
+    for part in loc:
+        models = [model for kind in kinds for model in _models_in(kind, raw)]
+        fields = [_fields(model)[part] for model in models if part in _fields(model)]
+        # else it is a list index, or pydantic's name for a branch
+        kinds = fields or [model for model in models if _is_branch(model, part)] or kinds
+        raw = raw[part] if _holds(raw, part) else raw
+    return [key for kind in kinds for model in _models_in(kind, raw) for key in _fields(model)]
+
+
+def _fields(model: type[BaseModel]) -> dict[Any, Any]:
+    return {info.alias or name: info.rebuild_annotation() for name, info in model.model_fields.items()}
+
+
+def _is_branch(model: type[BaseModel], part: str | int) -> bool:
+    literals = [get_args(a) for a in _fields(model).values() if get_origin(a) is Literal]
+    is_called_so = any(base.__name__ == part for base in model.__mro__)
+    return is_called_so or any(part in words for words in literals)
+
+
+def _models_in(annotation: Any, raw: Any) -> list[type[BaseModel]]:
+    """Return the models that an annotation leads to, given the data that are to be one of them."""
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    inner = get_args(annotation)
+    meant = [one.meant_by(raw) for one in inner if isinstance(one, RegisteredOptions)]
+    return [m for m in meant if m] or [model for part in inner for model in _models_in(part, raw)]

@@ -1,0 +1,221 @@
+"""YAML text to plain data, remembering the line of every key and refusing what could mislead or hang.
+
+The text is composed into nodes with :class:`yaml.SafeLoader` and read from there, because finished data has
+lost its lines and repeated keys. Only text, numbers, booleans, null, lists and mappings are allowed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gossiprec.errors import MovedWarning, ScenarioError, suggestion
+from gossiprec.regular_files import read_regular_file
+from gossiprec.scenario.bundled import STUDIES, bundled_files, new_path
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
+
+MAX_BYTES = 512 * 1024
+MAX_VALUES = 100_000
+MAX_DEPTH = 40
+
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS_AND_WORDS = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
+_TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp"))  # a date is a word here: nothing asks for one
+
+
+@dataclass
+class SourceLayer:
+    """Plain data and the origin of each of its values; layers are laid over one another."""
+
+    data: Any
+    whole: Origin
+    origins: dict[KeyPath, Origin] = field(default_factory=dict)
+
+    @property
+    def source_map(self) -> SourceMap:
+        """The origins, for a scenario to keep."""
+        return SourceMap(self.whole, self.origins)
+
+    def forget(self, path: KeyPath) -> None:
+        """Drop the origins at and below `path`, whose value is about to be replaced."""
+        for known in [known for known in self.origins if known[: len(path)] == path]:
+            del self.origins[known]
+
+
+def read_file(path: Path, problems: Problems) -> SourceLayer:
+    """Read a scenario file; a shipped scenario is also found by its old path, with a warning.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be opened, or is not text, or not YAML.
+    """
+    try:
+        raw = read_regular_file(path, most_bytes=MAX_BYTES, error=ScenarioError)
+    except FileNotFoundError:
+        moved = new_path(path)
+        if moved is None:
+            raise ScenarioError(f"{path}: no such file{_near(path)}") from None
+        warnings.warn(f"{path} has moved to {moved}; use the new path", MovedWarning, stacklevel=2)
+        return read_file(moved, problems)
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise ScenarioError(f"{path}: not a text file; expected YAML in UTF-8")
+    return read_yaml_text(text, str(path), problems)
+
+
+def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool = True) -> SourceLayer:
+    """Read YAML `text`, naming `source` in messages.
+
+    Parameters
+    ----------
+    text : str
+        One YAML document.
+    source : str
+        File name, or what else to call the text.
+    problems : Problems
+        Receives repeated keys, foreign tags and the like; reading goes on.
+    numbered : bool
+        Whether lines of `text` mean anything to the user.
+
+    Raises
+    ------
+    ScenarioError
+        If the text is not YAML, or empty, or so large or deep that nothing sensible was meant.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        raise ScenarioError(_syntax_error(error, source, numbered)) from None
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ScenarioError(f"{source}: is nested too deeply") from None
+    reader = _Reader(source, problems, numbered)
+    data = None if node is None else reader.value(node, ())
+    return SourceLayer(data, Origin(source), reader.origins)
+
+
+def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "scenario") -> SourceLayer:
+    """Take a scenario, or what else `source` names, held in memory, under the same rules as a file."""
+    try:
+        text = yaml.safe_dump(dict(mapping), sort_keys=False)
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{source}: contains a value that YAML cannot represent: {error}") from None
+    except RecursionError:
+        raise ScenarioError(f"{source}: is nested too deeply") from None
+    return read_yaml_text(text, source, problems, numbered=False)
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> str:
+    mark, start = error.problem_mark or error.context_mark, error.context_mark
+    origin = Origin(source, mark.line + 1 if mark and numbered else 0)
+    begun = f" ({error.context} from line {start.line + 1})" if error.context and start and numbered else ""
+    return f"{origin}: not valid YAML: {error.problem or error.context}{begun}"
+
+
+def _near(path: Path) -> str:
+    """Return the next step where a file is not there: its folder, a near name, or the command that writes it."""
+    if path.stem in bundled_files("scenarios") or path.stem in bundled_files(STUDIES):
+        return f"; run gossiprec init {path.stem} to write it"
+    if not path.parent.is_dir():
+        return f" (and no folder {path.parent})"
+    there = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml"))
+    return suggestion(path.name, there) or (f"; there are: {', '.join(there[:10])}" if there else "")
+
+
+class _Reader:
+    """One pass over a node tree. Aliases are followed, so the number of values visited is bounded."""
+
+    def __init__(self, source: str, problems: Problems, numbered: bool) -> None:
+        self.origins: dict[KeyPath, Origin] = {}
+        self._source = source
+        self._problems = problems
+        self._numbered = numbered
+        self._visited = 0
+        self._scalars = yaml.constructor.SafeConstructor()
+
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
+        self._visited += 1
+        if self._visited > MAX_VALUES or len(path) > MAX_DEPTH:
+            much = (
+                f"more than {MAX_VALUES} values"
+                if self._visited > MAX_VALUES
+                else f"more than {MAX_DEPTH} levels"
+            )
+            raise ScenarioError(f"{self._origin(node)}: contains {much}, counting each use of an alias (*)")
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self._child(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _origin(self, node: yaml.Node) -> Origin:
+        return Origin(self._source, node.start_mark.line + 1 if self._numbered else 0)
+
+    def _child(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.origins[path] = self._origin(node)
+        return self.value(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        lines: dict[str, Origin] = {}
+        merged: list[yaml.Node] = []
+        for key_node, value_node in node.value:
+            origin = self._origin(key_node)
+            if key_node.tag == _TAG + "merge":
+                merged.append(value_node)
+            elif not isinstance(key_node, yaml.ScalarNode) or key_node.tag not in _TEXT:
+                self._problems.add(
+                    path, f"the key {format_value(key_node.value)} must be text", origin=origin
+                )
+            elif key_node.value in found:
+                first = lines[key_node.value]
+                self._problems.add((*path, key_node.value), f"found twice (first in {first})", origin=origin)
+            else:
+                lines[key_node.value] = self.origins[(*path, key_node.value)] = origin
+                found[key_node.value] = self.value(value_node, (*path, key_node.value))
+        for value_node in merged:
+            self._merge_key(value_node, path, found)
+        return found
+
+    def _merge_key(self, node: yaml.Node, path: KeyPath, found: dict[str, Any]) -> None:
+        """Lay what ``<<`` names under the mapping's own keys; of several, the first to say something wins."""
+        for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(part, yaml.MappingNode):
+                self._problems.add(path, "`<<` must refer to a mapping", origin=self._origin(part))
+                continue
+            inner = _Reader(self._source, self._problems, self._numbered)
+            inner._visited = self._visited
+            merged = inner.value(part, path)
+            new = merged.keys() - found.keys()
+            found.update((key, value) for key, value in merged.items() if key in new)
+            self.origins.update((p, o) for p, o in inner.origins.items() if p[len(path)] in new)
+            self._visited = inner._visited
+
+    def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
+        if node.tag in _TEXT:
+            return node.value
+        if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS_AND_WORDS:
+            try:
+                return self._scalars.construct_object(node)
+            except (ValueError, KeyError, IndexError):  # `!!int x`, `0x`, or more digits than Python reads
+                kind = node.tag.removeprefix(_TAG)
+                self._problems.add(
+                    path, f"{format_value(node.value)} is not a valid {kind}", origin=self._origin(node)
+                )
+                return None
+        self._problems.add(
+            path, f"the tag {format_value(node.tag)} is not allowed", origin=self._origin(node)
+        )
+        return None

@@ -1,0 +1,105 @@
+"""Carrying out a study from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gossiprec.eventlog import open_run
+from gossiprec.study.folder import StudyFolder
+from gossiprec.study.load import load_study, with_overrides
+from gossiprec.study.plan import make_plan
+from gossiprec.study.result import StudyResult
+from gossiprec.study.runner import OtherCode, StudyProgress, StudyRunner
+from gossiprec.study.task import DataCache, StudyTask, TaskResult, run_task, threads_per_job
+from gossiprec.study.worker_pool import WorkerPool, leave_if_imported_by_worker
+
+
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    overrides: Iterable[str] = (),
+    seeds: int | None = None,
+    limit: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int = 1,
+    other_code: OtherCode = "refuse",
+    track: Iterable[str] = (),
+    watching: StudyProgress | None = None,
+) -> StudyResult:
+    """Run a study, or what is not finished of it, and return what it found.
+
+    Parameters
+    ----------
+    study : path or mapping
+        A study file, or the same as plain data.
+    overrides : iterable of str
+        ``key.path=value`` for every run, as with ``--set``.
+    seeds : int, optional
+        Seeds 1 to so many, in place of the file's.
+    limit : int, optional
+        Only the first so many combinations.
+    out : path, optional
+        The folder; ``studies/<name>`` if not given.
+    jobs : int
+        Worker processes; 1: runs are made in this process, one after the other, on all cores. A script that takes more
+        must do so under ``if __name__ == "__main__":``, for workers import it.
+    other_code : {"refuse", "again", "keep"}
+        What becomes of finished runs of another version of the code, or of other data.
+    track : iterable of str
+        Trackers that show the curves of each run while it goes on, as in :func:`gossiprec.simulate`.
+    watching : Watching, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    StudyResult
+        Also where some runs failed: :attr:`StudyResult.mark` tells which, and why.
+
+    Raises
+    ------
+    GossipRecError
+        If the study is bad, the folder holds something else, or a script calls it with `jobs` above 1 and no main
+        guard.
+    KeyboardInterrupt
+        After Ctrl-C; the table then holds the finished runs, and the same call goes on.
+    """
+    leave_if_imported_by_worker()
+    plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
+    folder = StudyFolder(Path(out) if out is not None else Path("studies") / plan.study.name)
+    folder.check(plan.study.name)
+    runner = StudyRunner(plan, folder, track)
+    runner.check_target()
+    start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out
+    with folder.locked(plan.study.name):
+        runner.carry_out(runner.take_stock(other_code=other_code), start, watching or _Nobody())
+    return StudyResult(folder.path)
+
+
+def _here(tasks: list[StudyTask]) -> Generator[TaskResult, None, None]:
+    """Carry out tasks in this process, one after the other."""
+    load = DataCache()
+    for task in tasks:
+        done = run_task(task, threads=threads_per_job(1), load=load)
+        if done.problem and Path(task.path).exists() and open_run(task.path).status == "interrupted":
+            raise KeyboardInterrupt
+        yield done
+
+
+def _nothing(hash_: str, what: str) -> None:
+    """Say nothing."""
+
+
+class _Nobody:
+    """Watches nothing."""
+
+    def begin(self, *, total: int, kept: int) -> None:
+        """Say nothing."""
+
+    def split(self, hash_: str, number: int, kept: int) -> None:
+        """Say nothing."""
+
+    def ended(self, done: TaskResult, label: str, headline: str) -> None:
+        """Say nothing."""

@@ -1,0 +1,266 @@
+"""Worker processes on one machine: each takes one task after the other, and may die without harm to the rest."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING
+
+from gossiprec.errors import ScenarioError
+from gossiprec.study.task import StudyTask, TaskResult, run_task
+
+if TYPE_CHECKING:
+    from gossiprec.emulation import Status
+
+
+class TaskQueue:
+    """Tasks that have not been handed out.
+
+    The first task of each signature goes alone until its kernels are compiled; they are then on disk for all.
+    """
+
+    def __init__(self, tasks: Sequence[StudyTask]) -> None:
+        self._tasks = deque(tasks)
+        self._compiling: set[str] = set()
+        self._compiled: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def take(self) -> StudyTask | None:
+        """Return the next task that may start now, if any."""
+        task = next((task for task in self._tasks if task.signature not in self._compiling), None)
+        if task is not None:
+            self._tasks.remove(task)
+            if task.signature not in self._compiled:
+                self._compiling.add(task.signature)
+        return task
+
+    def put_back(self, task: StudyTask) -> None:
+        """Let a task be handed out again, before the others."""
+        self._tasks.appendleft(task)
+
+    def compiled(self, task: StudyTask) -> None:
+        """Note that the kernels of a task are there, or that nobody is compiling them any more."""
+        self._compiling.discard(task.signature)
+        self._compiled.add(task.signature)
+
+
+ATTEMPTS = 4
+"""A task whose worker dies is tried again three times."""
+TELL_EVERY_S = 0.5
+ORPHANED = 137
+UNGUARDED = 138
+"""Exit status of a worker that would have started the study again while it imported the main script."""
+UNGUARDED_CALL = (
+    "study: found jobs above 1 in a script without a main guard, but each worker process imports the "
+    'script; put the call under `if __name__ == "__main__":`, or use jobs=1'
+)
+AT_WORK = ("simulating", "going on")
+"""How the phases begin in which a run has its kernels."""
+
+Say = Callable[[str, str], None]
+"""Is told a task's hash and what it is doing."""
+
+
+@dataclass
+class _Worker:
+    """A process and our end of its pipe."""
+
+    process: BaseProcess
+    pipe: Connection
+    task: StudyTask | None = None
+
+
+@dataclass
+class WorkerPool:
+    """Worker processes.
+
+    Parameters
+    ----------
+    jobs : int
+        How many.
+    threads : int
+        Threads of each run.
+    say : callable
+        Is told what each task is doing.
+    """
+
+    jobs: int
+    threads: int
+    say: Say
+    _workers: list[_Worker] = field(default_factory=list)
+
+    def carry_out(self, tasks: list[StudyTask]) -> Generator[TaskResult, None, None]:
+        """Yield the end of each task as it comes; closing the iterator ends the workers at once.
+
+        A task whose worker dies is tried again, the others go on.
+        """
+        waiting = TaskQueue(tasks)
+        attempts = {task.hash: 0 for task in tasks}
+        try:
+            for _ in range(min(self.jobs, len(tasks))):  # all import while the first compiles
+                self._workers.append(_start(self.threads))
+            while waiting or any(worker.task for worker in self._workers):
+                self._hand_out(waiting, attempts)
+                for worker in self._ready():
+                    yield from self._hear(worker, waiting, attempts)
+        finally:
+            self._end()
+
+    def _hand_out(self, waiting: TaskQueue, attempts: dict[str, int]) -> None:
+        """Give idle workers, or new ones, what is waiting."""
+        while True:
+            worker = next((worker for worker in self._workers if worker.task is None), None)
+            if worker is None and len(self._workers) == self.jobs:
+                return
+            task = waiting.take()
+            if task is None:
+                return
+            if worker is None:
+                worker = _start(self.threads)
+                self._workers.append(worker)
+            attempts[task.hash] += 1
+            worker.task = task
+            self.say(task.hash, "starting")
+            with suppress(OSError):  # it died while idle; its end is heard at once
+                worker.pipe.send(task)
+
+    def _ready(self) -> list[_Worker]:
+        busy = {worker.pipe: worker for worker in self._workers}
+        return [busy[pipe] for pipe in wait(list(busy)) if isinstance(pipe, Connection)]
+
+    def _hear(self, worker: _Worker, waiting: TaskQueue, attempts: dict[str, int]) -> Iterator[TaskResult]:
+        task = worker.task
+        try:
+            heard = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._workers.remove(worker)
+            worker.process.join()
+            worker.pipe.close()
+            if worker.process.exitcode == UNGUARDED:
+                raise ScenarioError(UNGUARDED_CALL) from None
+            if task is not None:
+                yield from _lost(task, worker.process.exitcode or 0, waiting, attempts)
+            return
+        assert task is not None, "an idle worker sends nothing"
+        if isinstance(heard, TaskResult):
+            worker.task = None
+            waiting.compiled(task)
+            yield heard
+        else:
+            if heard.startswith(AT_WORK):
+                waiting.compiled(task)
+            self.say(task.hash, heard)
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
+        self._workers.clear()
+
+
+def leave_if_imported_by_worker() -> None:
+    """End a worker process that, importing the main script, would start the study that it works for."""
+    if getattr(
+        mp.current_process(), "_inheriting", False
+    ):  # as multiprocessing's own check of the same mistake
+        sys.exit(UNGUARDED)
+
+
+def _lost(task: StudyTask, code: int, waiting: TaskQueue, attempts: dict[str, int]) -> Iterator[TaskResult]:
+    """Put a task whose worker died back into the queue, or give it up."""
+    waiting.compiled(task)
+    if attempts[task.hash] < ATTEMPTS:
+        waiting.put_back(task)
+        return
+    how = (
+        f"killed by signal {-code} ({signal.Signals(-code).name})"
+        if code < 0
+        else f"ended with status {code}"
+    )
+    memory = "; if the memory ran out, lower --jobs" if code == -signal.SIGKILL else ""
+    yield TaskResult(task.hash, 0.0, f"its worker process was {how}, {ATTEMPTS} times{memory}")
+
+
+def _start(threads: int) -> _Worker:
+    # a fork of a process with threads and compiled kernels would not be safe
+    context = mp.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=worker_main, args=(theirs, threads), daemon=True)
+    with _without_ctrl_c():
+        process.start()
+    theirs.close()  # or its end would never be heard
+    return _Worker(process, ours)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment: what is started now ignores it from its first instruction."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def worker_main(pipe: Connection, threads: int) -> None:
+    """Carry out the tasks that come through a pipe until it ends: the main function of a worker."""
+    # Ctrl-C reaches all processes of a terminal; the study ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch  # noqa: F401  # seconds, before there is a task to wait for it
+
+    from gossiprec.study.task import DataCache
+
+    load = DataCache()
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(run_task(task, threads=threads, progress=_Telling(pipe), load=load))
+
+
+def _end_with_parent() -> None:
+    """End at once when the study has gone: it could be started again and would find us writing."""
+    parent = mp.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(ORPHANED)
+
+
+class _Telling:
+    """Tells the study what a run is doing, seldom enough to cost nothing."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._due = 0.0
+
+    def phase(self, text: str) -> None:
+        """Tell the phase."""
+        self._pipe.send(text)
+
+    def note(self, text: str) -> None:
+        """Say nothing: the run keeps its notes in its summary."""
+
+    def tick(self, status: Status) -> None:
+        """Tell how far it is."""
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + TELL_EVERY_S
+            self._pipe.send(f"{100 * status.updates / max(status.total_updates, 1):.0f} %")

@@ -1,0 +1,85 @@
+"""Tiny runs in which contracts are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.registry import Registry
+from gossiprec.scenario import load_scenario
+
+T = TypeVar("T")
+
+UNNAMED = "checked"
+"""Under which a thing is known meanwhile that is not registered."""
+
+CITY = {
+    "name": "synthetic-checkins", "users": 8, "items": 30, "checkins": 160, "communities": 2,
+    "split": {"name": "leave_last_k", "test": 1, "validation": 2},
+}  # fmt: skip
+"""Data with places and times, for models that need them."""
+
+GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 2}, "wakes": 5}
+PERSONAL = {"name": "pers-gossip", "view": {"size": 2}, "wakes": 4}
+FEDERATED = {"name": "fedavg", "rounds": 4}
+UPDATES = {**FEDERATED, "client_model": "none"}
+CENTRAL = {"name": "central", "epochs": 3}
+PROTOCOLS = {"gossip": GOSSIP, "personal": PERSONAL, "federated": FEDERATED}
+
+WITHHELD = {"name": "share-less", "nodes": [0, 3, 4], "tau": 0.5}
+"""Some nodes keep their user row, among them some that observe."""
+
+
+def tiny_scenario(**sections: Any) -> dict[str, Any]:
+    """Return a run of seconds as plain data; whole sections can be replaced."""
+    return {
+        "name": "contract",
+        "seed": 3,
+        "plots": False,
+        "dataset": CITY,
+        "model": {"name": "gmf"},
+        "training": {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 8},
+        "protocol": GOSSIP,
+        "evaluate": {"every": 2, "metrics": ["hr@5"]},
+        **sections,
+    }
+
+
+def run_to_end(run: Mapping[str, Any], **executor: Any) -> tuple[PreparedRun, F64]:
+    """Return a run at its end, and the models that it began with."""
+    prepared = prepare(load_scenario({**run, "executor": executor}))
+    first = current_models(prepared)
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        pass
+    return prepared, first
+
+
+def current_models(prepared: PreparedRun) -> F64:
+    """Return the present models of all nodes."""
+    store = prepared.executor.store
+    return store.load(prepared.planner.current)[:, : store.layout.size].astype(np.float64)
+
+
+@contextmanager
+def temporarily_registered(registry: Registry[T], members: Mapping[str, T]) -> Iterator[None]:
+    """Let a registry know some things for a while."""
+    for name, member in members.items():
+        registry.register(name)(member)
+    try:
+        yield
+    finally:
+        for name in members:
+            del registry._members[name]
+
+
+@contextmanager
+def registered_as(registry: Registry[T], member: T) -> Iterator[str]:
+    """Let a registry know a thing for a while, unless it does anyway; yield its name."""
+    names = [name for name, known in registry._members.items() if known is member]
+    with temporarily_registered(registry, {} if names else {UNNAMED: member}):
+        yield (names or [UNNAMED])[0]

@@ -1,0 +1,122 @@
+"""What a kernel computes does not depend on what its process has compiled or loaded before.
+
+What only kernels call is compiled for them alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numba
+import pytest
+
+from gossiprec.numerics.jit import inline, kernel, noinline
+from gossiprec.numerics.jitable import jitable
+
+KERNELS = """
+import numpy as np
+from numpy import float32
+from gossiprec.numerics.jit import kernel, outline
+
+@outline
+def squares(x, y):
+    found = float32(0.0)
+    for k in range(len(x)):
+        inner = float32(0.0)
+        for j in range(len(y)):
+            inner += y[j] * x[k] * x[(k + j) % len(x)]
+        found += inner * inner
+    return found
+
+@outline
+def move(values, slopes, means):
+    for k in range(len(values)):
+        means[k] = float32(0.9) * means[k] + float32(0.1) * slopes[k] * slopes[k]
+        values[k] -= float32(0.01) * slopes[k] / (np.sqrt(means[k]) + float32(1e-8))
+
+@kernel
+def both(x, y):
+    return squares(x, y[:7]) + squares(y, x[:50])
+
+@kernel
+def moved(x, y):
+    values, means = x.copy(), np.zeros_like(x)
+    for _ in range(50):
+        move(values, y, means)
+        move(values, x, means)
+    return squares(values, y[:7])
+"""
+RUN = """
+import json, sys
+import numpy as np
+import kernels
+x, y = np.random.default_rng(0).normal(size=(2, 1003)).astype(np.float32)
+found = {name: getattr(kernels, name)(x, y) for name in sys.argv[1:]}
+print(json.dumps([found, sum(sum(getattr(kernels, name).stats.cache_hits.values()) for name in found)]))
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Call some kernels one after the other in a process of their own: what they give, and how many came from disk."""
+    (tmp_path / "kernels.py").write_text(KERNELS)
+
+    def run(*names):
+        told = subprocess.run(
+            [sys.executable, "-c", RUN, *names],
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}", "PYTHONDONTWRITEBYTECODE": "1"}
+            | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return json.loads(told.stdout)
+
+    return run
+
+
+def test_the_process_that_compiles_a_kernel_and_those_that_load_it_get_the_same_numbers(run):
+    compiled, hits = run("both", "moved")
+    assert hits == 0
+    assert run("both", "moved") == [compiled, 2]
+    assert run("moved", "both") == [compiled, 2]
+    assert run("moved") == [{"moved": compiled["moved"]}, 1]
+
+
+@inline
+def doubled(x):
+    return 2 * x
+
+
+@noinline
+def tripled(x):
+    return doubled(x) + x
+
+
+@jitable
+def halved(x):
+    return x / 2
+
+
+def test_what_only_kernels_call_has_no_machine_code_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def together(x):
+        return tripled(x) + halved(x)
+
+    own = kernel(together)
+    assert own(2.0) == 7.0
+    (compiled,) = own.overloads.values()
+    symbols = compiled.library.codegen._engine._defined_symbols
+    callable_ = {name for name in symbols if "NumbaEnv" not in name and ".of." not in name}
+    assert any("together" in name for name in callable_)
+    assert not [name for name in callable_ if any(part in name for part in ("doubled", "tripled", "halved"))]
+
+
+def test_what_only_kernels_call_can_be_made_a_kernel(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    for compiled, hits in ((kernel(tripled.py_func), 0), (kernel(tripled.py_func), 1)):
+        assert compiled(2.0) == 6.0
+        assert sum(compiled.stats.cache_hits.values()) == hits
+    assert halved(3) == 1.5

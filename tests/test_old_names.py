@@ -1,0 +1,65 @@
+"""Old import paths and names work, and warn."""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from gossiprec.old_names import MODULES, NAMES
+
+
+@pytest.mark.parametrize("old", sorted(MODULES))
+def test_an_old_path_leads_to_a_module_that_exists(old):
+    assert importlib.util.find_spec(MODULES[old]) is not None
+    assert MODULES[old] not in MODULES
+
+
+@pytest.mark.parametrize(
+    "old", ["gossiprec.overlay.exchange", "gossiprec.models.base.blocks", "gossiprec.named"]
+)
+def test_an_old_path_warns_and_gives_the_present_objects(old):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {MODULES[old]}; the old path works until"):
+        module = importlib.import_module(old)
+    present = importlib.import_module(MODULES[old])
+    public = [name for name in vars(present) if not name.startswith("_")]
+    assert public
+    assert all(getattr(module, name) is getattr(present, name) for name in public)
+
+
+@pytest.mark.parametrize(("module", "old"), [(module, old) for module in NAMES for old in NAMES[module]])
+def test_an_old_name_warns_and_is_the_present_object(module, old):
+    present, new = importlib.import_module(module), NAMES[module][old]
+    with pytest.warns(
+        DeprecationWarning, match=f"{module}.{old} is now {module}.{new}; the old path works until"
+    ):
+        found = getattr(present, old)
+    assert found is getattr(present, new)
+
+
+def test_a_name_that_never_was_is_an_attribute_error():
+    attacks = importlib.import_module("gossiprec.attacks.base")
+    with pytest.raises(AttributeError, match="has no attribute 'Wrold'"):
+        attacks.Wrold  # noqa: B018
+
+
+def test_a_path_that_never_was_is_an_import_error():
+    with pytest.raises(ModuleNotFoundError, match=r"gossiprec\.overlay\.exchanges"):
+        importlib.import_module("gossiprec.overlay.exchanges")
+
+
+def test_a_plug_in_with_old_imports_is_told_its_own_line(tmp_path):
+    script = tmp_path / "plug_in.py"
+    script.write_text(
+        "from gossiprec.overlay.exchange import Exchange\nfrom gossiprec.attacks.base import World\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "always::DeprecationWarning", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "plug_in.py:1: DeprecationWarning: gossiprec.overlay.exchange is now" in done.stderr
+    assert "plug_in.py:2: DeprecationWarning: gossiprec.attacks.base.World is now" in done.stderr
