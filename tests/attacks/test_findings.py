@@ -33,7 +33,7 @@ def test_a_label_that_could_not_be_written_is_refused(labels):
 
 
 def test_every_node_has_one_value():
-    with pytest.raises(ValueError, match="2 values of 3 nodes"):
+    with pytest.raises(ValueError, match="2 values for 3 nodes"):
         Finding("leak", {}, 1.0, (np.arange(3), np.zeros(2)))
 
 

@@ -121,7 +121,7 @@ def test_where_contacts_are_not_known_only_random_is_possible(world, message):
 
 
 def test_a_time_before_the_first_meeting_is_refused():
-    message = r"no message arrives by placement_until: 0.3, so there is nothing .*; raise it"
+    message = r"no message arrives by placement_until: 0.3, so there are no contacts .*; raise it"
     with pytest.raises(ScenarioError, match=message):
         one(fraction=0.5, placement="degree", placement_until=0.3)
 

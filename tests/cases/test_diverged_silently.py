@@ -18,7 +18,7 @@ MODES = {
 def test_the_run_stops_and_names_node_time_and_update(in_case, tmp_path, mode):
     in_case("diverged_silently")
     with pytest.raises(
-        ScenarioError, match=r"^node \d+: local update \d+ at time [\d.]+ .* not finite"
+        ScenarioError, match=r"^node \d+: local update \d+ at time [\d.]+ .* NaN or infinite"
     ) as caught:
         simulate(load_scenario("s.yaml", MODES[mode]), out=tmp_path / "run")
     assert caught.value.exit_code == 2

@@ -72,10 +72,10 @@ def test_data_that_are_needed_are_told(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["init", "smok"], "no scenario or study 'smok' comes with gossiprec; did you mean 'smoke'?"),
-        (["list", "studies", "churm"], "no study 'churm' comes with gossiprec; did you mean 'churn'?"),
+        (["init", "smok"], "no bundled scenario or study 'smok'; did you mean 'smoke'?"),
+        (["list", "studies", "churm"], "no bundled study 'churm'; did you mean 'churn'?"),
         (["list", "scenario"], "did you mean 'scenarios'?"),
-        (["simulate", "phones.yaml"], "phones.yaml: no such file; gossiprec init phones writes it"),
+        (["simulate", "phones.yaml"], "phones.yaml: no such file; run gossiprec init phones to write it"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_next_step(arguments, message, capsys):

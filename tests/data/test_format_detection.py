@@ -44,7 +44,7 @@ def test_a_header_at_odds_with_columns_is_refused_instead_of_taking_items_for_us
         assert message.startswith(
             f"{path}: line 1: found a header with 'item_id' where columns has user and 'user_id'"
         )
-        assert "by name, as {user: ..., item: ...}" in message
+        assert "by name, such as {user: ..., item: ...}" in message
     assert (load(path).n_users, load(path, columns=["item", "user"]).n_users) == (150, 150)
 
 

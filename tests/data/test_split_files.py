@@ -252,7 +252,8 @@ def test_lines_are_counted_across_blocks(tmp_path, form, monkeypatch):
     texts = dict(PAIRS if form == "pairs" else LISTS)
     texts["test"] += "\n" * 5 + ("bob\tx\n" if form == "pairs" else "bob x\n")
     with pytest.raises(
-        DataError, match=r"test\.txt: line 8: found user 'bob' with item 'x'.*train\.txt, line [23] has it"
+        DataError,
+        match=r"test\.txt: line 8: found user 'bob' with item 'x'.*train\.txt, line [23] also has it",
     ):
         over(tmp_path, {**write(tmp_path, texts), "form": form})
 

@@ -198,7 +198,7 @@ REFUSED = {
     "recommender": ({"name": "simgcl"}, "recommender: is about messages"),
     "network": ({"loss": 0.1}, "network: is about messages"),
     "churn": ({"messages": "held"}, "churn: is about messages"),
-    "executor": ({"name": "fused"}, "executor.name: found 'fused', must be auto or batched or reference"),
+    "executor": ({"name": "fused"}, "executor.name: found 'fused'; expected auto or batched or reference"),
     "training": (
         {"batch_size": 5000, "negatives": 1},
         "training.batch_size: found 5000, but an epoch has only",
@@ -238,7 +238,7 @@ OWN_GRAPH = {"name": "fedavg", "rounds": 2, "client_model": "none", "merge": "to
     ],
 )
 def test_nodes_without_the_graph_cannot_train_what_looks_through_it(model, protocol):
-    with pytest.raises(ScenarioError, match=f"model.name: '{model}' looks through the graph") as caught:
+    with pytest.raises(ScenarioError, match=f"model.name: '{model}' uses the interaction graph") as caught:
         load_scenario(tiny(model={"name": model}, protocol=protocol, observers=[]))
     assert "\n" not in str(caught.value).strip()
 

@@ -160,7 +160,7 @@ def test_the_closing_words_say_what_was_spent(capsys, tmp_path):
     )  # fmt: skip
 
     assert code == 0, err
-    assert "privacy       epsilon 50 at most (delta 1e-06) on 12 nodes, noise multiplier 0." in out
+    assert "privacy       epsilon up to 50 (delta 1e-06) on 12 nodes, noise multiplier 0." in out
 
 
 @pytest.mark.parametrize(

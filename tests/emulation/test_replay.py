@@ -62,7 +62,7 @@ def test_a_tampered_log_is_found_by_kind_and_row(run):
     found = replay(run)
 
     assert "message row 7 " in found.difference
-    told, again = found.difference.split(" again ")
+    told, again = found.difference.split(" in the second run ")
     assert f"size_bytes {sizes[7] + 4}," in told
     assert f"size_bytes {sizes[7]}," in again
 

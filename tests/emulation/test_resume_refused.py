@@ -127,11 +127,11 @@ OTHERS = {
     ),
     "a part too few": (
         lambda stamp, state: state.pop("findings"),
-        "the state lacks findings and has nothing too",
+        "the state lacks findings and has nothing in",
     ),
     "a part too many": (
         lambda stamp, state: state.update(serving={}),
-        "lacks nothing and has serving too much",
+        "lacks nothing and has serving in excess",
     ),
     "an entry too few": (lambda stamp, state: state["findings"].pop("kept"), "findings lacks kept and"),
     "an entry too many": (

@@ -127,7 +127,7 @@ def test_an_unknown_tracker_and_one_that_is_not_installed_are_refused_before_any
         gossiprec.simulate(TINY, out=tmp_path / "run", track=["tensorbord"])
     for name in ("tensorboard", "mlflow"):
         monkeypatch.setitem(sys.modules, name, None)
-        message = rf"{name} needs {name}, which is not installed; .*pip install 'gossiprec\[{name}\]'"
+        message = rf"{name} requires {name}, which is not installed; .*pip install 'gossiprec\[{name}\]'"
         with pytest.raises(ResourceError, match=message):
             gossiprec.simulate(TINY, out=tmp_path / "run", track=[name])
     assert not (tmp_path / "run").exists()

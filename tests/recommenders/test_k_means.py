@@ -133,5 +133,5 @@ def test_more_clusters_than_users_are_refused_and_so_is_none(number):
 def test_rows_that_are_not_finite_are_refused(number):
     rows, _ = planted()
     rows[3, 1] = number
-    with pytest.raises(ScenarioError, match=r"^recommender\.clusters: .* not finite"):
+    with pytest.raises(ScenarioError, match=r"^recommender\.clusters: .* NaN or infinite"):
         k_means(rows, 2, 1)
