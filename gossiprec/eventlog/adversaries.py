@@ -23,9 +23,9 @@ _FORMS = {"observer": "{}", "relevance": "{}", "momentum": "b{:g}", "community_s
 
 
 def attack_key(**labels: Any) -> str:
-    """Return what an attack's results are called by their labels, such as ``single/ndcg/b0.99/k50``.
+    """Return the key of an attack's results, built from its labels, such as ``single/ndcg/b0.99/k50``.
 
-    Labels other than observer, relevance, momentum and community size are written out: ``coordinator/depth=3``.
+    Labels other than observer, relevance, momentum and community size are spelled out: ``coordinator/depth=3``.
     """
     return "/".join(_FORMS.get(name, f"{name}={{}}").format(value) for name, value in labels.items())
 
@@ -36,7 +36,7 @@ def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike
     Raises
     ------
     ValueError
-        If the two arrays of a key are not of one length.
+        If the two arrays of a key differ in length.
     ResourceError
         If the file cannot be written.
     """
@@ -50,12 +50,12 @@ def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike
 
 
 def read_adversaries(folder: Path) -> Accuracies:
-    """Return (node ids, accuracies) by attack key; empty where the run wrote none.
+    """Return (node ids, accuracies) by attack key; empty if the run wrote none.
 
     Raises
     ------
     LogError
-        If the file cannot be read as one.
+        If the file is not such an archive.
     """
     arrays = read_arrays(folder / run_files.ADVERSARIES)
     try:

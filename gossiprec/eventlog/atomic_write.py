@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old one or the new one, and a full disk is a clear message."""
+"""Atomic file replacement: readers see the old file or the new one, and a full disk gives a clear message."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def write_all(file: FileIO, content: bytes | memoryview) -> None:
 
 @contextmanager
 def open_replacement(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes the place of `path` when the body is done; until then it has a random name.
+    """Open a file that replaces `path` when the body ends; until then it has a random name.
 
     A link at `path` is replaced, not followed.
 
     Raises
     ------
     ResourceError
-        If the disk or the permissions do not allow it; `path` is then as it was.
+        If the disk or the permissions do not allow it; `path` is then unchanged.
     """
     temporary = temporary_name(path)
     with wrap_write_errors(path):
@@ -64,7 +64,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder as lasting as the files they name."""
+    """Flush the names in a folder to disk, so that they survive a power failure."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -73,6 +73,6 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make what has been written to a file last through a power failure."""
+    """Flush the content of a file to disk, so that it survives a power failure."""
     with open_to_read(path) as file:
         os.fsync(file.fileno())

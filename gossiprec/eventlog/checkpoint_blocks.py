@@ -1,4 +1,4 @@
-"""The arrays of a checkpoint file: which of their bytes matter, which are in the file, and their CRC."""
+"""The arrays of a checkpoint file: extents of their non-zero bytes, extents stored in the file, and CRCs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gossiprec.eventlog.checkpoint_state import PartialArray
 from gossiprec.eventlog.record_format import DamagedError
 
 GRAIN = 2**16
-"""Bytes that are looked at together for being all zero."""
+"""Bytes that are tested together for being all zero."""
 PIECE = 2**20
-"""Bytes written at a time: their CRC is computed while they lie in the cache."""
+"""Bytes per write: the CRC is computed while they are in the processor's cache."""
 
 MOST_DIMENSIONS = 8
 DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
@@ -38,13 +38,13 @@ class ArrayBlock:
     dtype : str
     shape : tuple of int
     extents : ndarray of int64, shape (n, 2)
-        The stretches of its bytes that matter, sorted; all others are zero.
+        The ranges of its bytes that matter, sorted; all other bytes are zero.
     stored : ndarray of int64, shape (n, 2)
-        Those that are in this file, one after the other; what else matters is in the files that this one rests on.
+        The ranges stored in this file, in order; the other ranges are in the files that this one builds on.
     tracked : bool
-        Whether it is known which of its stretches change.
+        Whether the array reports which of its ranges change.
     crc : int
-        CRC-32 of what is stored.
+        CRC-32 of the stored bytes.
     """
 
     dtype: str
@@ -56,20 +56,20 @@ class ArrayBlock:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the array."""
+        """Size of the array in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes in this file."""
+        """Size of the stored bytes."""
         return extents_length(self.stored)
 
     def whole(self) -> ArrayBlock:
-        """Return the block with all that matters in this file."""
+        """Return the block with everything that matters stored in this file."""
         return replace(self, stored=self.extents)
 
     def packed(self) -> list[Any]:
-        """Return how the index lists it; a tracked one with its stored stretches, None where these are all."""
+        """Return the block's entry in the index; a tracked block also lists its stored ranges (None for all)."""
         listed = [self.dtype, list(self.shape), _packed(self.extents), self.crc]
         if self.tracked:
             listed.append(None if np.array_equal(self.stored, self.extents) else _packed(self.stored))
@@ -77,7 +77,7 @@ class ArrayBlock:
 
 
 def measure_block(value: npt.NDArray[Any] | PartialArray, since: float | None) -> ArrayBlock:
-    """Return the block of an array before it is written; `since`: with what has changed since that report alone."""
+    """Return the block of an array before it is written, restricted to the changes since report `since` if given."""
     if not isinstance(value, PartialArray):
         extents = _touched(byte_view(value))
         return ArrayBlock(value.dtype.str, value.shape, extents, extents, tracked=False)
@@ -90,12 +90,12 @@ def measure_block(value: npt.NDArray[Any] | PartialArray, since: float | None) -
 
 
 def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: bytes | None) -> ArrayBlock:
-    """Return the block that an index lists.
+    """Return the block for an entry of the index.
 
     Raises
     ------
     ValueError
-        If there is no such array.
+        If no such array is possible.
     """
     if not DTYPE.fullmatch(dtype) or len(shape) > MOST_DIMENSIONS or any(length < 0 for length in shape):
         raise ValueError(f"no array has type {dtype!r} and shape {shape}")
@@ -109,7 +109,7 @@ def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored
 
 
 def write_block(file: FileIO, flat: U8, block: ArrayBlock) -> ArrayBlock:
-    """Write what is to be stored of an array's bytes; return the block with their CRC."""
+    """Write the stored ranges of an array's bytes; return the block with their CRC."""
     crc = 0
     for piece in _pieces(flat, block.stored):
         crc = zlib.crc32(piece, crc)
@@ -118,12 +118,12 @@ def write_block(file: FileIO, flat: U8, block: ArrayBlock) -> ArrayBlock:
 
 
 def read_block(file: BinaryIO, block: ArrayBlock, flat: U8) -> None:
-    """Read what is stored of an array into its bytes, which may be fewer or more than they were.
+    """Read the stored ranges of an array into `flat`, which may be shorter or longer than the array was.
 
     Raises
     ------
     DamagedError
-        If the CRC does not hold, or the file ends.
+        If the CRC does not match, or the file ends early.
     """
     crc, start, beyond = 0, file.tell(), np.empty(PIECE, np.uint8)
     for low, high in block.stored.tolist():
@@ -140,20 +140,20 @@ def read_block(file: BinaryIO, block: ArrayBlock, flat: U8) -> None:
 
 
 def byte_view(array: npt.NDArray[Any]) -> U8:
-    """Return the bytes of an array, a copy only where it is not contiguous."""
+    """Return the bytes of an array, copied only if it is not contiguous."""
     flat: U8 = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return flat
 
 
 def clear_gaps(flat: U8, extents: I64) -> None:
-    """Set all bytes to zero that lie in no stretch."""
+    """Set all bytes outside the extents to zero."""
     edges = np.concatenate([[0], extents.ravel(), [len(flat)]])
     for low, high in edges.reshape(-1, 2).tolist():
         flat[low:high] = 0
 
 
 def merge_extents(extents: I64) -> I64:
-    """Return the same stretches with those that touch made one, and without empty ones."""
+    """Return the extents with adjoining ones merged and empty ones removed."""
     extents = extents[extents[:, 1] > extents[:, 0]]
     if not len(extents):
         return extents.reshape(0, 2)
@@ -162,7 +162,7 @@ def merge_extents(extents: I64) -> I64:
 
 
 def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
-    """Return whether stretches lie within those of several lists together, none of them empty."""
+    """Return whether every wanted extent is covered by the union of several lists; none of them is empty."""
     parts = np.concatenate([NOTHING, *several])
     parts = parts[np.argsort(parts[:, 0], kind="stable")]
     ends = np.maximum.accumulate(parts[:, 1]) if len(parts) else parts[:, 1]
@@ -173,7 +173,7 @@ def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
 
 
 def extents_length(extents: I64) -> int:
-    """Return how long stretches are together."""
+    """Return the total length of the extents."""
     return int((extents[:, 1] - extents[:, 0]).sum())
 
 
@@ -186,7 +186,7 @@ def _unpacked(extents: bytes) -> I64:
 
 
 def _touched(flat: U8) -> I64:
-    """Return the stretches that are not zero, in whole grains; a page that was never written stays unread."""
+    """Return the extents that are not zero, in whole grains; pages that were never written are not read."""
     if len(flat) < GRAIN:
         return np.array([[0, len(flat)]], np.int64) if len(flat) else NOTHING
     starts = np.arange(0, len(flat), GRAIN)
@@ -196,12 +196,12 @@ def _touched(flat: U8) -> I64:
 
 
 def _any(grain: U8) -> bool:
-    """Say whether a grain holds anything but zeros; most say so at the first look."""
+    """Return whether a grain holds any byte but zero; the first 64 bytes decide it for most."""
     return bool(grain[:64].any() or grain.max())
 
 
 def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
-    """Yield the bytes of some stretches: long ones cut up, short ones gathered."""
+    """Yield the bytes of some extents: long ones in pieces, short ones joined."""
     waiting: list[U8] = []
     size = 0
     for start, stop in extents.tolist():

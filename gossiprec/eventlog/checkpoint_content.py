@@ -1,4 +1,4 @@
-"""What a checkpoint file says that it holds: its head and its index, read and checked."""
+"""The head and the index of a checkpoint file, read and checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_HEAD = 2**20
 
 @dataclass(frozen=True)
 class CheckpointStamp:
-    """To which run a checkpoint belongs, and how far the run had come.
+    """The run to which a checkpoint belongs, and the run's progress at that time.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class CheckpointStamp:
     tick : int
         Reports written so far.
     time : float
-        Virtual time of the last of them.
+        Virtual time of the last report.
     log_bytes : int
-        Length of the event log, and
+        Length of the event log in bytes.
     log_digest : str
-        the digest of its rows.
+        Digest of the rows of the event log.
     tables : dict of str to list of two int
         File name to length and CRC-32 of each table.
     """
@@ -53,7 +53,7 @@ class CheckpointStamp:
 
 @dataclass(frozen=True)
 class DeltaBase:
-    """The checkpoint on which a delta rests: its tick, the CRC of its index, and how many deltas lie below this one."""
+    """The checkpoint on which a delta builds: its tick, the CRC of its index, and the number of deltas below it."""
 
     tick: int
     crc: int
@@ -62,7 +62,7 @@ class DeltaBase:
 
 @dataclass(frozen=True)
 class CheckpointContent:
-    """What a file says that it holds; its arrays begin at byte `first`."""
+    """The declared content of a checkpoint file; its arrays begin at byte `first`."""
 
     path: Path
     stamp: CheckpointStamp
@@ -74,12 +74,12 @@ class CheckpointContent:
 
     @property
     def deltas(self) -> int:
-        """Deltas up to and including this file; 0: a base."""
+        """Number of deltas up to and including this file; 0 for a base."""
         return 0 if self.rests is None else self.rests.deltas + 1
 
 
 class CheckpointReader:
-    """Open a checkpoint and turn what is wrong with it into one :class:`LogError`."""
+    """Context manager that opens a checkpoint and turns every fault of it into one :class:`LogError`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,7 +100,7 @@ class CheckpointReader:
 
 
 def read_content(path: Path) -> CheckpointContent:
-    """Return what a file says that it holds.
+    """Return the declared content of a checkpoint file.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def read_content(path: Path) -> CheckpointContent:
 
 
 def read_head(file: BinaryIO) -> tuple[CheckpointStamp, DeltaBase | None, int]:
-    """Return the stamp, what the file rests on, and the first byte after the record that holds them."""
+    """Return the stamp, the base of the file, and the first byte after the record that holds them."""
     data = memoryview(file.read(LONGEST_HEAD))
     if data[: len(MAGIC)] != MAGIC:
         raise DamagedError(0, "the file does not start with the magic bytes of a checkpoint")
@@ -144,7 +144,7 @@ _STAMP, _RESTS = ([f.name for f in fields(kind)] for kind in (CheckpointStamp, D
 
 
 def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock], int]:
-    """Return packed state and blocks, which lie between byte `first` and the index without a gap, and its CRC."""
+    """Return packed state, blocks and CRC of the index; the blocks fill the bytes from `first` to the index."""
     size = file.seek(0, os.SEEK_END)
     begin = size - record_format.TRAILER_BYTES
     if begin < first:

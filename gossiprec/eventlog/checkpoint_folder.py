@@ -1,4 +1,4 @@
-"""The folder ``checkpoints`` of a run: which files it holds, the newest first, and which of them go."""
+"""The folder ``checkpoints`` of a run: its files, newest first, and the deletion of old ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CheckpointFolder:
         self.path = run / run_files.CHECKPOINTS
 
     def newest_first(self) -> list[Path]:
-        """Return the checkpoints, that of the latest report first.
+        """Return the checkpoints, the one of the latest report first.
 
         Raises
         ------
@@ -49,10 +49,10 @@ class CheckpointFolder:
         wanted: Callable[[], bool],
         after: int | None = None,
     ) -> None:
-        """Write a checkpoint under a temporary name, rename it, and drop what is kept for nobody.
+        """Write a checkpoint under a temporary name, rename it, and delete the files that are no longer needed.
 
-        The last `keep` are kept, and what they rest on. Where these are several and all rest on one base, without which
-        none could be used, the base before it is kept, too.
+        The last `keep` checkpoints stay, and so do the files they build on. If
+        these are several and all build on one base, the base before it stays too.
 
         Parameters
         ----------
@@ -60,14 +60,14 @@ class CheckpointFolder:
         state : State
         keep : int
         wanted : callable
-            Asked before the renaming; if it returns false, the file is given up.
+            Called before the file is renamed; if it returns false, the file is discarded.
         after : int, optional
-            Tick of the last checkpoint that this process has written: what has not changed since need not be written.
+            Tick of the last checkpoint that this process wrote; only changes since then need to be written.
 
         Raises
         ------
         OSError
-            If the disk does not take it; nothing of it is then left.
+            If the file cannot be written; nothing of it is left then.
         """
         check_folder(self.path)
         self.path.mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ class CheckpointFolder:
             old.unlink(missing_ok=True)
 
     def _unneeded(self, keep: int) -> list[Path]:
-        """Return the checkpoints that are none of the last `keep`, nor needed beside them."""
+        """Return the checkpoints that are neither among the last `keep` nor needed by those."""
         found = self.newest_first()
         needed, bases = set(found[:keep]), set()
         for path in found[:keep]:
@@ -107,14 +107,14 @@ class CheckpointFolder:
         return self.path / f"{tick:08d}{SUFFIX}"
 
     def drop_after(self, tick: int) -> None:
-        """Delete the checkpoints of later reports, and what a killed process left half written."""
+        """Delete the checkpoints of later reports, and files that a killed process left half written."""
         for path in self.newest_first():
             if _tick(path) > tick:
                 path.unlink(missing_ok=True)
         self._drop_unfinished()
 
     def clear(self) -> None:
-        """Delete all checkpoints, and the folder if nothing else is in it; what cannot be deleted stays."""
+        """Delete all checkpoints, and the folder if it is then empty; files that cannot be deleted stay."""
         with suppress(OSError):
             for path in self.newest_first():
                 path.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def _tick(path: Path) -> int:
 
 
 def _rests_on(path: Path) -> int | None:
-    """Return the tick of the checkpoint on which one rests; None: on none, or it cannot be read."""
+    """Return the tick of the checkpoint on which `path` builds, or None if there is none or it cannot be read."""
     try:
         return base_tick(path)
     except LogError:

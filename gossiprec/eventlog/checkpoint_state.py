@@ -1,4 +1,4 @@
-"""What a run hands over for a checkpoint: parts with state, arrays of which only some stretches matter, and changes."""
+"""State that a run gives to a checkpoint: stateful parts, partially used arrays, and tracked changes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Changed = Callable[[float], I64]
 
 @dataclass(frozen=True)
 class PartialArray:
-    """An array of which only some stretches matter; the others come back as zeros.
+    """An array of which only some ranges matter; the rest is restored as zeros.
 
     Attributes
     ----------
     array : ndarray
         Contiguous.
     extents : callable
-        Returns the first element of each stretch and the one after its last, in the flat array: shape (n, 2), sorted.
+        Returns the first element of each range and the one after its last, in the flat array: shape (n, 2), sorted.
         It is called when the array is written.
     changed : callable, optional
-        Given the virtual time of an earlier checkpoint of this process, returns likewise those of the stretches that
-        may hold something else now, or did not matter then; without it the array is written whole each time.
+        Given the virtual time of an earlier checkpoint of this process, returns in the same form the ranges
+        that may have changed since, or did not matter then. Without it the array is always written whole.
     """
 
     array: npt.NDArray[Any]
@@ -40,23 +40,23 @@ class PartialArray:
 
 
 class Stateful:
-    """Has attributes that change in the course of a run: a checkpoint holds them, without their leading ``_``."""
+    """An object with attributes that change during a run: checkpoints hold them, without their leading ``_``."""
 
     changing: ClassVar[tuple[str, ...]] = ()
-    """Their names."""
+    """Names of the attributes that change."""
 
     def state(self) -> dict[str, Any]:
-        """Return what changes, for a checkpoint; references will do."""
+        """Return the changing attributes for a checkpoint; references are enough."""
         return {name: getattr(self, f"_{name}") for name in self.changing}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave in an earlier process."""
+        """Restore the attributes that :meth:`state` returned in an earlier process."""
         for name in self.changing:
             setattr(self, f"_{name}", state[name])
 
 
 class RowWriteTimes:
-    """Which rows of an array have been written since which report.
+    """The report after which each row of an array was last written.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ class RowWriteTimes:
     """
 
     def __init__(self, n_rows: int) -> None:
-        self._at = np.full(n_rows, -np.inf)  # inf: since the last report whose state was asked for
+        self._at = np.full(n_rows, -np.inf)  # inf: since the last report at which a checkpoint was taken
 
     def note(self, rows: npt.NDArray[np.integer]) -> None:
         """Note that rows have been written, or are about to be."""
         self._at[rows] = np.inf
 
     def grow(self, n_rows: int) -> None:
-        """Make room for more rows, which nobody has written."""
+        """Add rows that have not been written."""
         self._at = np.concatenate([self._at, np.full(n_rows - len(self._at), -np.inf)])
 
     def report(self, now: float) -> None:
-        """Take all that was noted so far for written at `now`, the time of a report whose state is asked for."""
+        """Date all rows noted so far to `now`, the time of a report at which a checkpoint is taken."""
         self._at[self._at == np.inf] = now
 
     def ever(self) -> I64:
@@ -88,26 +88,26 @@ class RowWriteTimes:
 
 
 def rows_to_extents(rows: I64, width: int) -> I64:
-    """Return the stretches of some rows of an array, each `width` elements long."""
+    """Return the extents of some rows of an array, each `width` elements long."""
     return np.stack([rows * width, (rows + 1) * width], axis=1)
 
 
 def check_state(where: str, found: Any, fresh: Any) -> None:
-    """Refuse entries of another kind than the run makes itself, and integers that can count or number nothing.
+    """Refuse entries of another kind than the run itself makes, and integers that are out of range for a count.
 
     Parameters
     ----------
     where : str
-        What the entry is called, for the message.
+        Name of the entry, for the message.
     found : any
         From a checkpoint: mappings, lists, plain values and arrays.
     fresh : any
-        What the same part of the run gave before the run began; an empty one says nothing of what it may hold later.
+        State of the same part before the run began; an empty one sets no expectation.
 
     Raises
     ------
     ValueError
-        Naming the entry.
+        If an entry does not fit; the message names it.
     """
     if isinstance(fresh, PartialArray):
         fresh = fresh.array

@@ -4,16 +4,14 @@
 
     file  = magic, record HEAD, bytes of block 0, block 1, ..., record INDX, trailer
 
-Records and trailer are those of the event log (:mod:`gossiprec.eventlog.record_format`). HEAD holds the stamp: which
-run, and
-how far. INDX holds the state with a number in place of each array, and of each array its type, shape, CRC-32 and
-*extents*: the stretches of its bytes that matter; all others are zero. There is no padding: the blocks fill all that
-lies between the two records.
+Records and trailer have the format of the event log (:mod:`gossiprec.eventlog.record_format`). HEAD holds the stamp:
+the run and its progress. INDX holds the state with a number in place of each array, and of each array its type,
+shape, CRC-32 and *extents*: the ranges of its bytes that matter; all other bytes are zero. There is no padding: the
+blocks fill the space between the two records.
 
-A *base* holds all that matters. A *delta* rests on the checkpoint before it: of arrays of which it is known what has
-changed (:attr:`PartialArray.changed`) it holds these stretches alone, and HEAD names the file before by its tick and
-the CRC of
-its INDX, under which are the CRCs of all its arrays. So a delta is read only with the very files it was made after.
+A *base* holds all that matters. A *delta* builds on the checkpoint before it: of arrays that report their changes
+(:attr:`PartialArray.changed`) it holds only the changed ranges. HEAD names the file before by its tick and the CRC of
+its INDX, which holds the CRCs of all its arrays. So a delta is read only with exactly the files on which it was made.
 """
 
 from __future__ import annotations
@@ -61,11 +59,11 @@ __all__ = [
 SUFFIX = ".ckpt"
 
 MOST_DELTAS = 7
-"""Deltas that rest on one base; then comes a base again."""
+"""Number of deltas that build on one base before the next base is written."""
 WORTH = 0.7
-"""Share of what matters above which so much has changed that a base is written."""
+"""Fraction of the bytes above which so much has changed that a base is written."""
 LEAST_BYTES = 2**20
-"""What is smaller is always written whole."""
+"""Bytes below which a checkpoint is always written whole."""
 
 _ARRAY = 1
 """Code of an array's number among msgpack's extension types."""
@@ -80,13 +78,13 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     stamp : Stamp
     state : State
     before : Path, optional
-        The last checkpoint that this process has written. If it can be read, and little enough has changed since, only
-        that is written.
+        The last checkpoint that this process wrote. If it can be
+        read and little has changed since, only the changes are written.
 
     Raises
     ------
     OSError
-        If the disk does not take it; before anything is written if it is known that it will not.
+        If the file cannot be written; raised before anything is written if too little space is free.
     TypeError
         If the state holds something that is neither plain nor an array.
     """
@@ -111,7 +109,7 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
 
 
 def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None:
-    """Return the checkpoint on which a delta can rest, if there is one."""
+    """Return the checkpoint on which a delta can build, or None."""
     if path is None:
         return None
     try:
@@ -122,14 +120,14 @@ def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None
 
 
 def _is_worth(blocks: Sequence[ArrayBlock]) -> bool:
-    """Return whether a delta is so much smaller than a base that it should be one."""
+    """Return whether a delta is so much smaller than a base that it is worth writing."""
     tracked = [block for block in blocks if block.tracked]
     whole = sum(blocks_.extents_length(block.extents) for block in tracked)
     return whole >= LEAST_BYTES and sum(block.stored_bytes for block in tracked) <= WORTH * whole
 
 
 def _check_room(file: FileIO, needed: int, kind: str) -> None:
-    """Refuse what the disk will not take, before much of it is written."""
+    """Refuse a checkpoint larger than the free disk space before it is written."""
     disk = os.fstatvfs(file.fileno())
     free = disk.f_bavail * disk.f_frsize
     if needed > free:
@@ -140,7 +138,7 @@ def _check_room(file: FileIO, needed: int, kind: str) -> None:
 
 
 def _numbered(value: Any, arrays: list[npt.NDArray[Any] | PartialArray]) -> Any:
-    """Return what stands for a value that msgpack does not know, and note it if it is an array."""
+    """Return the msgpack form of a value that msgpack does not know, and append it to `arrays` if it is an array."""
     if isinstance(value, np.generic):
         return value.item()
     if not isinstance(value, np.ndarray | PartialArray):
@@ -165,12 +163,12 @@ def read_stamp(path: str | os.PathLike[str]) -> CheckpointStamp:
 
 
 def base_tick(path: Path) -> int | None:
-    """Return the tick of the checkpoint on which this one rests; None: it is a base.
+    """Return the tick of the checkpoint on which this one builds, or None for a base.
 
     Raises
     ------
     LogError
-        As :func:`read_stamp`.
+        If the file cannot be read, or does not begin like a checkpoint.
     """
     with CheckpointReader(path) as file:
         rests = read_head(file)[1]
@@ -180,19 +178,19 @@ def base_tick(path: Path) -> int | None:
 def read_checkpoint(
     path: str | os.PathLike[str], *, limit_bytes: int
 ) -> tuple[CheckpointStamp, dict[str, Any]]:
-    """Return a checkpoint's stamp and state, after every byte that is used has been checked.
+    """Return a checkpoint's stamp and state; every byte that is used has been checked.
 
     Parameters
     ----------
     path : path
-        What it rests on lies beside it.
+        The files on which it builds are in the same folder.
     limit_bytes : int
-        Most memory that its arrays may take.
+        Limit on the memory of its arrays.
 
     Raises
     ------
     LogError
-        If the file cannot be read or is damaged, or one that it rests on.
+        If the file, or one on which it builds, cannot be read or is damaged.
     ResourceError
         If its arrays need more memory.
     """
@@ -225,7 +223,7 @@ def read_checkpoint(
 
 
 def _below(own: CheckpointContent) -> list[CheckpointContent]:
-    """Return the checkpoints on which one rests, the last written first."""
+    """Return the checkpoints on which one builds, newest first."""
     found: list[CheckpointContent] = []
     upper = own
     while upper.rests is not None:
@@ -246,7 +244,7 @@ def _below(own: CheckpointContent) -> list[CheckpointContent]:
 
 
 def _read_tracked(content: CheckpointContent, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
-    """Read what a checkpoint below holds of the arrays whose changes are known."""
+    """Read the tracked arrays that a checkpoint below stores."""
     left = iter(flats)
     with CheckpointReader(content.path) as file:
         file.seek(content.first)
@@ -258,7 +256,7 @@ def _read_tracked(content: CheckpointContent, flats: Sequence[npt.NDArray[np.uin
 
 
 def _check_whole(contents: Sequence[CheckpointContent]) -> None:
-    """Refuse a delta, the first of these, that lacks what matters, and what it rests on lacks, too."""
+    """Refuse a delta, the first of these, if it and the files below it do not hold everything that matters."""
     tracked = [[block for block in content.blocks if block.tracked] for content in contents]
     for several in zip(*tracked, strict=True):
         if not blocks_.all_covered(several[0].extents, [block.stored for block in several]):

@@ -1,4 +1,4 @@
-"""A digest of what a log says, whatever the sizes in which it was written."""
+"""Digest of a log's rows, independent of the chunks in which they were written."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ContentDigest:
         self._hashes = {kind.name: [hashlib.sha256() for _ in kind.columns] for kind in schema.kinds}
 
     def update(self, kind: EventKind, rows: int, columns: Sequence[bytes | memoryview]) -> None:
-        """Take in the next rows of a kind: its packed columns, in schema order."""
+        """Add the next rows of a kind: its packed columns, in schema order."""
         self.rows[kind.name] += rows
         for running, column in zip(self._hashes[kind.name], columns, strict=True):
             running.update(column)
 
     def hexdigest(self) -> str:
-        """Return the digest of all rows taken in so far."""
+        """Return the digest of all rows added so far."""
         total = hashlib.sha256()
         for kind in sorted(self._schema.kinds, key=lambda kind: kind.name):
             if self.rows[kind.name]:

@@ -1,4 +1,4 @@
-"""Files that are written past the system's cache: what is read again only after a crash should not push out what is."""
+"""Files written past the system's cache, since they are read again only after a crash."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 from gossiprec.eventlog.own_files import NEW, open_regular
 
 ROOM = 2**22
-"""Bytes that are gathered before they are written: whole pages, as the disk takes them."""
+"""Bytes that are gathered before a write, in whole pages."""
 BLOCK = 4096
 
 
 class DirectFile(FileIO):
-    """A new file, written in large pieces and, where system and file system can, straight to the disk.
+    """A new file, written in large pieces and, if system and file system support it, straight to the disk.
 
-    To put a gigabyte into the cache took two to three seconds of a processor on a virtual machine, because each page
-    is a fresh one; past it, a seventh of a second. Elsewhere it is an ordinary file. All is there once it is flushed or
-    closed.
+    Copying a gigabyte into the cache took two to three seconds of processor time on a virtual machine, because each
+    page is a fresh one; writing past it took about 0.15 seconds. Elsewhere it is an ordinary file. Everything is
+    in the file once it is flushed or closed.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class DirectFile(FileIO):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "w", opener=lambda *_: open_regular(path, NEW))  # keeps the name
+        super().__init__(path, "w", opener=lambda *_: open_regular(path, NEW))  # this form keeps the name
         self._gathered, self._size = mmap.mmap(-1, ROOM), 0
         self._set_direct(wanted=True)
 
     def write(self, content: Any) -> int:
-        """Take all of `content`."""
+        """Buffer all of `content`."""
         left = memoryview(content).cast("B")
         n_bytes = len(left)
         while left:
@@ -47,8 +47,8 @@ class DirectFile(FileIO):
         return n_bytes
 
     def flush(self) -> None:
-        """Write what has been gathered: whole blocks, then the rest."""
-        size, self._size = self._size, 0  # if the disk is full, nothing is tried again
+        """Write the buffered bytes: whole blocks, then the rest."""
+        size, self._size = self._size, 0  # if the disk is full, no write is retried
         blocks = size - size % BLOCK
         with (
             memoryview(self._gathered) as gathered,
@@ -59,7 +59,7 @@ class DirectFile(FileIO):
             self._write_out(rest)
 
     def _write_out(self, part: memoryview) -> None:
-        """Write it, through the cache from where on the disk wants other places or sizes."""
+        """Write `part`; use the cache from the point at which the disk refuses the alignment."""
         left = part
         while left and self._direct:
             try:
@@ -73,12 +73,12 @@ class DirectFile(FileIO):
 
     def _set_direct(self, *, wanted: bool) -> None:
         self._direct = False
-        flag = getattr(os, "O_DIRECT", 0)  # of Linux
+        flag = getattr(os, "O_DIRECT", 0)  # Linux only
         if not flag:
             return
         import fcntl
 
         before = fcntl.fcntl(self, fcntl.F_GETFL)
-        with suppress(OSError):  # of a file system that cannot
+        with suppress(OSError):  # the file system may not support it
             fcntl.fcntl(self, fcntl.F_SETFL, before | flag if wanted else before & ~flag)
             self._direct = wanted

@@ -13,7 +13,7 @@ from gossiprec.eventlog.reader import Columns, EventLog
 from gossiprec.eventlog.schema import Column, EventKind
 
 BLOCK_ROWS = 65_536
-"""Rows turned into Python values at a time."""
+"""Number of rows that are turned into Python values per block."""
 
 Rows = Iterable[tuple[Any, ...]]
 
@@ -61,7 +61,7 @@ def _rows(kind: EventKind, events: Columns, chosen: slice | I64) -> Rows:
 
 
 def _values(column: Column, array: npt.NDArray[Any]) -> list[list[Any]]:
-    """Return the column's values as lists of Python objects: one, or one for each place of a row."""
+    """Return the column's values as lists of Python objects: one list, or one per position of a row."""
     if column.codes:
         return [[_code_name(column, code) for code in array.tolist()]]
     return [array.tolist()] if array.ndim == 1 else [values.tolist() for values in array.T]

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that goes when the last process that holds it has ended, however it ends."""
+"""Locks for single writers, released when the last process that holds them ends for any reason."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from gossiprec.eventlog.atomic_write import wrap_write_errors
 from gossiprec.eventlog.own_files import open_regular
 
 PATIENCE_S = 0.5
-"""How long a run waits for somebody who only looks whether it is alive."""
+"""Seconds that a run waits for a process that only checks whether the run is alive."""
 LOOK_S = 0.2
-"""How long somebody who looks waits for others who do."""
+"""Seconds that a checking process waits for other checking processes."""
 PAUSE_S = 0.01
 
 LOCK, MARKER = ".lock", ".held"
-"""The file to lock in a folder, and what is added to its name for the marker where files cannot be locked."""
+"""Name of the file to lock in a folder, and the suffix of its marker on file systems without locks."""
 _NOT_HERE = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
-"""What file systems without locks answer."""
+"""Error numbers of file systems without locks."""
 
 
 class Lock:
     """An exclusive lock on a file, held until :meth:`close` or the end of the last process that holds it.
 
-    Where the file system has no locks, a marker beside the file names process and machine instead, and a warning says
-    so. The marker of a process that has ended is taken over, but only its own machine can know that it has.
+    On a file system without locks, a marker next to the file names process and machine, and a warning is issued. The
+    marker of a process that has ended is taken over, but only its own machine can determine that it has.
 
     Parameters
     ----------
     path : Path
-        Made if it is not there.
+        Created if it does not exist.
     refusal : GossipRecError
-        Raised if another process holds it for more than
+        Raised if another process still holds the lock after `patience_s`.
     patience_s : float
-        seconds.
+        Seconds to wait for another process.
     looks : bool
-        Whether it is taken only to see whether it can be: no marker is made then.
+        Whether the lock only tests if it is free: no marker is made then.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Lock:
             raise
 
     def close(self) -> None:
-        """Let go; a second call does nothing. A forked child that calls it leaves its parent's lock in force."""
+        """Release the lock; later calls do nothing. A forked child that calls it leaves its parent's lock in force."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -80,10 +80,10 @@ class Lock:
 
     @contextmanager
     def moved_to(self, path: Path) -> Iterator[None]:
-        """Lock the file `path`, too, while the body renames it to take the place of the locked one; then only that."""
+        """Also lock the file `path` while the body renames it over the locked one; afterwards hold only that lock."""
         descriptor = open_regular(path, os.O_RDWR)
         try:
-            with suppress(OSError):  # where files cannot be locked the marker, which names no file, stays
+            with suppress(OSError):  # without file locks the marker, which names no file, stays
                 lock_descriptor(descriptor, blocking=False)
             yield
         except BaseException:
@@ -94,7 +94,7 @@ class Lock:
 
     def _opened(self) -> int:
         may_write = os.access(self._path, os.W_OK) or not self._path.exists()
-        mode = os.O_RDWR if may_write else os.O_RDONLY  # NFS locks only what is open for writing
+        mode = os.O_RDWR if may_write else os.O_RDONLY  # NFS locks only files that are open for writing
         return open_regular(self._path, mode if self._looks else mode | os.O_CREAT)
 
     def _is_in_place(self) -> bool:
@@ -144,20 +144,20 @@ class RunLock(Lock):
 
 @contextmanager
 def exclusive_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
-    """Keep others out of a folder while the body runs; gives the file descriptor that holds the lock.
+    """Keep other writers out of a folder while the body runs; yield the file descriptor that holds the lock.
 
     Parameters
     ----------
     folder : Path
     what : str
-        What is at work in it, for the message.
+        Kind of job that writes there, for the message.
     patience_s : float
-        How long to wait for another writer: one that was killed keeps the lock until its children are gone.
+        Seconds to wait for another writer; one that was killed keeps the lock until its children have ended.
 
     Raises
     ------
     ResourceError
-        If another one is at work here.
+        If another writer is active in the folder.
     """
     busy = f"another {what} is running in {folder}; wait until it ends, stop it, or choose another --out"
     with wrap_write_errors(folder):
@@ -184,26 +184,26 @@ def is_locked(log: Path) -> bool:
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 UNKNOWN = "unknown"
-"""How a run stands of which only another machine could tell whether its process is alive."""
+"""Status of a run if only another machine could determine whether its process is alive."""
 
 
 def process_identity() -> dict[str, Any]:
-    """Return what this process is known by: name of the machine, its last start (None: not told), number."""
+    """Return the identity of this process: host name, boot id of the machine (or None) and process id."""
     return {"host": platform.node(), "boot": _boot(), "process": os.getpid()}
 
 
 def resolve_status(writer: Mapping[str, Any] | None) -> str:
-    """Return how a run stands that should be going on, but whose lock nobody holds: ``killed`` or :data:`UNKNOWN`.
+    """Return the status of a run that should be running but is not locked: ``killed`` or :data:`UNKNOWN`.
 
     Parameters
     ----------
     writer : mapping or None
-        What :func:`process_identity` gave to the process that wrote it; None: it was not noted.
+        :func:`process_identity` of the process that wrote the run, or None if it was not recorded.
 
     Notes
     -----
-    On the machine that wrote it, a lock that nobody holds means that the process has gone, since locks go with it. From
-    another machine a lock may not be seen, as where the folder is shared by other means than NFS, or is a copy.
+    On the machine that wrote it, a free lock means that the process has ended, since locks end with it. Another machine
+    may not see a lock, for example if the folder is a copy, or is shared by other means than NFS.
     """
     if not writer:
         return "killed"
@@ -212,7 +212,7 @@ def resolve_status(writer: Mapping[str, Any] | None) -> str:
 
 
 def describe_status(status: str, writer: Mapping[str, Any] | None) -> str:
-    """Return how a run stands, and which process wrote it where that is of interest."""
+    """Return the status of a run as text, with the process that wrote it if that is of interest."""
     if not writer or status not in ("running", "killed", UNKNOWN):
         return status
     process = f"process {writer.get('process')} on {writer.get('host')}"

@@ -1,4 +1,4 @@
-"""What a run's manifest says about where the run comes from."""
+"""The manifest of a run: the code, the packages, the machine and the files that a run comes from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PACKAGES = (
 
 
 def utc_now() -> str:
-    """Return the time as ISO 8601 in UTC, to the second."""
+    """Return the current time as ISO 8601 in UTC, in whole seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -55,7 +55,7 @@ def new_manifest(
     data: Mapping[str, Any] | None = None,
     inputs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the manifest of a run that starts now and uses these plug-ins, these data and these files."""
+    """Return the manifest of a run that starts now with these plug-ins, data and input files."""
     return {
         "gossiprec": __version__,
         "layout": LAYOUT,
@@ -80,12 +80,12 @@ def new_manifest(
 
 
 def processor_and_target() -> dict[str, str]:
-    """Return what the processor is called, and for which one the machine code is."""
+    """Return the name of the processor and the target for which machine code is compiled."""
     return {"processor": processor_name(), "target": describe_target()}
 
 
 def package_versions() -> dict[str, str]:
-    """Return the installed version of each package that can decide a run's numbers."""
+    """Return the installed version of each package that can affect a run's numbers."""
     versions = {name: _version(name) for name in _PACKAGES}
     return {name: version for name, version in versions.items() if version is not None}
 
@@ -100,13 +100,13 @@ def _version(package: str) -> str | None:
 
 @functools.cache
 def _own_commit() -> str | None:
-    """Return that of this code, which a process loads once."""
+    """Return the git commit of the gossiprec sources, read once per process."""
     return git_commit(Path(__file__).resolve().parents[2])
 
 
 def git_commit(source: Path) -> str | None:
-    """Return the commit of the checkout at `source`, with ``-dirty`` where files differ; None elsewhere."""
-    if not (source / ".git").exists():  # an installed package may lie inside somebody else's checkout
+    """Return the commit of the checkout at `source`, with ``-dirty`` if files differ, or None outside a checkout."""
+    if not (source / ".git").exists():  # an installed package may be inside another project's checkout
         return None
     command = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
@@ -155,7 +155,7 @@ def read_manifest(run: Path) -> dict[str, Any]:
     Raises
     ------
     LogError
-        If it cannot be read, or a key that other code looks into holds something else than it should.
+        If it cannot be read, or a key that other code reads has a value of the wrong type.
     """
     path = run / run_files.MANIFEST
     found = read_json(path)
@@ -174,7 +174,7 @@ _NEXT = "the file is damaged; restore the run from a copy, or run its scenario.y
 
 
 def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
-    """Return why a manifest is not as it was written, or None; None also if an earlier version wrote no digest."""
+    """Return why a manifest is not as it was written, or None, also if an earlier version wrote no digest."""
     recorded = manifest.get(DIGEST)
     if recorded is None and not has_digests(manifest):
         return None
@@ -185,12 +185,12 @@ def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
 
 
 def has_digests(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a manifest records digests of the run's files: those of earlier versions do not."""
+    """Return whether a manifest records digests of the run's files; earlier versions recorded none."""
     return FILES in manifest
 
 
 def digests_of(run: Path, names: Iterable[str] = run_files.FILES) -> dict[str, Any]:
-    """Return length and SHA-256 of the files of a run that are there, by name, but for the manifest."""
+    """Return length and SHA-256 of the files of a run that exist, by name; the manifest is left out."""
     return {
         name: _digest_of_file(run / name)
         for name in names
@@ -199,7 +199,7 @@ def digests_of(run: Path, names: Iterable[str] = run_files.FILES) -> dict[str, A
 
 
 def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return what is not as the manifest records it of the files of a run: changed, missing, or not recorded.
+    """Return how the files of a run differ from the manifest's records: changed, missing, or not recorded.
 
     Files that grow while a run is in progress have no digests before its end.
     """
@@ -256,7 +256,7 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     LogError
-        If it cannot be read, is no mapping, or holds a number that is not finite: none is ever written.
+        If it cannot be read, is no mapping, or holds a number that is not finite.
     """
     try:
         found = json.loads(read_regular(path), parse_float=_finite, parse_constant=_finite)
@@ -275,7 +275,7 @@ def _finite(text: str) -> float:
 
 
 def to_plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it: numpy's numbers as Python's, and null for what is not finite."""
+    """Return `value` as JSON types: numpy numbers become Python numbers, and numbers that are not finite null."""
     match value:
         case Mapping():
             return {str(key): to_plain(item) for key, item in value.items()}

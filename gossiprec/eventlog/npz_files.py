@@ -1,4 +1,4 @@
-"""Files of named arrays (npz), written in one step and read without running any code of theirs."""
+"""Archives of named arrays (npz), written in one step and read without running code from them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays by name; none if there is no such file.
+    """Return arrays by name; an empty mapping if the file does not exist.
 
     Raises
     ------
     LogError
-        If the file cannot be read as one.
+        If the file is not such an archive.
     """
     if not os.path.lexists(path):
         return {}

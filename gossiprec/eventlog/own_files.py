@@ -1,6 +1,6 @@
 """Files of a run or study directory: opened only if they are regular files, never through a link.
 
-A directory may come from a source that nobody trusts. A link in it could let a command write, delete or read elsewhere.
+A directory may come from an untrusted source. A link in it could let a command write, delete or read elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gossiprec.eventlog import run_files
 
 TEMPORARY_SUFFIX = ".writing"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-"""Flags for a file that must not exist yet; with O_EXCL a link at its name is refused, too."""
+"""Flags for a file that must not exist yet; with O_EXCL a link at its name is refused too."""
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO then fails at once instead of waiting
 _MODE = 0o666
 
@@ -49,7 +49,7 @@ def open_regular(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def not_regular(path: str | os.PathLike[str]) -> LogError:
-    """Return the error of a name at which there is a link, or something else that is no file."""
+    """Return the error for a path that is a link or otherwise no regular file."""
     found = "a link" if os.path.islink(path) else "no regular file"
     return LogError(
         f"{path}: found {found}; expected a regular file of the run; replace it by the file, or delete it"
@@ -57,7 +57,7 @@ def not_regular(path: str | os.PathLike[str]) -> LogError:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a random name next to `path` for a file that is to take its place."""
+    """Return a random name next to `path` for a file that is to replace it."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
 
 
@@ -72,7 +72,7 @@ def read_regular(path: Path) -> bytes:
     Raises
     ------
     LogError
-        If it is a link or no file.
+        If it is a link or no regular file.
     OSError
         If it cannot be read.
     """
@@ -91,7 +91,7 @@ def check_own_files(folder: Path) -> None:
     Raises
     ------
     LogError
-        Naming the first of them.
+        If there is such a link; the message names the first.
     """
     if folder.is_dir():
         for name in (*run_files.FILES, run_files.CHECKPOINTS):
@@ -100,7 +100,7 @@ def check_own_files(folder: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a link where a run or study keeps a folder of its own.
+    """Refuse a link at the path of a folder that belongs to a run or study.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The reader of an event log: everything before the first damage, and a plain account of the damage."""
+"""The reader of an event log: all rows before the first damage, and a description of the damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class LogDamage:
-    """Where a log stops being what was written, and how that shows."""
+    """The first byte at which a log differs from what was written, and the symptom."""
 
     offset: int
     reason: str
@@ -42,7 +42,7 @@ class _Chunk:
 
 
 class EventLog:
-    """An event log as it stood when it was opened: see :func:`read_log`.
+    """An event log as it was when it was opened: see :func:`read_log`.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class EventLog:
     complete : bool
         The index and the trailer are there and agree with the chunks: nothing is missing.
     damage : Damage or None
-        None also for a log that is still being written, or whose writer died between two chunks.
+        None also for a log that is still being written, or that ends between two chunks because its writer died.
     rows : dict of str to int
         Readable rows by kind.
     index_offset : int or None
-        First byte of the index, where there is one.
+        First byte of the index, if there is one.
     recorded_digest : str or None
-        The digest that the index carries.
+        The digest in the index.
     """
 
     def __init__(self, path: Path, data: memoryview) -> None:
@@ -129,7 +129,7 @@ class EventLog:
         return arrays
 
     def parts(self, kind: str) -> Iterator[Columns]:
-        """Yield the same rows piece by piece, as they were written: for logs that are larger than memory."""
+        """Yield the rows of one kind piece by piece, as they were written, for logs that are larger than memory."""
         columns = self.schema[kind].columns
         for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
             yield {
@@ -138,14 +138,14 @@ class EventLog:
             }
 
     def rows_after(self, offset: int) -> tuple[dict[str, int], dict[str, int] | None]:
-        """Look for whole records beyond byte `offset`, where the log is damaged.
+        """Search for whole records after byte `offset`, at which the log is damaged.
 
         Returns
         -------
         rows : dict of str to int
-            Rows in whole chunks there, by kind.
+            Rows in whole chunks after it, by kind.
         written : dict of str to int or None
-            Rows that the whole log had, by kind, if its index is whole.
+            Rows of the whole log, by kind, if its index is intact.
         """
         rows, written = dict.fromkeys(self._kinds, 0), None
         data = bytes(self._data[offset:])
@@ -162,7 +162,7 @@ class EventLog:
         return rows, written
 
     def time_span(self, kind: str) -> tuple[float, float] | None:
-        """Return the least and greatest virtual time of one kind's readable rows, None where it has none."""
+        """Return the least and greatest virtual time of one kind's readable rows, or None if it has none."""
         times = self.events(kind)["time"]
         return (float(times.min()), float(times.max())) if len(times) else None
 
@@ -171,7 +171,7 @@ class EventLog:
         return packed
 
     def _scan(self, start: int) -> bool:
-        """File every whole chunk from byte `start` on; return whether index and trailer follow them."""
+        """Register every whole chunk from byte `start` on; return whether index and trailer follow them."""
         while start < len(self._data):
             record = record_format.read_record(self._data, start)
             if record.tag == record_format.INDEX:
@@ -222,7 +222,7 @@ def _header(path: Path, data: memoryview) -> tuple[EventSchema, str, int]:
 
 
 def open_log(path: Path, end: int | None = None) -> EventLog:
-    """Return the log, of a file cut off at byte `end`; raise :class:`DamagedError` if its header cannot be read."""
+    """Return the log in the first `end` bytes of a file; raise :class:`DamagedError` if its header cannot be read."""
     try:
         with open_to_read(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -241,9 +241,9 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False, end: int | N
     ----------
     path : path
     strict : bool
-        Refuse a log that is damaged or not complete, instead of giving what precedes the damage.
+        Refuse a log that is damaged or incomplete, instead of returning the part before the damage.
     end : int, optional
-        Read only what lies before this byte.
+        Read only the bytes before this one.
 
     Raises
     ------

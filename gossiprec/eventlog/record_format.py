@@ -1,7 +1,7 @@
 """The bytes of an event log: a magic, records with a CRC each, and a trailer that finds the index.
 
-A record is ``tag (4 bytes), length (u64), payload (msgpack), crc (u32)``; the CRC covers all that precedes it
-in the record. Integers are little-endian. ``docs/run_directory.md`` describes it for writers of other tools.
+A record is ``tag (4 bytes), length (u64), payload (msgpack), crc (u32)``; the CRC covers everything before it in the
+record. Integers are little-endian. ``docs/run_directory.md`` describes the format for the authors of tools.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One record whose CRC holds: its tag, its first byte and the byte after its last."""
+    """A record with a valid CRC: its tag, its first byte and the byte after its last."""
 
     tag: bytes
     start: int
@@ -69,7 +69,7 @@ def read_record(data: memoryview, start: int) -> LogRecord:
     Raises
     ------
     DamagedError
-        If the data end before the record does, or its CRC does not hold.
+        If the data end before the record does, or its CRC does not match.
     """
     left = len(data) - start
     if left < _PREFIX.size:
@@ -95,12 +95,12 @@ def pack_trailer(index_start: int) -> bytes:
 
 
 def read_index_start(trailer: memoryview, start: int) -> int:
-    """Return where the index begins, according to a trailer that stands at byte `start`.
+    """Return the first byte of the index, as recorded in the trailer at byte `start`.
 
     Raises
     ------
     DamagedError
-        If it is none.
+        If there is no valid trailer.
     """
     if len(trailer) == TRAILER_BYTES:
         found: int = _TRAILER.unpack_from(trailer)[1]
@@ -110,12 +110,12 @@ def read_index_start(trailer: memoryview, start: int) -> int:
 
 
 def check_trailer(data: memoryview, start: int, index_start: int) -> bool:
-    """Return whether the trailer stands at byte `start`; False where the data end before it begins.
+    """Return whether the trailer is at byte `start`; False if the data end there.
 
     Raises
     ------
     DamagedError
-        If anything else stands there.
+        If there is anything else.
     """
     if len(data) == start:
         return False

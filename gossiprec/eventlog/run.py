@@ -1,4 +1,4 @@
-"""The reader's side of a run directory: what analysis and other tools open."""
+"""The reader's side of a run directory, for analysis and other tools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 TABLES = ("metrics", "attacks", "findings", "positions", "users", "items")
-"""Beside the events of the log, by kind."""
+"""Tables of a run in addition to the log's events."""
 ADVERSARIES = "adversaries"
 
 
@@ -42,12 +42,12 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
     run : Run
     name : str
         ``metrics``, ``attacks``, ``findings``, ``positions``, ``users``, ``items``, ``adversaries``, or a kind of event
-        such as ``message``. A column of several numbers a row is one of lists.
+        such as ``message``. A column with several numbers per row becomes a column of lists.
 
     Raises
     ------
     LogError
-        If there is no such table: the message names what there is.
+        If there is no such table; the message names the available ones.
     """
     if name == ADVERSARIES:
         return to_arrow(_adversaries(run))
@@ -60,7 +60,7 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
 
 
 def read_data_frame(run: Run, name: str) -> pd.DataFrame:
-    """Return :func:`read_arrow_table` as a DataFrame.
+    """Return the result of :func:`read_arrow_table` as a DataFrame.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def to_pandas(table: pa.Table, what: str) -> pd.DataFrame:
     ----------
     table : pyarrow.Table
     what : str
-        Whose method `frame` is called: ``run``, ``study``.
+        The caller of `frame`, for the message: ``run`` or ``study``.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def to_pandas(table: pa.Table, what: str) -> pd.DataFrame:
 
 
 def to_arrow(columns: Columns) -> pa.Table:
-    """Return columns as an Arrow table; one of several numbers a row becomes one of lists."""
+    """Return columns as an Arrow table; a column with several numbers per row becomes a column of lists."""
     import pyarrow as pa
 
     return pa.table({name: _column(values) for name, values in columns.items()})
@@ -113,7 +113,7 @@ def _column(values: Any) -> pa.Array:
 
 
 def _adversaries(run: Run) -> Columns:
-    """Return a row for each attack and adversary, with its accuracy at the attack's best round."""
+    """Return a row per attack and adversary, with its accuracy at the attack's best round."""
     found = run.adversaries
     sizes = [len(nodes) for nodes, _ in found.values()]
     return {
@@ -126,7 +126,7 @@ def _adversaries(run: Run) -> Columns:
 
 
 def run_headline(run: Run) -> dict[str, str]:
-    """Return what a run is and found, in words, as far as it is known."""
+    """Return the known headline facts of a run: name, status, size and first results, as text."""
     summary = run.summary or {}
     facts = {"run": str(run.path), "scenario": str(run.scenario.get("name")), "status": run.status}
     if summary:
@@ -139,7 +139,7 @@ def run_headline(run: Run) -> dict[str, str]:
 
 
 def run_html(run: Run) -> str:
-    """Return :func:`run_headline` as a table for notebooks."""
+    """Return :func:`run_headline` as an HTML table for notebooks."""
     import html
 
     left = "style='text-align:left'"
@@ -156,7 +156,7 @@ FIGURES = {
     "exposure": "gossiprec.figures.exposure",
     "position": "gossiprec.figures.position",
 }
-"""Modules of figures of runs; they stand above this one, so that it knows but their names."""
+"""Modules of the figures of runs, by name; they are in a layer above this one, which must not import them."""
 
 
 class Run:
@@ -166,7 +166,7 @@ class Run:
     ----------
     path : Path
     manifest : dict
-        As written when the run was opened; :attr:`status` says how the run stands now.
+        As written when the run was opened; :attr:`status` is the present status.
     """
 
     def __init__(self, path: Path) -> None:
@@ -174,20 +174,20 @@ class Run:
         self.manifest: dict[str, Any] = read_manifest(path)
 
     def __repr__(self) -> str:
-        """Return where the run lies, how it stands and, once it has ended, what its size and first figures are."""
+        """Return path, status and, once the run has ended, its size and first results."""
         _, _, (_, status), *facts = run_headline(self).items()
         return f"<Run {self.path}: {', '.join([status, *(f'{name} {text}' for name, text in facts[:3])])}>"
 
     def _repr_html_(self) -> str:
-        """Return the same for notebooks, with every attack."""
+        """Return the HTML table for notebooks, with every attack."""
         return run_html(self)
 
     @property
     def status(self) -> str:
-        """``running``, ``complete``, ``failed``, ``interrupted``; or ``killed``: it says running, but no process does.
+        """``running``, ``complete``, ``failed``, ``interrupted``; ``killed`` if no process runs it although it says so.
 
-        Of a run that another machine has begun and whose lock nobody seems to hold it is ``unknown`` whether it is
-        still running. Where a file system has no locks, it counts as running until its marker is deleted.
+        If another machine began the run and it does not appear locked, the status is ``unknown``. On a file system
+        without locks, a run counts as running until its marker is deleted.
         """
         status = str(self.manifest.get("status"))
         if status == "running" and not is_locked(self.path / run_files.EVENTS):
@@ -196,7 +196,7 @@ class Run:
 
     @property
     def standing(self) -> str:
-        """The status in words, with the process that writes the run, or wrote it when it was killed."""
+        """The status as text, with the process that writes the run, or wrote it until it was killed."""
         return describe_status(self.status, self.manifest.get("writer"))
 
     @cached_property
@@ -206,7 +206,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
-        """The summary, None where the run has not written one."""
+        """The summary, or None if the run has not written one."""
         path = self.path / run_files.SUMMARY
         return read_json(path) if path.exists() else None
 
@@ -222,7 +222,7 @@ class Run:
 
     @cached_property
     def findings(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of ``findings.csv``, labels as text in JSON; empty in runs of before there were any."""
+        """Columns of ``findings.csv``, with labels as JSON text; empty in runs of versions without findings."""
         return read_run_table(self.path, FINDINGS) if (self.path / run_files.FINDINGS).exists() else {}
 
     @cached_property
@@ -232,37 +232,37 @@ class Run:
 
     @cached_property
     def hits(self) -> dict[str, npt.NDArray[Any]]:
-        """Attack key to who found whom at its best round: pairs of an adversary and a user, shape (n_hits, 2)."""
+        """Attack key to the hits at its best round: pairs of an adversary and a user, shape (n_hits, 2)."""
         return read_arrays(self.path / run_files.HITS)
 
     @cached_property
     def version(self) -> dict[str, npt.NDArray[Any]]:
-        """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty where not kept."""
+        """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty if not kept."""
         return read_arrays(self.path / run_files.VERSION)
 
     @cached_property
     def positions(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of ``positions.csv``: node, measure, value; empty where the run has not written it."""
+        """Columns of ``positions.csv``: node, measure, value; empty if the run has not written it."""
         return read_run_table(self.path, POSITIONS) if (self.path / run_files.POSITIONS).exists() else {}
 
     @cached_property
     def users(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of ``users.csv``: node, name; empty where the data have no names."""
+        """Columns of ``users.csv``: node, name; empty if the data have no names."""
         return read_run_table(self.path, USERS) if (self.path / run_files.USERS).exists() else {}
 
     @cached_property
     def items(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of ``items.csv``: item, name; empty where the data have no names."""
+        """Columns of ``items.csv``: item, name; empty if the data have no names."""
         return read_run_table(self.path, ITEMS) if (self.path / run_files.ITEMS).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:
-        """The event log; of a run that claims to be complete it must be complete too.
+        """The event log; it must be complete if the run's manifest says so.
 
         Raises
         ------
         LogError
-            If it is not, or cannot be read.
+            If it is not complete then, or cannot be read.
         """
         return read_log(self.path / run_files.EVENTS, strict=self.manifest.get("status") == "complete")
 
@@ -278,7 +278,7 @@ class Run:
         return read_arrow_table(self, name)
 
     def frame(self, name: str) -> pd.DataFrame:
-        """Return the same as a DataFrame of pandas; see :func:`gossiprec.eventlog.run.read_data_frame`."""
+        """Return a table or events as a pandas DataFrame; see :func:`gossiprec.eventlog.run.read_data_frame`."""
         return read_data_frame(self, name)
 
     def plot(
@@ -292,14 +292,14 @@ class Run:
         out : path, optional
             Stem of the files, or a picture such as ``a.pdf``; inside the run directory if not given.
         *others : Run
-            To be drawn beside this one.
+            Runs to draw in the same figure.
         **choice
-            What the figure takes, such as ``selection``.
+            Options of the figure, such as ``selection``.
 
         Raises
         ------
         LogError
-            If there is no such figure, or the runs do not hold what it shows.
+            If there is no such figure, or the runs lack its data.
         """
         module = FIGURES.get(figure)
         if module is None:
@@ -318,7 +318,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     LogError
-        If the folder is not a run directory, or a run has only just begun there: the message names the file it lacks.
+        If the folder is not a run directory, or a run has only just begun there; the message names the missing file.
     """
     path = Path(path)
     check_own_files(path)

@@ -50,12 +50,12 @@ from gossiprec.eventlog.writer import EventWriter
 from gossiprec.plugins import Plugins, combined_code_version
 
 TABLES = (METRICS, ATTACKS, FINDINGS)
-"""Those that grow while a run goes on."""
+"""The tables that grow during a run."""
 
 
 @dataclass
 class RunDirectory:
-    """What a run writes, each file in one step or a row at a time; made by :meth:`create`.
+    """The output files of a run, written in one step or row by row; made by :meth:`create`.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class RunDirectory:
         ``events.mplog``.
     checkpoints : CheckpointFolder
     notes : list of str
-        What went wrong without ending the run, for the manifest.
+        Faults that did not end the run, for the manifest.
     lock : RunLock
-        Says that the run is alive.
+        Shows other processes that the run is alive.
     ended : Run or None
         The run as :meth:`finish` left it, with its summary.
     """
@@ -85,7 +85,7 @@ class RunDirectory:
     def __post_init__(self) -> None:
         self.metrics, self.attacks, self.findings = self.tables
         self.checkpoints = CheckpointFolder(self.path)
-        self._scenario_hash = scenario_hash(self.path)  # as it is now, whatever becomes of the file
+        self._scenario_hash = scenario_hash(self.path)  # computed now: the file may change later
         self._first_digests = dict(self._manifest[FILES])
 
     @staticmethod
@@ -106,16 +106,16 @@ class RunDirectory:
         ----------
         path : path
             Absent, empty, or with `overwrite` an earlier run, of which only the files of a run are deleted. The lock
-            comes first: a folder in which another process writes is left as it is.
+            is taken first: a folder in which another process writes is left unchanged.
         scenario : mapping
             Fully resolved, plain data.
         seed : int
         sizes : mapping of str to int, optional
             For the log's schema, such as ``{"view_size": 3}``.
         plugins : Plugins, optional
-            Those that the scenario uses.
+            The plug-ins that the scenario uses.
         data : mapping, optional
-            What the data are known by, for the manifest.
+            Identity of the data, for the manifest.
         inputs : mapping, optional
             Fingerprints of the files that the run has read, by path.
         overwrite : bool
@@ -146,22 +146,22 @@ class RunDirectory:
 
     @staticmethod
     def reopened(path: Path, stamp: CheckpointStamp, lock: RunLock, code: str) -> RunDirectory:
-        """Open a run that has ended early, as it stood when a checkpoint was taken; its status is ``running`` again.
+        """Reopen a run that ended early, as it was at a checkpoint; its status becomes ``running``.
 
         Parameters
         ----------
         path : Path
         stamp : Stamp
-            Of the checkpoint.
+            Stamp of the checkpoint.
         lock : RunLock
             Taken before the checkpoint was chosen.
         code : str
-            The version of all code that goes on with it.
+            Version of the code, with plug-ins, that continues the run.
 
         Raises
         ------
         LogError
-            If log or tables are not what they were then, or the checkpoint knows others; they are left alone.
+            If log or tables differ from the checkpoint's records; they are left unchanged.
         ResourceError
             If the files cannot be written.
         """
@@ -200,7 +200,7 @@ class RunDirectory:
         return found
 
     def stamp(self, *, tick: int, time: float) -> CheckpointStamp:
-        """Return how far the run's files have come, for a checkpoint."""
+        """Return the progress of the run's files, for a checkpoint."""
         return CheckpointStamp(
             code=self._code,
             scenario=self._scenario_hash,
@@ -220,11 +220,11 @@ class RunDirectory:
         write_arrays(self.path / run_files.HITS, hits)
 
     def write_version(self, arrays: Arrays) -> None:
-        """Write ``version.npz``: the tables of a coordinator's version, and how popular each item is."""
+        """Write ``version.npz``: the tables of a coordinator's version, and the popularity of each item."""
         write_arrays(self.path / run_files.VERSION, arrays)
 
     def write_names(self, users: Sequence[str] | None, items: Sequence[str] | None) -> None:
-        """Write ``users.csv`` and ``items.csv``: what the data call node and item 0, 1, ...; none where by number."""
+        """Write ``users.csv`` and ``items.csv``: the data's names of node and item 0, 1, ..., if they have names."""
         for table, names in ((USERS, users), (ITEMS, items)):
             if names is not None:
                 number, name = table.columns
@@ -241,7 +241,7 @@ class RunDirectory:
     def finish(self, status: str) -> None:
         """Close the log and the tables and write the status: ``complete``, ``failed`` or ``interrupted``.
 
-        May be called again with another status, should the first call fail.
+        May be called again with another status if the first call fails.
 
         Raises
         ------
@@ -262,7 +262,7 @@ class RunDirectory:
         if status == "complete":
             self.checkpoints.clear()
         self.ended = Run(self.path)
-        _ = self.ended.summary  # read now: without the lock, another run may begin here
+        _ = self.ended.summary  # read now: once the lock is released, another run may begin here
         self.lock.close()
 
 
@@ -281,18 +281,18 @@ def scenario_hash(path: Path) -> str:
 
 
 def check_path_free(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path that cannot become a run directory, before any work is done for it.
+    """Refuse a path that cannot become a run directory, before the run does any work.
 
     Raises
     ------
     LogError
-        If it is a file, or holds something that is no run, or a run that may not be replaced. A run that failed before
-        its first report may be.
+        If it is a file, or holds something that is no run, or a run
+        that must not be replaced. A run that failed before its first report may be replaced.
     """
     _refuse_written(path)
     try:
         _check_content(path, overwrite=overwrite)
-    except (LogError, OSError):  # perhaps because another writer has begun, or has come and gone, meanwhile
+    except (LogError, OSError):  # perhaps another writer has begun, or has started and ended, in the meantime
         _refuse_written(path)
         _check_content(path, overwrite=overwrite)
 
@@ -319,25 +319,27 @@ def _check_content(path: Path, *, overwrite: bool) -> None:
 
 
 def _holds_a_lock_only(path: Path) -> bool:
-    """Return whether a folder is empty but for the file that a new run locks first."""
+    """Return whether a folder is empty except for the file that a new run locks first."""
     names = {entry.name for entry in path.iterdir()} - {run_files.EVENTS + MARKER}
     return not names or (names == {run_files.EVENTS} and (path / run_files.EVENTS).lstat().st_size == 0)
 
 
 def _locked(path: Path, *, overwrite: bool) -> RunLock:
-    """Return the lock on a folder that is to become a run directory, made if it is not there.
+    """Return the lock on a folder that is to become a run directory; the folder is created if needed.
 
     Raises
     ------
     LogError
-        If another process holds it, or the folder cannot become one.
+        If another process holds it, or the folder cannot become a run directory.
     """
     check_path_free(path, overwrite=overwrite)
     with wrap_write_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     lock = RunLock(path / run_files.EVENTS)
     try:
-        _check_content(path, overwrite=overwrite)  # once more: another run may have come and gone meanwhile
+        _check_content(
+            path, overwrite=overwrite
+        )  # once more: another run may have started and ended in the meantime
     except BaseException:
         lock.close()
         raise
@@ -345,7 +347,7 @@ def _locked(path: Path, *, overwrite: bool) -> RunLock:
 
 
 def _make_empty(path: Path) -> None:
-    """Delete the files of an earlier run; its log stays, for it holds the lock, until a new one takes its place."""
+    """Delete the files of an earlier run, except its log: the log holds the lock until a new one replaces it."""
     with wrap_write_errors(path):
         CheckpointFolder(path).clear()
         for curves in path.glob(run_files.TENSORBOARD):
@@ -358,7 +360,7 @@ def _make_empty(path: Path) -> None:
 
 
 def _new_log(path: Path, lock: RunLock, sizes: Mapping[str, int]) -> EventWriter:
-    """Return the writer of an empty log that takes the place of the locked one, and the lock with it."""
+    """Return the writer of an empty log that replaces the locked one and takes over its lock."""
     temporary = temporary_name(path)
     try:
         log = EventWriter(temporary, sizes=sizes)
@@ -372,12 +374,12 @@ def _new_log(path: Path, lock: RunLock, sizes: Mapping[str, int]) -> EventWriter
 
 
 def remove_run(path: Path) -> None:
-    """Delete a folder with what an earlier attempt at a run has left in it, if it is there.
+    """Delete the folder of an earlier attempt at a run, if it exists.
 
     Raises
     ------
     LogError
-        If a living process writes there.
+        If a running process writes there.
     ResourceError
         If it cannot be deleted.
     """
@@ -393,7 +395,7 @@ def remove_run(path: Path) -> None:
 
 
 def _failed_before_a_report(path: Path) -> bool:
-    """Return whether there is a failed run that found nothing and cannot be resumed: it is not worth keeping."""
+    """Return whether the folder holds a failed run without results, which cannot be resumed."""
     status = json.loads(read_regular(path / run_files.MANIFEST)).get("status")
     if status != "failed" or CheckpointFolder(path).newest_first():
         return False
@@ -402,7 +404,7 @@ def _failed_before_a_report(path: Path) -> bool:
 
 
 def _holds_a_run(path: Path) -> bool:
-    """Return whether there is a manifest, and one of ours: other programs write a ``manifest.json`` too."""
+    """Return whether there is a manifest written by gossiprec; other programs write a ``manifest.json`` too."""
     try:
         return "gossiprec" in json.loads(read_regular(path / run_files.MANIFEST))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Names of what lies in a run directory."""
+"""Names of the files in a run directory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ USERS = "users.csv"
 ITEMS = "items.csv"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
-"""A folder, while the run is not complete."""
+"""Folder of the checkpoints, present until the run is complete."""
 TENSORBOARD = "events.out.tfevents.*"
-"""The names, as a pattern, of what TensorBoard reads, if it was asked to track the run."""
+"""Pattern of the names of TensorBoard's files, if TensorBoard tracks the run."""
 
 FILES = (
     SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, USERS, ITEMS, SUMMARY,
     MANIFEST,
 )  # fmt: skip
-"""All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
+"""All files that a run writes; the manifest is last, so that a half-cleared directory is still recognised."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")
 
 
 def log_path(path: Path) -> Path:
-    """Return the event log that `path` means: itself, or the one in that run directory."""
+    """Return the event log that `path` refers to: the file itself, or the log in that run directory."""
     return path / EVENTS if path.is_dir() else path

@@ -1,4 +1,4 @@
-"""The tidy tables of a run: rows are appended as ticks come, so that an interrupted run keeps them."""
+"""The tidy tables of a run: rows are appended tick by tick, so that an interrupted run keeps them."""
 
 from __future__ import annotations
 
@@ -61,21 +61,21 @@ POSITIONS = TableSchema(run_files.POSITIONS, {"node": int, "measure": str, "valu
 
 
 def labels_to_json(labels: Mapping[str, Any]) -> str:
-    """Return labels as one line of text, the same for the same labels."""
+    """Return labels as one line of text; equal labels give equal text."""
     return json.dumps(labels, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 class TableWriter:
-    """Append rows to a table in a run directory; each call reaches the file before it returns.
+    """The writer of a table in a run directory; each append reaches the file before it returns.
 
-    Floats are written as their shortest exact decimal (``repr``); what is not known is given as None or NaN.
+    Floats are written as their shortest exact decimal (``repr``); unknown values are given as None or NaN.
 
     Parameters
     ----------
     folder : Path
     table : Table
     content : bytes, optional
-        What the table holds already; just the header if left out.
+        Present content of the table; only the header if left out.
     """
 
     def __init__(self, folder: Path, table: TableSchema, *, content: bytes | None = None) -> None:
@@ -97,7 +97,7 @@ class TableWriter:
         ValueError
             If a row has other columns, or a value is not of its column's type.
         ResourceError
-            If the disk does not take them; the table is then as it was.
+            If they cannot be written; the table is then unchanged.
         """
         content = _lines([self._row(row) for row in rows])
         with wrap_write_errors(self.path):
@@ -109,7 +109,7 @@ class TableWriter:
                 raise
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
+        """Close the file; later calls do nothing."""
         self._file.close()
 
     def _row(self, row: Mapping[str, Any]) -> list[float | int | str]:
@@ -130,7 +130,7 @@ def write_run_table(
     columns : mapping of str to sequence
         Of equal length; values already of their column's type.
     quote_text : bool
-        Whether all text is quoted, as it must be where it may hold line ends.
+        Whether all text is quoted; it must be if it may hold line ends.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def _lines(rows: list[list[Any]], quoting: Quoting = csv.QUOTE_MINIMAL) -> bytes
 
 
 def checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> bytes:
-    """Return what a table held when :meth:`TableWriter.checked` gave this length and CRC.
+    """Return the content of a table at the time of :meth:`TableWriter.checked`, given its length and CRC.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> byte
     path, (length, crc) = folder / table.file, checked
     header = _lines([list(table.columns)])
     if [len(header), zlib.crc32(header)] == [length, crc]:
-        return header  # it had no rows: whatever the file holds now, nothing of it is lost
+        return header  # it had no rows: no row is lost, whatever the file holds now
     try:
         content = read_regular(path)[:length]
     except OSError as error:
@@ -185,7 +185,7 @@ def checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> byte
 
 
 def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[Any]]:
-    """Return a table's columns as arrays (float64, int64 or str); a last line without its end is left out.
+    """Return a table's columns as arrays (float64, int64 or str); an unfinished last line is left out.
 
     Raises
     ------

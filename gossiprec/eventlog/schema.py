@@ -1,7 +1,7 @@
-"""What a run logs: the kinds of event and their columns, one table that later features extend.
+"""The schema of event logs: the kinds of event and their columns.
 
-The header of a log carries the schema it was written with, so a reader obeys the file, not this module. A new
-kind, or a new column at the end of a kind, raises the version of :data:`SCHEMA`; ``CHANGELOG.md`` says so.
+The header of a log holds the schema with which it was written, so a reader follows the file, not this module. A new
+kind, or a new column at the end of a kind, raises the version of :data:`SCHEMA`, and ``CHANGELOG.md`` says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gossiprec.errors import LogError, suggestion
 
 NO_PEER = -1
-"""Fills a view that holds fewer than ``view_size`` peers."""
+"""Filler of a view that holds fewer than ``view_size`` peers."""
 
 _FIXED_DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
 
@@ -36,10 +36,10 @@ class Column:
     meaning : str
         For readers of the log; times are virtual, in mean wake periods.
     size : int or str or None
-        None: one value per row. An int: that many. A name: settled when a log is opened, by
-        :meth:`EventSchema.sized`.
+        Values per row: None for a single value, an int for a
+        fixed number, or a name that :meth:`EventSchema.sized` resolves when a log is opened.
     codes : tuple of str
-        Where the values are codes, the name of each, from code 0.
+        The name of each code, from code 0, if the values are codes.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Column:
             raise ValueError(f"column {self.name!r}: {self.dtype!r} is not a fixed little-endian number type")
 
     def shape(self, rows: int) -> tuple[int, ...]:
-        """Return the shape of the column's array for this number of rows."""
+        """Return the shape of the column's array for the given number of rows."""
         return (rows,) if self.size is None else (rows, int(self.size))
 
     def bytes_for(self, rows: int) -> int:
-        """Return how many bytes this number of rows packs into."""
+        """Return the packed size in bytes of the given number of rows."""
         return math.prod(self.shape(rows)) * np.dtype(self.dtype).itemsize
 
     def array(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -80,7 +80,7 @@ class Column:
 
 @dataclass(frozen=True)
 class EventKind:
-    """One kind of event: what happened, and the columns that say it; the first is always ``time``."""
+    """One kind of event: its meaning and its columns, of which the first is always ``time``."""
 
     name: str
     meaning: str
@@ -114,7 +114,7 @@ class EventKind:
 
 @dataclass(frozen=True)
 class EventSchema:
-    """The kinds of event a log can hold, and the version of that table."""
+    """The kinds of event a log can hold, and the version of the schema."""
 
     version: int
     kinds: tuple[EventKind, ...]
@@ -125,7 +125,7 @@ class EventSchema:
         Raises
         ------
         LogError
-            If the log has none; the message names the near ones.
+            If the log has no such kind; the message names similar ones.
         """
         for kind in self.kinds:
             if kind.name == name:
@@ -136,7 +136,7 @@ class EventSchema:
         )
 
     def sized(self, sizes: Mapping[str, int]) -> EventSchema:
-        """Return the schema with named sizes settled; kinds that need a size not given are left out."""
+        """Return the schema with named sizes resolved; kinds that need a missing size are left out."""
 
         def settled(column: Column) -> Column:
             return replace(column, size=sizes[column.size]) if isinstance(column.size, str) else column
@@ -164,7 +164,7 @@ class EventSchema:
 
     @staticmethod
     def from_header(header: Mapping[str, Any]) -> EventSchema:
-        """Return the schema that a log's header carries (the inverse of :meth:`to_header`)."""
+        """Return the schema in a log's header (the inverse of :meth:`to_header`)."""
         kinds = [
             EventKind(kind["name"], kind["meaning"], tuple(_column(entry) for entry in kind["columns"]))
             for kind in header["kinds"]
@@ -173,16 +173,16 @@ class EventSchema:
 
 
 def _column(entry: Mapping[str, Any]) -> Column:
-    """Return the column that a header describes; attributes that later versions add are passed over."""
+    """Return the column that a header describes; attributes added by later versions are ignored."""
     size = None if entry["size"] is None else operator.index(entry["size"])
     return Column(entry["name"], entry["dtype"], entry["meaning"], size, tuple(entry["codes"]))
 
 
 DROP_CAUSES = ("loss", "receiver_offline", "sender_offline", "run_ended", "partition")
-"""Why a message never arrived; a ``drop`` row holds the place in this tuple. Append, never reorder."""
+"""Why a message never arrived; a ``drop`` row holds the index into this tuple. Append, never reorder."""
 
 MISS_CAUSES = ("offline", "busy")
-"""Why a clock rang in vain; likewise."""
+"""Why a node missed its wake; a ``miss`` row holds the index into this tuple. Append, never reorder."""
 
 _TIME = Column("time", "<f8", "time of the event")
 _NODE = Column("node", "<i4")

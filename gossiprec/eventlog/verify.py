@@ -1,4 +1,4 @@
-"""Checking a log from the first byte to the last, and against its run's manifest."""
+"""Verification of a log from the first byte to the last, and against its run's manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_DIGESTS = (
 
 @dataclass(frozen=True)
 class LogVerification:
-    """What a check of a log found.
+    """The result of verifying a log.
 
     Attributes
     ----------
@@ -34,26 +34,26 @@ class LogVerification:
     complete : bool
         The log was closed by its writer, every byte is as written, and it is the log that its run's manifest names.
     damage : Damage or None
-        None for a log that ends after a whole chunk, without an index: still being written, or its writer
-        died.
+        None for a log that ends after a whole chunk, without
+        an index: it is still being written, or its writer died.
     rows : dict of str to int
-        Readable rows by kind: those before the damage.
+        Readable rows before the damage, by kind.
     last_times : dict of str to float
         The greatest readable virtual time of each kind that has rows.
     digest : str or None
-        Of the readable rows.
+        Digest of the readable rows.
     rows_after : dict of str to int
-        Rows in chunks that are whole again after the damage; the reader does not give them.
+        Rows in whole chunks after the damage; the reader does not return them.
     rows_lost : dict of str to int or None
-        Rows in neither, by kind, where the index is whole; None where nobody knows.
+        Lost rows by kind, or None if the index is damaged and the number is unknown.
     contradiction : str or None
         The first of `faults`.
     faults : tuple of str
-        What the manifest says that is not so, of itself, of the log, or of the other files of the run.
+        Differences between the manifest and itself, the log, or the other files of the run.
     has_digests : bool
-        Whether a manifest with digests was there to compare with: those of earlier versions have none.
+        Whether the manifest holds digests to compare with; manifests of earlier versions have none.
     is_growing : bool
-        A living process holds the log's lock.
+        Whether a running process holds the log's lock.
     """
 
     path: Path
@@ -89,14 +89,14 @@ class LogVerification:
 def verify_log(path: str | os.PathLike[str]) -> LogVerification:
     """Check every byte of a log: CRCs, the index, the trailer, the digest against the content, and the manifest.
 
-    Any single flipped bit is found, and any cut: a CRC-32 covers each record, and the magic and the trailer
-    are compared with what they must be. In a closed log the index finds every chunk that is missing, comes twice or
-    stands elsewhere.
+    Any single flipped bit and any truncation is found: a CRC-32 covers each
+    record, and the magic and the trailer are compared with their fixed values. In a closed log the index reveals
+    every chunk that is missing, repeated or moved.
 
     Parameters
     ----------
     path : path
-        A log, or a run directory; only there can the log be compared with a manifest.
+        A log, or a run directory. Only in a run directory can the log be compared with a manifest.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def verify_log(path: str | os.PathLike[str]) -> LogVerification:
 
 
 def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
-    """Return the rows that are whole after the damage, and those that are lost, by kind."""
+    """Return the rows that are readable after the damage, and the rows that are lost, by kind."""
     assert log.damage is not None
     after, written = log.rows_after(log.damage.offset)
     if written is None:
@@ -149,7 +149,7 @@ def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
 
 
 def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
-    """Return what a run's manifest says that is not so, and whether it has digests; nothing if there is none."""
+    """Return the differences from a run's manifest, and whether it has digests; no differences if there is none."""
     path = run / run_files.MANIFEST
     if not path.exists():
         return [], False

@@ -22,18 +22,18 @@ from gossiprec.version import __version__
 
 _REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 CHUNK_ROWS = 65_536
-"""More rows than these become several chunks: a chunk is copied whole when it is written and read."""
+"""Rows per chunk; more rows become several chunks, since a chunk is copied whole when it is written and read."""
 
 
 class EventWriter:
-    """Append events to a log; what was appended is readable at once.
+    """The writer of an event log; appended events are readable at once.
 
     Parameters
     ----------
     path : path
         The log; an existing file is replaced.
     sizes : mapping of str to int, optional
-        The schema's named sizes, such as ``{"view_size": 3}``; kinds that need one not given are left out.
+        The schema's named sizes, such as ``{"view_size": 3}``; kinds that need a missing size are left out.
     schema : Schema
         For tests and tools; runs use :data:`~gossiprec.eventlog.schema.SCHEMA`.
 
@@ -75,20 +75,20 @@ class EventWriter:
 
     @classmethod
     def resumed(cls, path: str | os.PathLike[str], *, end: int, digest: str) -> EventWriter:
-        """Return a writer that goes on after byte `end` of an existing log; what follows there is cut off.
+        """Return a writer that continues after byte `end` of an existing log; later bytes are cut off.
 
         Parameters
         ----------
         path : path
         end : int
-            Between two records.
+            Position between two records.
         digest : str
-            Of the rows before `end`.
+            Digest of the rows before `end`.
 
         Raises
         ------
         LogError
-            If the log is not what it was when that position was noted; it is then left alone.
+            If the log has changed since that position was noted; it is then left unchanged.
         ResourceError
             If the file cannot be written.
         """
@@ -110,12 +110,12 @@ class EventWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Length of the log so far."""
+        """Length of the log so far in bytes."""
         return self._end
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the rows so far, whatever the chunks in which they came."""
+        """SHA-256 (hexadecimal) of the rows so far, independent of their grouping into chunks."""
         return self._content.hexdigest()
 
     @property
@@ -125,7 +125,7 @@ class EventWriter:
 
     @property
     def complete(self) -> bool:
-        """The log was closed with its index: all that was appended is in it."""
+        """Whether the log was closed with its index, so that all appended rows are in it."""
         return self._complete
 
     def append(self, kind: str, columns: Mapping[str, npt.ArrayLike]) -> None:
@@ -145,7 +145,7 @@ class EventWriter:
         ValueError
             If the columns do not fit the kind, or the writer is closed.
         ResourceError
-            If the disk does not take them.
+            If the file cannot be written.
         """
         if not self._whole:
             raise ResourceError(
@@ -162,7 +162,7 @@ class EventWriter:
             self._append_chunk(found, stop - start, part)
 
     def close(self) -> None:
-        """Write the index and close the file; a second call does nothing.
+        """Write the index and close the file; later calls do nothing.
 
         After a failed write there is no index: the log is readable up to its last whole chunk, not complete.
         """
@@ -184,7 +184,7 @@ class EventWriter:
 
     def _append_chunk(self, kind: EventKind, rows: int, packed: Sequence[memoryview]) -> None:
         place = (kind.name, self._end, rows)
-        self._whole = False  # an interrupt before the chunk is also hashed and listed: no index
+        self._whole = False  # an interrupt before the chunk is hashed and listed leaves no index
         self._write(record_format.pack_record(record_format.CHUNK, [kind.name, rows, packed]))
         self._content.update(kind, rows, packed)
         self._chunks.append(place)
@@ -198,7 +198,7 @@ class EventWriter:
         self._complete = True
 
     def _write(self, records: bytes) -> None:
-        """Write all of `records`, or cut the file back to what precedes them and say why."""
+        """Write all of `records`; on failure, cut the file back to the previous end and raise the reason."""
         try:
             with wrap_write_errors(self.path):
                 write_all(self._file, records)
