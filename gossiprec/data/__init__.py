@@ -1,6 +1,6 @@
-"""Data sets and split rules: what users did, and which of it their nodes may learn from.
+"""Data sets and split rules: interactions, and their division into training, validation and test.
 
-Importing this package costs nothing: numpy and the members are imported when a data set is asked for.
+Importing this package is cheap: numpy and the members are imported when a data set is first used.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def load_split(
     dataset_name, split_name : str
         Registered names.
     dataset_options, split_options : mapping or Options
-        Either the checked options or what a scenario says.
+        The checked options, or the mapping of a scenario.
     seed : int
-        Seed of the run: decides synthetic data and random splits, nothing else.
+        Seed of the run; it decides only synthetic data and random splits.
     limit_users : int, optional
-        Keep only the first so many users, after the split.
+        Keep only the first `limit_users` users, after the split.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a data set and a split rule are: the two things a file in this package may add."""
+"""Base classes of data sets and split rules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gossiprec.options import Options as OptionSet
 
 @dataclass(frozen=True)
 class SyntheticSizes:
-    """How large a data set is that is drawn, before it is.
+    """The size of synthetic data, known before they are drawn.
 
     Attributes
     ----------
     n_users, n_interactions : int
     like : callable
-        Number of users -> options of a smaller data set whose users have as much.
+        Function from a number of users to options of a smaller data set in which users have as many items.
     """
 
     n_users: int
@@ -44,7 +44,7 @@ class Dataset(ABC):
 
     @property
     def drawn(self) -> SyntheticSizes | None:
-        """How large the data are, if they are drawn and that is known before; None: they are read."""
+        """Size of the data if they are synthetic and their size is known in advance, else None."""
         return None
 
     @abstractmethod
@@ -58,17 +58,17 @@ class Dataset(ABC):
         """
 
     def published_split(self, interactions: Interactions) -> Split | None:
-        """Return the split that published work used, or None where there is none.
+        """Return the split that published work used, or None if there is none.
 
         Parameters
         ----------
         interactions : Interactions
-            What :meth:`load` returned.
+            The interactions that :meth:`load` returned.
         """
         return None
 
     def provenance(self) -> dict[str, str]:
-        """Tell where the data come from, and what a reader should know about them (key ``note``)."""
+        """Return the source of the data, and what a reader should know about them (key ``note``)."""
         return {}
 
 
@@ -97,5 +97,5 @@ class SplitRule(ABC):
         """
 
     def provenance(self) -> dict[str, str]:
-        """Tell, once the interactions are divided, what a reader should know about how they were."""
+        """Return notes on the division for a reader; call it after the interactions are divided."""
         return {}

@@ -1,4 +1,4 @@
-"""From dated visits and a split to moves between places: what a model of the next place learns from.
+"""Conversion of dated visits and a split to moves between places, for models of the next place.
 
 References
 ----------
@@ -38,7 +38,7 @@ class SortedCheckIns:
     follows : ndarray of bool, shape (n_check_ins,)
         Whether the row before is the user's check-in just before: same user, both times known.
     gap_minutes : ndarray of float32, shape (n_check_ins,)
-        Time since then; NaN where it does not follow.
+        Time since that check-in, in minutes; NaN if the row does not follow one.
     """
 
     users: I64
@@ -49,7 +49,7 @@ class SortedCheckIns:
 
     @classmethod
     def of(cls, data: Interactions) -> SortedCheckIns:
-        """Sort the check-ins of a data set; without times, none is known."""
+        """Sort the check-ins of a data set; if it has no times, all are unknown."""
         times = np.full(len(data.users), -1) if data.times is None else data.times
         parts = np.zeros(len(data.users)) if data.fractions is None else data.fractions
         order = order_by(data.users, times, parts, rows_of(data))
@@ -64,14 +64,14 @@ class SortedCheckIns:
 
 
 def extract_check_ins(data: Interactions, split: Split) -> CheckIns:
-    """Return the moves that the parts of a split allow to know.
+    """Return the moves that each part of a split may use.
 
     Notes
     -----
-    In training, a check-in right after another one of the same user is a move if both places are training items,
-    so no held-out place is ever the previous one; a check-in without a known time counts, without a previous
-    place, and so does the first check-in at a training item that has no move otherwise. A test item comes after
-    the check-in just before the user's first dated visit to it, where that is at a training item.
+    In training, a check-in right after another one of the same user is a move if both places are training items, so
+    no held-out place is ever the previous one. A check-in without a known time counts as a move without a previous
+    place, and so does the first check-in at a training item that has no other move. A test item comes after the
+    check-in just before the user's first dated visit to it, if that check-in is at a training item.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _test_moves(
 
 
 def _moves(visits: SortedCheckIns, rows: I64, from_known: Bools, items: Ragged) -> Transitions:
-    """Return a move for each row of `visits`, row -1 being a visit of which nothing is known."""
+    """Return the move of each row of `visits`; row -1 means an unknown visit."""
     real = rows >= 0
     real[real] = from_known[rows[real]]
     previous = np.full(len(rows), -1, np.int32)
@@ -139,11 +139,11 @@ def _contains(ascending: I64, wanted: I64) -> Bools:
 
 
 PUBLISHED_SEED = 42
-"""Seed of the published shuffle. Theirs is Python's generator over one common state, so only the law is the same."""
+"""Seed of the published shuffle, which used Python's generator: only the distribution is the same here."""
 
 
 def filter_active_users(data: Interactions, *, check_ins: int, items: int) -> Interactions:
-    """Keep the users with at least so many check-ins, at so many different items, under dense ids.
+    """Keep the users with enough check-ins at enough different items, under dense ids.
 
     Raises
     ------
@@ -168,16 +168,17 @@ def filter_active_users(data: Interactions, *, check_ins: int, items: int) -> In
 
 
 def drop_unvisited_items(data: Interactions) -> Interactions:
-    """Leave out the items without a check-in; the others keep their order."""
+    """Remove the items without a check-in; the remaining items keep their order."""
     visited, items = np.unique(data.items, return_inverse=True)
     places = None if data.coordinates is None else data.coordinates[visited]
     return replace(data, items=items, n_items=len(visited), coordinates=places)
 
 
 def item_coordinates(items: I64, latitudes: F64, longitudes: F64, n_items: int) -> F64:
-    """Return where each item is, shape (n_items, 2): the (lower) median over its check-ins, line order aside.
+    """Return the place of each item, shape (n_items, 2): the lower median over its check-ins.
 
-    Files repeat the coordinates on every check-in, and now and then two of them differ. Every item has a check-in.
+    Files repeat the coordinates on every check-in, and sometimes two of them differ. The median does not depend on
+    the order of the lines. Every item must have a check-in.
     """
     counts = np.bincount(items, minlength=n_items)
     middle = np.cumsum(counts) - counts + (counts - 1) // 2
@@ -186,12 +187,12 @@ def item_coordinates(items: I64, latitudes: F64, longitudes: F64, n_items: int) 
 
 
 def published_split(data: Interactions) -> Split:
-    """Shuffle each user's different items and take 80 % to train, 10 % to validate, 10 % to test.
+    """Split each user's shuffled items: 80 % for training, 10 % for validation, 10 % for test.
 
     References
     ----------
-    The counts are those of gowalla_format_for_gmf.ipynb, github.com/YacineBelal/PEPPER: of n items,
-    floor(0.8 n) and floor(0.9 n) are where the order is cut, so validation is the part that may be empty.
+    The counts are those of gowalla_format_for_gmf.ipynb, github.com/YacineBelal/PEPPER: the order of n items is cut
+    at floor(0.8 n) and floor(0.9 n), so only the validation part may be empty.
     """
     pairs = first_interactions(data)
     n = count_items_per_user(pairs)

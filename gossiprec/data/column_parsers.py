@@ -1,4 +1,4 @@
-"""Readers of columns: names, numbers, degrees."""
+"""Parsers of columns: names, numbers and degrees."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gossiprec.errors import DataError
 
 
 class RowSource(Protocol):
-    """Where cells come from: says where a row stands when something is wrong with it."""
+    """A source of cells, which finds the line of a row for error messages."""
 
     def error(self, row: int, found: str, allowed: str) -> DataError:
-        """Return (not raise) the error that says what is wrong with a row."""
+        """Return (not raise) the error for a bad row."""
 
     def line_of(self, row: int) -> int:
         """Return the number of the line on which a row begins, from 1."""
@@ -33,29 +33,29 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of a block: its texts, and the rows they come from."""
+    """A column of a block: its texts, and the block that they come from."""
 
     texts: pa.StringArray
     block: RowSource
 
 
 Convert = Callable[[TextColumn], npt.NDArray[Any]]
-"""Reader of one column: turns its cells into an array, or raises the error that names the bad line."""
+"""Parser of one column: turns its cells into an array, or raises the error that names the bad line."""
 
 Parse = Callable[[pa.StringArray], npt.NDArray[Any]]
-"""Texts to values; raises `pyarrow.ArrowInvalid` if one is of another form."""
+"""Function from texts to values; raises `pyarrow.ArrowInvalid` if a text has another form."""
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 
 
 @dataclass
 class IdEncoder:
-    """Dense ids in the order in which names are first seen."""
+    """Encoder of names as dense ids, in the order of first occurrence."""
 
     ids: dict[str, int] = field(default_factory=dict)
 
     def reader(self, column: str) -> Convert:
-        """Return the reader of a column of names: any text but none."""
+        """Return the parser of a column of names; any text except an empty one is a name."""
 
         def read(cells: TextColumn) -> I64:
             coded = cells.texts.dictionary_encode()
@@ -71,15 +71,15 @@ class IdEncoder:
 
 
 def to_array(column: pa.Array) -> npt.NDArray[Any]:
-    """Return a column of numbers, none of them missing, as a view that cannot be written to.
+    """Return a column of numbers without missing values as a read-only view.
 
-    Not by `to_numpy`, which imports pandas where it is installed: half a second.
+    `to_numpy` would import pandas if it is installed, which takes half a second.
     """
     return np.from_dlpack(column)
 
 
 def parse_floats(texts: pa.StringArray) -> F64:
-    """Parse numbers, with blanks around them."""
+    """Parse numbers, possibly surrounded by blanks."""
     try:
         found = pc.cast(texts, pa.float64())
     except pa.ArrowInvalid:
@@ -95,20 +95,20 @@ def number_parser(
     dtype: npt.DTypeLike = np.float64,
     hints: Mapping[str, str] = MappingProxyType({}),
 ) -> Convert:
-    """Return the reader of a column of numbers; its error names the first cell that is none, or not accepted.
+    """Return the parser of a column of numbers; its error names the first bad cell.
 
     Parameters
     ----------
     allowed : str
-        Which numbers are, for the message.
+        Description of the accepted numbers, for the message.
     accept : callable
-        Says which are; NaN should not be.
+        Function from values to flags, which are true for accepted numbers; NaN should not be accepted.
     parse : callable
     dtype : dtype
-        Of the array.
+        Type of the resulting array.
     hints : mapping of str to str
-        Texts to add to the message, by the option that they name, if the data set has it; that of ``header`` only
-        for a first line.
+        Texts to add to the message, by the option that they name. A text is added only if the data set has that
+        option, and the text of ``header`` only for a first line.
     """
 
     def read(cells: TextColumn) -> npt.NDArray[Any]:
@@ -134,7 +134,7 @@ def number_parser(
 
 
 def _first_refused(parse: Parse, texts: pa.StringArray) -> int:
-    """Return the place of the first text that a parser does not take; it takes all of them or raises."""
+    """Return the position of the first text that a parser rejects; it accepts all of them or raises."""
     first, end = 0, len(texts)
     while end - first > 1:
         middle = (first + end) // 2
@@ -154,12 +154,12 @@ def _takes(parse: Parse, texts: pa.StringArray) -> bool:
 
 
 def degree_parser(column: str, limit: int) -> Convert:
-    """Return the reader of a latitude (limit 90) or longitude (limit 180)."""
+    """Return the parser of a latitude (limit 90) or longitude (limit 180)."""
     return number_parser(f"a {column} in degrees, -{limit} to {limit}", lambda v: np.abs(v) <= limit)
 
 
 def integer_parser(column: str, least: int, most: int) -> Convert:
-    """Return the reader of a column of whole numbers from `least` to `most`."""
+    """Return the parser of a column of whole numbers from `least` to `most`."""
     allowed = f"a whole number from {least} to {most} as {column}"
     return number_parser(allowed, lambda v: (v >= least) & (v <= most) & (v == np.floor(v)), dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""What columns are called: the names that people give to users, items, ratings and times."""
+"""Common names of the columns of users, items, ratings and times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 MEANINGS = ("user", "item", "rating", "time")
-"""What a column can mean; any other is skipped."""
+"""Meanings of a column; a column with any other meaning is skipped."""
 
 PEOPLE = (
     "user",
@@ -41,7 +41,7 @@ WORDS = {
     },
 }
 KIND = re.compile(r":(?:token|float)(?:_seq)?$")
-"""How the atomic files of RecBole say the type of a column."""
+"""Suffix with which the atomic files of RecBole give the type of a column."""
 
 
 LABELS = {
@@ -49,11 +49,11 @@ LABELS = {
     "isliked", "feedback", "target", "ispositive", "positive", "purchased", "ispurchased", "longview", "hate",
     "ishate", "follow", "isfollow", "finished", "iscompleted",
 }  # fmt: skip
-"""What columns are called that may say by 0 and 1 which lines count."""
+"""Names of columns that may mark by 0 and 1 which lines count."""
 
 
 def is_label(name: str) -> bool:
-    """Return whether a column may say which lines count, by what it is called."""
+    """Return whether a column, by its name, may mark which lines count."""
     return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower())) in LABELS
 
 
@@ -67,26 +67,26 @@ FLAGS = [
     {"t", "f"},
     {"y", "n"},
 ]
-"""The two values of a column that may say which lines count, in lower case."""
+"""Pairs of values of a column that may mark which lines count, in lower case."""
 
 
 def are_flags(cells: Sequence[str]) -> bool:
-    """Return whether the cells of a column may say which lines count: two values, of which one comes again."""
+    """Return whether cells may mark which lines count: two values, one of which is repeated."""
     return len(cells) > 2 and {cell.strip().lower() for cell in cells} in FLAGS
 
 
 def column_role(name: str) -> str | None:
-    """Return which of :data:`MEANINGS` the name of a column says, None if it says none."""
+    """Return the meaning (one of :data:`MEANINGS`) that a column's name suggests, or None."""
     word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
     return next((meaning for meaning, words in WORDS.items() if word in words), None)
 
 
 def column_roles(names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the meaning of each name, ``-`` where there is none; None unless there are one user and one item.
+    """Return the meaning of each column, ``-`` for none; None without one user and one item.
 
     Notes
     -----
-    Of two columns that mean the same none is better than the other: then this is None, too.
+    Two columns with the same meaning are ambiguous: the result is None, too.
     """
     found = tuple(column_role(name) or "-" for name in names)
     once = all(found.count(meaning) <= 1 for meaning in MEANINGS)

@@ -1,4 +1,4 @@
-"""Data as far as sizes go: without drawing what would take long to draw."""
+"""Sizes of data, without drawing large synthetic data."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from gossiprec.data.split import Split
 from gossiprec.options import Options
 
 MOST_DRAWN = 40_000
-"""Interactions that are drawn to say what a user has: a fifth of a second."""
+"""Interactions that are drawn to estimate the items per user, which takes a fifth of a second."""
 LEAST_USERS = 50
 BYTES_TO_DRAW = 160
-"""Memory that drawing an interaction takes, at its peak."""
+"""Peak memory in bytes that drawing an interaction takes."""
 
 
 @dataclass(frozen=True)
 class DataSizes:
-    """Sizes of data, and what their users have.
+    """Sizes of data, and a split that shows the items per user.
 
     Attributes
     ----------
     split : Split
-        The data; or, if they were not drawn, a smaller set in their likeness.
+        The data or, if they were not drawn, a smaller similar set.
     n_users, n_interactions : int
-        Of the data themselves; interactions that were not drawn are estimated.
+        Sizes of the data themselves; the number of interactions is an estimate if they were not drawn.
     whole : bool
         Whether `split` is all of the data.
     bytes_to_draw : int
-        Memory that drawing them takes; 0 for data that are here.
+        Peak memory of drawing the data; 0 if they are loaded already.
     """
 
     split: Split
@@ -42,7 +42,7 @@ class DataSizes:
 
     @classmethod
     def of(cls, split: Split) -> DataSizes:
-        """Return that of data that are here."""
+        """Return the sizes of loaded data."""
         return cls(split, split.n_users, split.n_interactions, whole=True)
 
 
@@ -54,14 +54,14 @@ def estimate_sizes(
     seed: int,
     limit_users: int | None = None,
 ) -> DataSizes | None:
-    """Return what :func:`~gossiprec.data.load_split` would give, as far as sizes go, where drawing it would take long.
+    """Return the sizes of the data of :func:`~gossiprec.data.load_split` if drawing them takes long.
 
-    None where the data are read, or drawn at once.
+    The result is None if the data are read from a file, or are small enough to be drawn at once.
 
     Raises
     ------
     ScenarioError, DataError
-        As of :func:`~gossiprec.data.load_split`.
+        On the conditions of :func:`~gossiprec.data.load_split`.
     """
     kind = DATASETS[dataset_name]
     options = validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}")

@@ -1,4 +1,4 @@
-"""Delimited text to arrays, a column each; and to interactions of users and items under dense ids."""
+"""Readers of delimited text: columns as arrays, and interactions under dense ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gossiprec.machine import available_bytes
 from gossiprec.regular_files import format_bytes
 
 ALWAYS_HELD = 1 << 27
-"""Bytes of rows that are read without a look at the memory."""
+"""Bytes of rows that are read without checking the available memory."""
 
 
 def read_columns(
@@ -29,7 +29,7 @@ def read_columns(
     readers: Mapping[str, Convert],
     keep: Callable[[dict[str, npt.NDArray[Any]]], Bools] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read the columns that have a reader, one array each; blank lines are skipped.
+    """Read the columns that have a parser, one array each; blank lines are skipped.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def read_columns(
     layout : Layout
     readers : mapping of str to callable
     keep : callable, optional
-        Says which rows of a block to keep, from the block's arrays: what is not wanted never piles up.
+        Function from a block's arrays to flags of the rows to keep; other rows are freed block by block.
 
     Raises
     ------
@@ -65,19 +65,19 @@ def read_columns(
 
 
 def require_memory(where: object, held: int) -> None:
-    """Refuse data whose columns would not fit when they are joined.
+    """Refuse data if their columns would not fit into memory when they are joined.
 
     Parameters
     ----------
     where : object
-        Of which the text names the file.
+        The file, for the message.
     held : int
-        Bytes of the columns that have been read.
+        Bytes of the columns that have been read so far.
 
     Raises
     ------
     ResourceError
-        If as much again is not available.
+        If as much memory again is not available.
     """
     if held > ALWAYS_HELD and held > (available := available_bytes()):
         raise ResourceError(
@@ -88,7 +88,7 @@ def require_memory(where: object, held: int) -> None:
 
 
 def read_first_row(source: FileSource, layout: TextFormat) -> tuple[str, ...]:
-    """Return the cells of the first line, header or not; none of a source without lines.
+    """Return the cells of the first line, header or not; empty if the source has no lines.
 
     Raises
     ------
@@ -97,14 +97,14 @@ def read_first_row(source: FileSource, layout: TextFormat) -> tuple[str, ...]:
     """
     for block in read_blocks(source, replace(layout, header=False)):
         line = next(line for line in LINE_END.split(block.text) if line.strip())
-        twice = layout.parse(f"{line}\n{line}", None)  # pyarrow wants a row below the names
+        twice = layout.parse(f"{line}\n{line}", None)  # pyarrow needs a row below the names
         return tuple(name.strip() for name in twice.column_names)
     return ()
 
 
 @dataclass(frozen=True)
 class InteractionTable:
-    """A table read: names of users and items by dense id, and one entry per row."""
+    """A table as read: names of users and items by dense id, and one entry per row."""
 
     user_names: tuple[str, ...]
     item_names: tuple[str, ...]
@@ -116,11 +116,11 @@ class InteractionTable:
 
 
 TIME = times("s")
-"""Reader of times in seconds or ISO 8601."""
+"""Parser of times in seconds or ISO 8601."""
 
 
 def make_column_parsers(*, time: Convert = TIME) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, Convert]]:
-    """Return the codes of users and items, and the readers of all columns that mean something."""
+    """Return the encoders of users and items, and the parsers of all columns with a meaning."""
     users, items = IdEncoder(), IdEncoder()
     readers = {"user": users.reader("user"), "item": items.reader("item"), "rating": RATING, "time": time}
     return (users, items), readers
@@ -129,7 +129,7 @@ def make_column_parsers(*, time: Convert = TIME) -> tuple[tuple[IdEncoder, IdEnc
 def build_table(
     codes: tuple[IdEncoder, IdEncoder], arrays: Mapping[str, npt.NDArray[Any]]
 ) -> InteractionTable:
-    """Return what was read of users, items, ratings and times as a table."""
+    """Return the table of the users, items, ratings and times that were read."""
     users, items = (tuple(code.ids) for code in codes)
     when = seconds_and_fractions(arrays["time"]) if "time" in arrays else (None, None)
     return InteractionTable(users, items, arrays["user"], arrays["item"], arrays.get("rating"), *when)
@@ -142,7 +142,7 @@ def read_interactions(source: FileSource, layout: TextFormat, *, time: Convert =
     ------
     DataError
         If the source is damaged or empty, a line has the wrong number of columns, a user or an item has no
-        name, a rating is no number, or a time neither a number nor a date.
+        name, a rating is not a number, or a time is neither a number nor a date.
     """
     codes, readers = make_column_parsers(time=time)
     named = {name: read for name, read in readers.items() if name in layout.columns}
@@ -150,7 +150,7 @@ def read_interactions(source: FileSource, layout: TextFormat, *, time: Convert =
 
 
 def to_interactions(table: InteractionTable, name: str) -> Interactions:
-    """Number users and items by their sorted names, so that the order of the lines does not matter."""
+    """Number users and items by their sorted names, so that the order of lines does not matter."""
     users, items = sort_positions(table.user_names), sort_positions(table.item_names)
     return Interactions(
         name=name,
@@ -168,7 +168,7 @@ def to_interactions(table: InteractionTable, name: str) -> Interactions:
 
 
 def sort_positions(names: Sequence[str]) -> I64:
-    """Return the place of each name in sorted order: whole numbers by value, then words."""
+    """Return the position of each name in sorted order: whole numbers by value, then words."""
     order = sorted(
         range(len(names)), key=lambda i: (not is_whole_number(names[i]), _number(names[i]), names[i])
     )
@@ -178,7 +178,7 @@ def sort_positions(names: Sequence[str]) -> I64:
 
 
 def is_whole_number(name: str) -> bool:
-    """Whether a name is a whole number, and so ordered by its value."""
+    """Return whether a name is a whole number, which is ordered by its value."""
     return len(name) <= 18 and name.isascii() and name.isdigit()
 
 

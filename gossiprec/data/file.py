@@ -1,4 +1,4 @@
-"""Data set `file`: any delimited table of users and items, or lists of what each user did."""
+"""Data set `file`: a delimited table of users and items, or a list of items per user."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from gossiprec.errors import DataError, suggestion
 from gossiprec.regular_files import open_regular_file
 
 DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
-"""Texts that may stand between columns."""
+"""Pattern of the texts that may separate columns."""
 
 
 def check_column_roles(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names of columns if they can be: what an option's check does.
+    """Return the names of columns if they are valid (an option's check).
 
     Raises
     ------
     ValueError
-        If not.
+        If they are not valid.
     """
     wrong = [
         name for name in MEANINGS if columns.count(name) > 1 or (name not in columns and name in MEANINGS[:2])
@@ -53,12 +53,12 @@ def check_column_roles(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_named_columns(columns: dict[str, str]) -> dict[str, str]:
-    """Return names of columns by what they mean if they can be: what an option's check does.
+    """Return the names of columns by meaning if they are valid (an option's check).
 
     Raises
     ------
     ValueError
-        If not.
+        If they are not valid.
     """
     strange = [key for key in columns if key not in MEANINGS]
     if strange or not {"user", "item"} <= columns.keys() or len({*columns.values()}) < len(columns):
@@ -71,12 +71,12 @@ def check_named_columns(columns: dict[str, str]) -> dict[str, str]:
 
 
 def check_encoding(encoding: str) -> str:
-    """Return the name of an encoding if Python knows it: what an option's check does.
+    """Return the name of an encoding if Python knows it (an option's check).
 
     Raises
     ------
     ValueError
-        If not.
+        If Python does not know it.
     """
     try:
         "user,1".encode(encoding)
@@ -88,12 +88,12 @@ def check_encoding(encoding: str) -> str:
 
 
 def open_text_source(path: Path) -> FileSource:
-    """Return a text file, plain, .gz, or the one in a .zip.
+    """Return the source of a text file: plain, .gz, or the only member of a .zip.
 
     Raises
     ------
     DataError
-        If there is none.
+        If there is no such file, or a .zip does not hold exactly one.
     """
     try:
         with open_regular_file(path) as file:
@@ -121,7 +121,7 @@ def open_text_source(path: Path) -> FileSource:
 
 @DATASETS.register("file")
 class DelimitedFile(Dataset):
-    """A text file, plain, .gz or .zip; a line is a user, an item, maybe a rating and a time, or a user and its items.
+    """A text file, plain, .gz or .zip; one pair per line, or one user and its items per line.
 
     Notes
     -----
@@ -130,7 +130,7 @@ class DelimitedFile(Dataset):
     """
 
     class Options(FilterOptions):
-        """Where the file is, and how it is written."""
+        """Path and format of the file."""
 
         path: Path
         form: Literal["pairs", "lists"] = Field(
@@ -207,7 +207,7 @@ class DelimitedFile(Dataset):
 
         @property
         def asked(self) -> FormatHints:
-            """What is said of how the text is written."""
+            """The format that the options specify; None where they leave it to detection."""
             quote = None if self.quote == "none" else self.quote
             return FormatHints(
                 self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter
@@ -215,7 +215,7 @@ class DelimitedFile(Dataset):
 
         @property
         def time(self) -> Convert:
-            """The reader of times."""
+            """The parser of times."""
             return times(self.time_unit)
 
     options: Options
@@ -237,12 +237,12 @@ class DelimitedFile(Dataset):
 
     @cached_property
     def understood(self) -> ParsedFile:
-        """The file as it was understood.
+        """The parsed file, with its detected format.
 
         Raises
         ------
         DataError
-            If it is damaged, or can be understood in two ways.
+            If it is damaged, or can be parsed in two ways.
         """
         options, source = self.options, open_text_source(self.options.path)
         if source.member is None and is_parquet(options.path):
@@ -252,7 +252,7 @@ class DelimitedFile(Dataset):
         return found
 
     def _check(self, table: InteractionTable, by_place: bool, header: Sequence[str]) -> Iterator[Doubt]:
-        """Yield what cannot be meant in a table, as far as options do not say that it is."""
+        """Yield the implausible rows of a table, except those that options allow."""
         options = self.options
         yield from implausible_rows(
             table,
@@ -275,7 +275,7 @@ class DelimitedFile(Dataset):
         return parse_parquet(source, options.columns, time=options.time, check=self._check)
 
     def provenance(self) -> dict[str, str]:
-        """Tell the file that is read, and how it was understood."""
+        """Return the file that is read, and how it was parsed."""
         return {"source": str(open_text_source(self.options.path)), "read_as": self.understood.told}
 
 

@@ -1,4 +1,4 @@
-"""What was understood of a file, for somebody to look through, and the section of a scenario that says so."""
+"""The report of how a file was parsed, for a check by the user, with the section of a scenario."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gossiprec.data.split_helpers import first_interactions
 from gossiprec.errors import DataError
 
 SHOWN = 3
-"""Rows that are shown."""
+"""Rows in the report."""
 SPLIT: dict[str, Any] = {"name": "last", "test": 0.2}
-"""Suits users of any number of items, with times or without."""
+"""Split of the section; it suits users with any number of items, with or without times."""
 
 
 def check_file(dataset: DelimitedFile) -> dict[str, Any]:
-    """Return what is understood of a file, ready for JSON; ``dataset`` is the section of a scenario.
+    """Return how a file was parsed, ready for JSON; ``dataset`` is the section of a scenario.
 
     Raises
     ------
     DataError
-        If it is damaged, or can be understood in two ways.
+        If it is damaged, or can be parsed in two ways.
     """
     understood, data = dataset.understood, dataset.load(0)
     table, places = understood.table, dataset.options.form == "lists"
@@ -52,7 +52,7 @@ def check_file(dataset: DelimitedFile) -> dict[str, Any]:
 
 
 def dataset_section(dataset: DelimitedFile) -> dict[str, Any]:
-    """Return the section ``dataset`` of a scenario that reads the file as it was understood, whatever is recognised."""
+    """Return the scenario section ``dataset`` that fixes the detected format of the file."""
     options, how = dataset.options, dataset.understood.how
     said = options.model_dump(mode="json", exclude_defaults=True)
     if how is None:
@@ -75,7 +75,7 @@ def dataset_section(dataset: DelimitedFile) -> dict[str, Any]:
 
 
 def _written(understood: ParsedFile) -> dict[str, Any]:
-    """Return how the text is written."""
+    """Return the format of the text."""
     how = understood.how
     if how is None:
         skipped = {"skipped_columns": ", ".join(understood.skipped)} if understood.skipped else {}
@@ -94,7 +94,7 @@ def _written(understood: ParsedFile) -> dict[str, Any]:
 
 
 def _called(how: DetectedFormat) -> dict[str, str]:
-    """Return what columns are called, or the places they have, by what they mean."""
+    """Return the names of the columns, or their places, by meaning."""
     names = how.names or tuple(f"column {place}" for place in range(1, len(how.layout.columns) + 1))
     columns = dict(zip(how.layout.columns, names, strict=False))
     return {meaning: columns[meaning] for meaning in MEANINGS if meaning in columns}
@@ -139,7 +139,7 @@ def _date(seconds: np.int64, part: float = 0.0) -> str:
 
 
 def _notes(dataset: DelimitedFile) -> list[str]:
-    """Return what somebody should look at before running anything."""
+    """Return the notes that a user should read before running anything."""
     notes = []
     if dataset.understood.how is not None and not dataset.understood.source.ends_in_a_line():
         notes.append("the last line has no line break; the file may be truncated")

@@ -1,4 +1,4 @@
-"""Split `files`, and data set `files`: the parts as somebody else has divided them."""
+"""Split `files` and data set `files`: a division that comes in separate files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 
 KEYS = ("header", "delimiter", "encoding", "columns", "quote")
-"""Options that say how files are written, those of lists first."""
+"""Options of the format of files; the options of lists come first."""
 
 
 class SplitFiles(OptionSet):
-    """Where the parts are, and how they are written."""
+    """Paths and format of the parts."""
 
     train: Path
     test: Path
@@ -67,7 +67,7 @@ class SplitFiles(OptionSet):
         return check_encoding(encoding)
 
     def read(self) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, SplitPart]]:
-        """Return the names of users and items by code, and the parts with these codes.
+        """Return the encoders of users and items, and the parts with their codes.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class SplitFiles(OptionSet):
 
 @DATASETS.register("files")
 class FilesDataset(Dataset):
-    """The files of a split as all of the data; `published` is how they divide them.
+    """The files of a split as one data set; its split `published` is their division.
 
     Notes
     -----
@@ -121,15 +121,15 @@ class FilesDataset(Dataset):
     options: SplitFiles
 
     def load(self, seed: int) -> Interactions:
-        """Return all that the files hold."""
+        """Return the interactions of all files."""
         return self._read[0]
 
     def published_split(self, interactions: Interactions) -> Split:
-        """Return the parts as the files have them."""
+        """Return the parts as they are in the files."""
         return build_split(interactions, self._read[1])
 
     def provenance(self) -> dict[str, str]:
-        """Tell the files, and what is unusual in them."""
+        """Return the files and their unusual properties."""
         parts = self._read[1]
         trained = np.unique(parts["train"].items)
         new = {
@@ -163,15 +163,15 @@ class FilesDataset(Dataset):
 
 @SPLITS.register("files")
 class FilesSplit(SplitRule):
-    """The data as files divide them, as published experiments come with their splits.
+    """The division of the data into files, in which published experiments often come.
 
     Notes
     -----
-    Names are those of the data set, numbers from 0 where it has none. What is in no file is left out.
+    The files use the names of the data set, or numbers from 0 if it has none. Pairs that are in no file are left out.
     """
 
     class Options(SplitFiles):
-        """Where the parts are, how they are written, and by what names."""
+        """Paths and format of the parts, and the kind of their ids."""
 
         ids: Literal["names", "numbers"] = Field(
             "names",
@@ -205,18 +205,18 @@ class FilesSplit(SplitRule):
         return split
 
     def provenance(self) -> dict[str, str]:
-        """Tell the files, and how much of the data they hold."""
+        """Return the files, and the number of pairs that are in none of them."""
         return self._told
 
 
 def split_provenance(parts: dict[str, SplitPart]) -> dict[str, str]:
-    """Return what to tell of each file: its name, and how many pairs it repeats."""
+    """Return the name of each file, and the number of pairs that it repeats."""
     files = {f"{name}_file": str(part.source) for name, part in parts.items()}
     return files | {f"{name}_pairs_repeated": str(count_repeated_pairs(part)) for name, part in parts.items()}
 
 
 def _require_trained(data: Interactions, parts: dict[str, SplitPart]) -> None:
-    """Refuse users without a training item, with the line that holds something else of them, if any does."""
+    """Refuse users without a training item, naming a line with another item of theirs if any."""
     trained = np.bincount(parts["train"].users, minlength=data.n_users) > 0
     where = parts["train"].source
     for part in parts.values():

@@ -1,4 +1,4 @@
-"""Options `min_rating`, `min_items`, `min_interactions`: which interactions of data count, and who stays."""
+"""Options `min_rating`, `min_items` and `min_interactions`: filters of users and interactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gossiprec.options import Options as OptionSet
 
 
 class FilterOptions(OptionSet):
-    """What is kept of a data set; nothing is left out unless it says so."""
+    """Filters of a data set; by default everything is kept."""
 
     min_rating: float | None = Field(
         None, description="keep interactions with at least this rating; null: all"
@@ -31,19 +31,19 @@ class FilterOptions(OptionSet):
 
     @property
     def all_kept(self) -> bool:
-        """Whether nothing is to be left out."""
+        """Whether nothing is left out."""
         return self.min_rating is None and self.min_items == self.min_interactions == 1
 
 
 def apply_filters(data: Interactions, options: FilterOptions) -> Interactions:
-    """Keep the interactions rated high enough, then those of the users and items that have enough of them left.
+    """Keep interactions with high ratings, then the users and items with enough of them.
 
-    Users and items that lose everything leave; the others stay in their order, under dense ids.
+    Users and items without an interaction are removed; the others keep their order, under dense ids.
 
     Raises
     ------
     DataError
-        If there are no ratings to go by, or nothing is left.
+        If there are no ratings to filter by, or nothing is left.
     """
     if options.min_rating is not None:
         data = _rated_at_least(data, options.min_rating)
@@ -75,12 +75,12 @@ def _with_items(data: Interactions, least: int) -> Interactions:
 
 
 def _core(data: Interactions, of_items: int, of_users: int) -> Interactions:
-    """Keep the users with so many different items, and the items with so many different users, among themselves.
+    """Keep the users with enough different items and the items with enough different users.
 
     Notes
     -----
-    The k-core of the graph of users and items. A pair that stands twice counts once, as everywhere here; RecBole and
-    S3-Rec, which count lines, keep the same where none does.
+    This is the k-core of the graph of users and items. A repeated pair counts once, as everywhere here; RecBole and
+    S3-Rec, which count lines, keep the same data if no pair is repeated.
     """
     pairs = first_interactions(data)
     rows = np.ones(len(pairs.users), bool)
@@ -100,7 +100,7 @@ def _core(data: Interactions, of_items: int, of_users: int) -> Interactions:
 
 
 def _only(data: Interactions, rows: Bools) -> Interactions:
-    """Keep some interactions; users and items without one leave."""
+    """Keep some interactions, and the users and items that still have one."""
     known_users, users = np.unique(data.users[rows], return_inverse=True)
     known_items, items = np.unique(data.items[rows], return_inverse=True)
     return replace(

@@ -1,4 +1,4 @@
-"""What data are known by: a hash of all that a run takes from them."""
+"""The hash that identifies data: it covers everything that a run reads from them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from gossiprec.data.split import Split
 
 LENGTH = 16
-"""Hexadecimal digits."""
+"""Number of hexadecimal digits."""
 NO_MATTER = ("name", "understood")
-"""What data are called, and how their file is written."""
+"""Fields that the hash leaves out: the name of the data, and the format of their file."""
 
 
 def data_fingerprint(split: Split) -> str:
-    """Return a hash of who has which items in which part, of names, times' order and places.
+    """Return a hash of the parts of a split, the names, the order of times and the coordinates.
 
-    The same data give the same one, on any machine and from any file that says the same.
+    Equal data have equal hashes, on any machine and from any file with the same contents.
     """
     digest = hashlib.sha256()
     for part in _parts(split):
@@ -29,7 +29,7 @@ def data_fingerprint(split: Split) -> str:
 
 
 def data_identity(split: Split) -> dict[str, Any]:
-    """Return what a run's manifest says of its data."""
+    """Return the entry of the data in a run's manifest."""
     return {"fingerprint": data_fingerprint(split), "users": split.n_users, "items": split.n_items}
 
 

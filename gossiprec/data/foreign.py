@@ -1,4 +1,4 @@
-"""Formats that are no delimited text, known by their first bytes or lines, and refused by name."""
+"""Refusal of formats other than delimited text, recognised by their first bytes or lines."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ MAGIC: tuple[tuple[bytes, str, str], ...] = (
 )
 """First bytes, the format, and the next step."""
 TEXTUAL = (b"BZh", b"GIF8", b"RIFF", b"ORC", b"Rar!", b"FEA1")
-"""First bytes that a word may begin with: these formats have bytes that are no text right after them."""
+"""First bytes that may also begin a word: in these formats, bytes that are no text follow right after them."""
 TAR_MARK = slice(257, 262)
 SHEETS = {"xl/workbook.xml": "an Excel workbook (.xlsx)", "xl/workbook.bin": "an Excel workbook (.xlsb)",
           "content.xml": "an OpenDocument file", "word/document.xml": "a Word document",
           "ppt/presentation.xml": "a PowerPoint document", "Index/Document.iwa": "a Numbers document"}  # fmt: skip
-"""Members of archives that are documents."""
+"""Members of archives that show that the archive is a document."""
 
 LINES = 50
-"""Lines that are compared with one another."""
+"""Number of lines that are compared with one another."""
 JSON = re.compile(r"\s*(?:\{\s*[\"'}]|\[\s*[\[{]|[\[{]\s*(?:[\r\n]|$))")
 MARKUP = re.compile(r"\s*(?!<NA>)<(?:\?xml|!|[A-Za-z][\w:]*[\s/>])")
 SQL = re.compile(
@@ -77,7 +77,7 @@ BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 def refuse_binary(where: object, head: bytes) -> None:
-    """Refuse a file whose first bytes are those of another format.
+    """Refuse a file that begins with the first bytes of another format.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def document_of(members: Sequence[str]) -> str | None:
-    """Return which document an archive with these members is, or None."""
+    """Return the kind of document that an archive with these members is, or None."""
     return next((name for member, name in SHEETS.items() if member in members), None)
 
 
@@ -114,12 +114,12 @@ def refuse_document(where: object, members: Sequence[str]) -> None:
 
 
 def refuse_text(where: object, head: str) -> None:
-    """Refuse a text whose first lines are those of another format.
+    """Refuse a text that begins like another format.
 
     Parameters
     ----------
     where : object
-        Of which the text names the file.
+        The file, for the message.
     head : str
         The beginning of the text.
 
@@ -154,7 +154,7 @@ def refuse_text(where: object, head: str) -> None:
 
 
 def _refuse_shapes(where: object, lines: Sequence[str]) -> None:
-    """Refuse lines that have a form in common that no table has."""
+    """Refuse lines with a common form that no table has."""
     if not lines:
         return
     if 2 * sum(SPARSE.fullmatch(line) is not None for line in lines) > len(lines):

@@ -1,4 +1,4 @@
-"""How a table is written, as far as nobody says it: its delimiter, its header, and which column means what."""
+"""Detection of the format of a table: its delimiter, its header, and the meaning of columns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gossiprec.data.text_blocks import HEAD, LINE_END, TextFormat, encoding_of
 from gossiprec.errors import suggestion
 
 SAMPLE = 1 << 16
-"""Bytes that are looked at."""
+"""Bytes that are examined."""
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
-"""Those that are recognised; of two that split alike the first is taken."""
+"""Delimiters that are detected; on ties the first one is taken."""
 CALLED = {
     "\t": "a tab", "::": "'::'", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "blanks",
 }  # fmt: skip
@@ -33,11 +33,11 @@ class TextSample:
     Attributes
     ----------
     text : str
-        Whole lines, without a byte order mark; what is no text of the encoding is replaced.
+        Whole lines, without a byte order mark; bytes that are invalid in the encoding are replaced.
     marked : bool
-        Whether a byte order mark stood before it.
+        Whether the text begins with a byte order mark.
     encoding : str
-        As stated, or as the byte order mark says.
+        The given encoding, or the one of the byte order mark.
     """
 
     text: str
@@ -51,7 +51,7 @@ class TextSample:
 
     @property
     def has_tabs(self) -> bool:
-        """Whether there is a tab in every line."""
+        """Whether every line has a tab."""
         return all("\t" in line for line in self._lines if line.strip())
 
     @property
@@ -67,7 +67,7 @@ class TextSample:
             lines = io.StringIO(self.text, newline="")
             try:
                 found = [*csv.reader(lines, delimiter=delimiter, quotechar=quote)]
-            except csv.Error:  # a cell of megabytes: no table that is split so
+            except csv.Error:  # a cell of megabytes: not a table with this delimiter
                 found = []
         cells = (tuple(cell.strip() for cell in row) for row in found)
         return tuple(row for row in cells if len(row) > 1 or any(row))
@@ -79,7 +79,7 @@ def read_sample(source: FileSource, encoding: str) -> TextSample:
     Raises
     ------
     DataError
-        If the source is missing or damaged there, or has another format.
+        If the source is missing, damaged at its beginning, or in another format.
     """
     with source.open() as stream:
         data = stream.read(SAMPLE + 1)
@@ -96,20 +96,20 @@ def read_sample(source: FileSource, encoding: str) -> TextSample:
 
 
 Columns = tuple[str, ...] | Mapping[str, str] | None
-"""Meanings by place, or the names of columns by meaning; None: to be recognised."""
+"""Meanings by place, or the names of columns by meaning; None if they are to be detected."""
 KEYS = ("columns", "header", "delimiter", "encoding", "quote", "time_unit")
-"""Options that say how pairs are written."""
+"""Options of the format of pairs."""
 SMALL, UNIX_TIME = re.compile(r"\d{1,8}"), re.compile(r"\d{9}")
-"""Numbers that are no times of today in any unit, and numbers that may be."""
+"""Numbers that cannot be present-day times in any unit, and numbers that can."""
 VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
 """A date with a time, or a number with a decimal comma."""
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
-"""What columns without names mean, by their number."""
+"""Meanings of columns without names, by the number of columns."""
 
 
 @dataclass(frozen=True)
 class FormatHints:
-    """What is said of how a text is written; None: to be recognised."""
+    """What the user has specified of a text's format; None means that it is detected."""
 
     columns: Columns = None
     header: bool | None = None
@@ -121,13 +121,13 @@ class FormatHints:
 
 @dataclass(frozen=True)
 class DetectedFormat:
-    """How a table is written.
+    """The format of a table.
 
     Attributes
     ----------
     layout : Layout
     names : tuple of str
-        The header's cells; none without a header.
+        The cells of the header; empty without a header.
     rows : tuple of tuple of str
         The first rows below it.
     marked : bool
@@ -141,7 +141,7 @@ class DetectedFormat:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """The columns that are not read: their names, or their places without a header."""
+        """The columns that are not read: their names, or their places if there is no header."""
         columns = self.layout.columns
         if columns == ("user", "items"):
             return ()
@@ -150,7 +150,7 @@ class DetectedFormat:
 
     @property
     def told(self) -> str:
-        """What was understood, in words."""
+        """A description of the format."""
         columns = self.layout.columns
         meant = {name: place for place, name in enumerate(columns) if name in MEANINGS}
         of = {m: self.names[place] if self.names else f"column {place + 1}" for m, place in meant.items()}
@@ -163,12 +163,12 @@ class DetectedFormat:
 
 
 def detect_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
-    """Find out how a table of pairs is written; what is `asked` must fit.
+    """Detect the format of a table of pairs, given what the user has specified (`asked`).
 
     Raises
     ------
     DataError
-        If the text can be understood in two ways, or its header is at odds with what is asked.
+        If the text can be parsed in two ways, or its header contradicts `asked`.
     """
     sample = read_sample(source, asked.encoding)
     delimiter = asked.delimiter or _delimiter(source, sample, asked)
@@ -181,10 +181,10 @@ def detect_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
 
 
 def _delimiter(source: FileSource, sample: TextSample, asked: FormatHints) -> str:
-    """Return the delimiter that splits every line as it should be; else the one that comes nearest."""
+    """Return the delimiter that splits every line as expected, or else the one that comes nearest."""
     tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, asked.quote))}
     if sample.has_tabs and not _fits(tables.get("\t", ()), asked):
-        tables.pop(" ", None)  # which would split at tabs, too, where quotes keep a tab from fitting
+        tables.pop(" ", None)  # it would split at tabs, too, if quotes keep the tab from fitting
     fitting: dict[str, Rows] = {}
     for mark, rows in tables.items():
         if _fits(rows, asked) and rows not in fitting.values():
@@ -203,12 +203,12 @@ def _delimiter(source: FileSource, sample: TextSample, asked: FormatHints) -> st
 
 
 def _by_words(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
-    """Return the ways to split whose first row names a user and an item."""
+    """Return the ways to split in which the first row names a user and an item."""
     return {mark: rows for mark, rows in fitting.items() if column_roles(rows[0]) is not None}
 
 
 def _without_parts(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
-    """Return the ways to split, without those that only take dates with times and numbers with commas apart."""
+    """Return the ways to split, except those that only break up dates and decimal numbers."""
     return {
         mark: rows
         for mark, rows in fitting.items()
@@ -221,13 +221,13 @@ def _without_parts(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
 
 
 def _splits_values_only(mark: str, rows: Rows) -> bool:
-    """Whether a delimiter stands in cells of other rows, and within no other cells than single values."""
+    """Return whether a delimiter is found only within single values of the rows split otherwise."""
     held = [cell for row in rows for cell in row if mark in cell]
     return bool(held) and all(VALUE.fullmatch(cell) for cell in held)
 
 
 def _fits(rows: Rows, asked: FormatHints) -> bool:
-    """Whether rows are as many cells wide as they should be, if anybody can say what the cells are."""
+    """Return whether all rows have the expected width, if a width can be expected."""
     widths = {len(row) for row in rows}
     if len(widths) != 1 or widths == {1}:
         return False
@@ -239,7 +239,7 @@ def _fits(rows: Rows, asked: FormatHints) -> bool:
 
 
 def _likeness(rows: Rows, asked: FormatHints) -> float:
-    """Return the share of rows that are as wide as they should be, or as most others, if that is more than a cell."""
+    """Return the share of rows with the expected, or else the most common, width above one cell."""
     widths = Counter(len(row) for row in rows)
     if isinstance(asked.columns, tuple) and widths[len(asked.columns)]:
         return 1 + widths[len(asked.columns)] / len(rows)
@@ -250,7 +250,7 @@ def _likeness(rows: Rows, asked: FormatHints) -> float:
 def _columns(
     source: FileSource, line: int, rows: Rows, asked: FormatHints, delimiter: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the cells of the header, if there is one, and what each column means."""
+    """Return the cells of the header, empty if there is none, and the meaning of each column."""
     first: tuple[str, ...] = rows[0] if rows else ()
     if isinstance(asked.columns, Mapping):
         return first, _by_name(source, line, first, asked.columns, delimiter)
@@ -265,7 +265,7 @@ def _columns(
 
 
 def _refuse_special(source: FileSource, line: int, rows: Rows) -> None:
-    """Refuse a table with a column that cannot be left out without a word, by its name or its first cells."""
+    """Refuse a table with a column that must not be skipped silently, by its name or first cells."""
     header = rows[0] if rows else ()
     labels = [
         name
@@ -296,7 +296,7 @@ def refuse_counts(source: FileSource, line: int, rows: Rows) -> None:
     Raises
     ------
     DataError
-        As the lists of CiteULike do, which name no user.
+        If every line does so, as in the lists of CiteULike, which name no user.
     """
     if len(rows) > 1 and all(row[0].isdigit() and int(row[0]) == len(row) - 1 for row in rows if row):
         raise source.error(
@@ -310,7 +310,7 @@ def refuse_counts(source: FileSource, line: int, rows: Rows) -> None:
 def _by_name(
     source: FileSource, line: int, header: tuple[str, ...], columns: Mapping[str, str], delimiter: str
 ) -> tuple[str, ...]:
-    """Return what each column means, given the names of those that mean something."""
+    """Return the meaning of each column, given the names of the columns with a meaning."""
     for meaning, name in columns.items():
         if header.count(name) != 1:
             times = "twice" if name in header else "nowhere"
@@ -329,7 +329,7 @@ def _has_header(source: FileSource, line: int, rows: Rows, columns: tuple[str, .
     Raises
     ------
     DataError
-        If nobody can say.
+        If it cannot be decided.
     """
     first = rows[0] if rows else ()
     if len(first) != len(columns):
@@ -363,14 +363,14 @@ def _has_header(source: FileSource, line: int, rows: Rows, columns: tuple[str, .
 
 
 def _begins_before_1973(rows: Rows, columns: tuple[str, ...]) -> bool:
-    """Whether the first time of a table is a small number, and all others are times of today."""
+    """Return whether the first time is a small number and all others are present-day times."""
     place = columns.index("time") if "time" in columns else len(columns)
     first, *others = [row[place] for row in rows if place < len(row)] or ("",)
     return len(others) > 1 and bool(SMALL.fullmatch(first)) and all(map(UNIX_TIME.match, others))
 
 
 def _odd(rows: Rows, column: int) -> bool:
-    """Whether all cells of a column but the first are numbers, or have digits."""
+    """Return whether all cells of a column are numbers or have digits, except the first."""
     first, *others = [row[column] for row in rows if column < len(row)]
     return len(others) > 1 and any(
         not kind(first) and all(map(kind, others)) for kind in (str.isdigit, _has_digit)
@@ -378,7 +378,7 @@ def _odd(rows: Rows, column: int) -> bool:
 
 
 def _may_be_a_name(rows: Rows, column: int) -> bool:
-    """Whether a column of words begins with one that comes nowhere again."""
+    """Return whether a column of words begins with a word that is not repeated."""
     first, *others = [row[column] for row in rows if column < len(row)]
     return (
         len(others) > 1 and not _has_digit(first) and first not in others and not all(map(_has_digit, others))
@@ -406,7 +406,7 @@ def _require_agreement(
     header: bool,
     stated: FormatHints,
 ) -> None:
-    """Refuse a first line that says something else than what is asked of columns and header."""
+    """Refuse a first line that contradicts what the user has specified."""
     said = [column_role(cell) for cell in first]
     wrong = [
         f"{cell!r} where columns has {meant}"

@@ -1,4 +1,4 @@
-"""Data set `foursquare-nyc`: a user's own copy of the New York check-ins of TSMC 2014.
+"""Data set `foursquare-nyc`: your copy of the New York check-ins of TSMC 2014.
 
 References
 ----------
@@ -37,7 +37,7 @@ JOINED_LAYOUT = TextFormat(("user_id", "venue_idx", "minute", "flag"), header=Tr
 VENUE_LAYOUT = TextFormat(("venue_idx", "foursquare_venue_id", "lat", "lon", "stan_poi_id"), header=True)
 
 MINUTE_0 = 1_333_476_000
-"""2012-04-03 18:00 UTC, from which the joined files count minutes: the first check-in of the original."""
+"""Time 0 of the joined files, which count minutes: 2012-04-03 18:00 UTC, the first check-in of the original."""
 
 MOST = 2**31
 
@@ -48,13 +48,13 @@ class FoursquareNYC(Dataset):
 
     Notes
     -----
-    Times are UTC; the original's offset to local time plays no part in gaps. Dense ids follow the order of the
-    original ids. In the joined form every venue of the venue file is an item, visited or not, so that the item
-    space does not depend on `flags`.
+    Times are UTC; the original's offset to local time does not affect gaps. Dense ids follow the order of the
+    original ids. In the joined form every venue of the venue file is an item, visited or not, so that the items do
+    not depend on `flags`.
     """
 
     class Options(OptionSet):
-        """Where the data are, and which rows and users to keep."""
+        """Path of the data, and filters of rows and users."""
 
         path: Path
         flags: int = Field(
@@ -82,11 +82,11 @@ class FoursquareNYC(Dataset):
         return filter_active_users(self._everyone, check_ins=least, items=least)
 
     def published_split(self, interactions: Interactions) -> Split:
-        """Take 80 / 10 / 10 % of each user's shuffled venues."""
+        """Split each user's shuffled venues: 80 / 10 / 10 %."""
         return published_split(interactions)
 
     def provenance(self) -> dict[str, str]:
-        """Tell the file, the rows taken and the users left out."""
+        """Return the file, the rows read and the number of users left out."""
         rows = f"flag <= {self.options.flags}" if self._is_joined else "all (the original has no flags)"
         left_out = self._everyone.n_users - self.load(0).n_users
         return {"source": str(self._source), "rows": rows, "users_left_out": str(left_out)}
@@ -145,7 +145,7 @@ class FoursquareNYC(Dataset):
         )
 
     def _venues(self) -> tuple[I64, F64]:
-        """Return the ids of the venue file, ascending, and where each is."""
+        """Return the ids of the venue file, ascending, and the coordinates of each venue."""
         path = self.options.path
         source = find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
         if source is None:
@@ -164,7 +164,7 @@ class FoursquareNYC(Dataset):
 
 
 def _require_header(source: FileSource, layout: TextFormat) -> None:
-    """Refuse a file that does not begin with its header: the first row would be lost without a word."""
+    """Refuse a file without the header, the first row of which would silently be lost."""
     found, wanted = (
         layout.delimiter.join(names) for names in (read_first_row(source, layout), layout.columns)
     )
@@ -173,7 +173,7 @@ def _require_header(source: FileSource, layout: TextFormat) -> None:
 
 
 def _place_among(venues: I64) -> Convert:
-    """Return the reader of venue ids: the place of each in the venue file."""
+    """Return the parser of venue ids: the position of each in the venue file."""
 
     def read(cells: TextColumn) -> I64:
         ids = integer_parser("venue_idx", 0, MOST)(cells)

@@ -1,4 +1,4 @@
-"""Data set `gowalla`: a user's own copy of the check-ins that SNAP keeps.
+"""Data set `gowalla`: your copy of the check-ins that SNAP distributes.
 
 References
 ----------
@@ -42,16 +42,17 @@ Box = tuple[float, float, float, float]
 
 @DATASETS.register("gowalla")
 class Gowalla(Dataset):
-    """Gowalla check-ins as SNAP publishes them, all or those within a box of latitudes and longitudes.
+    """Gowalla check-ins as SNAP publishes them, optionally within a box of latitudes and longitudes.
 
     Notes
     -----
-    The box comes first, then users with too few check-ins or places inside it go, then places without a check-in.
+    The box is applied first, then users with too few check-ins or places inside it are removed, then places without a
+    check-in.
     Dense ids follow the order of the original ids.
     """
 
     class Options(OptionSet):
-        """Where the data are, and which part of them to keep."""
+        """Path of the data, and filters of check-ins and users."""
 
         path: Path
         bounding_box: Box | None = Field(None, description="south, west, north, east in degrees; null: all")
@@ -122,11 +123,11 @@ class Gowalla(Dataset):
         )
 
     def published_split(self, interactions: Interactions) -> Split:
-        """Take 80 / 10 / 10 % of each user's shuffled places."""
+        """Split each user's shuffled places: 80 / 10 / 10 %."""
         return published_split(interactions)
 
     def provenance(self) -> dict[str, str]:
-        """Tell the file, the box and the users left out."""
+        """Return the file, the box and the number of users left out."""
         box = self.options.bounding_box
         left_out = self._everyone.n_users - self.load(0).n_users
         return {

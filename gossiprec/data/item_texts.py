@@ -1,7 +1,7 @@
-"""Item texts: what items are called and what kind they are, for what compares items by their contents.
+"""Item texts: the titles and kinds of items, for comparisons of items by their contents.
 
-Texts are read with the data: all titles of MovieLens-1M take 20 milliseconds. To read them only when they are asked for
-would buy nothing, and a split would have to know the files that it came from.
+Texts are read with the data: all titles of MovieLens-1M take 20 milliseconds. Reading them only on request would save
+nothing, and a split would have to know the files that it came from.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from gossiprec.data.text_blocks import TextFormat, is_utf8, require_encoding
 from gossiprec.errors import DataError
 
 YEAR = re.compile(r"\((?:1[89]|20)\d\d\)")
-"""A year within brackets, as MovieLens ends its titles."""
+"""A year in brackets, with which MovieLens ends its titles."""
 
 
 def parse_texts(cells: TextColumn) -> Texts:
-    """Read a column of texts: in lower case, without years, with one blank between words."""
+    """Parse a column of texts: in lower case, without years, with one blank between words."""
     return np.array(
         [" ".join(YEAR.sub(" ", text).lower().split()) for text in cells.texts.to_pylist()], object
     )
 
 
 def parse_word_lists(cells: TextColumn) -> Texts:
-    """Read a column of words with ``|`` between them."""
+    """Parse a column of words separated by ``|``."""
     return np.array([text.replace("|", " ").lower().strip() for text in cells.texts.to_pylist()], object)
 
 
 def flag_parser(word: str) -> Convert:
-    """Return the reader of a column of 0 and 1: the word where it is 1."""
+    """Return the parser of a column of 0 and 1, which gives the word for a 1."""
 
     def read(cells: TextColumn) -> Texts:
         found = cells.texts.to_pylist()
@@ -52,7 +52,7 @@ def flag_parser(word: str) -> Convert:
 def read_item_texts(
     source: FileSource, layout: TextFormat, names: Sequence[str], columns: Mapping[str, Convert]
 ) -> tuple[str, ...]:
-    """Return one text for each item, ``""`` where the source has none.
+    """Return one text per item, ``""`` if the source has none.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def read_item_texts(
     layout : Layout
         With a column ``item`` of names.
     names : sequence of str
-        What the data call their items, by dense id; others in the source are left out.
+        Names of the items in the data, by dense id; other names in the source are left out.
     columns : mapping of str to callable
-        Readers of the columns that make a text, in the order in which they do.
+        Parsers of the columns that make up a text, in order.
 
     Raises
     ------
     DataError
-        If the source is damaged, is not of the layout's encoding, names an item twice, or none of the data's.
+        If the source is damaged, is not of the layout's encoding, names an item twice, or names no item of the data.
     """
     codes = IdEncoder()
     if layout.keys:
@@ -87,7 +87,7 @@ def read_item_texts(
 
 
 def _require_once(source: FileSource, layout: TextFormat, items: I64, names: tuple[str, ...]) -> None:
-    """Refuse an item that has two texts."""
+    """Refuse an item with two texts."""
     again = np.ones(len(items), bool)
     again[np.unique(items, return_index=True)[1]] = False
     if again.any():

@@ -30,17 +30,17 @@ class LastFractionSplit(SplitRule):
 
     Notes
     -----
-    Counts are rounded down, so that users with few items may have none in test. Times count with all their digits;
-    equal ones go by the order of the file; unknown ones (-1) come first; data without times are put in an order drawn
-    from the seed.
+    Counts are rounded down, so users with few items may have none in test. Times count with all their digits; equal
+    times are ordered as in the file; unknown times (-1) come first; data without times get an order drawn from the
+    seed.
 
-    With ``by: file`` the lines' order decides, whatever it stems from: so the public code of A-ra and A-hum (and
-    whoever took over its files) divides MovieLens-1M, whose ``ratings.dat`` is in no order of time. Its test items
-    are harder to guess than random ones: the most popular items find 1.8 % of them, not 11 %.
+    With ``by: file`` the order of the lines decides, whatever its origin. The public code of A-ra and A-hum (and work
+    that uses its files) divides MovieLens-1M like this, although ``ratings.dat`` is not in order of time. Its test
+    items are harder to guess than random ones: the most popular items find 1.8 % of them instead of 11 %.
     """
 
     class Options(OptionSet):
-        """Fractions of each user's items to hold out, and what comes last."""
+        """Fractions of each user's items to hold out, and the order that defines the last ones."""
 
         test: float = Field(0.2, ge=0, lt=1)
         validation: float = Field(
@@ -79,13 +79,13 @@ class LastFractionSplit(SplitRule):
 
 
 def _part(fraction: float, counts: I64) -> I64:
-    exact = 1e-9  # 0.3 of ten items are three, whatever the last bit of the product says
+    exact = 1e-9  # 0.3 of ten items is three, despite rounding of the product
     floor: I64 = np.floor(fraction * counts + exact).astype(np.int64)
     return floor
 
 
 def _random_before(pairs: Interactions, position: npt.NDArray[np.generic], n_kept: I64, seed: int) -> F64:
-    """Return places in which each user's first `n_kept` pairs are shuffled among themselves."""
+    """Return positions that shuffle each user's first `n_kept` pairs."""
     order = order_pairs(pairs, position)
     starts = np.cumsum(count_items_per_user(pairs)) - count_items_per_user(pairs)
     users = pairs.users[order]

@@ -1,4 +1,4 @@
-"""Split `leave_last_k`: the same number of last items of every user."""
+"""Split `leave_last_k`: the same number of last items for every user."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gossiprec.options import Options as OptionSet
 
 @SPLITS.register("leave_last_k")
 class LeaveLastK(SplitRule):
-    """Each user's last items by time; by a seeded random order where the data have no times.
+    """Each user's last items by time, or by a seeded random order if the data have no times.
 
     Notes
     -----
-    Times count with all their digits; equal ones go by the order of the file. Unknown times (-1) come first, hence
-    into training.
+    Times count with all their digits; equal times are ordered as in the file. Unknown times (-1) come first, hence in
+    training.
     """
 
     class Options(OptionSet):
-        """How many items to hold out of each user."""
+        """Number of items to hold out per user."""
 
         test: int = Field(10, ge=0, le=LARGEST)
         validation: int = Field(0, ge=0, le=LARGEST)
@@ -37,7 +37,7 @@ class LeaveLastK(SplitRule):
     options: Options
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
-        """Hold out the last `test` items, and the `validation` ones before them."""
+        """Hold out the last `test` items, and the `validation` items before them."""
         pairs = first_interactions(interactions)
         position = time_positions(pairs)
         everyone = np.ones(pairs.n_users, np.int64)

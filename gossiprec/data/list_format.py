@@ -1,4 +1,4 @@
-"""Lists: one user a line, before the user's items in the order of time."""
+"""Lists: one line per user, with the user's items in order of time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gossiprec.data.split_parts import read_lists
 from gossiprec.data.text_blocks import TextFormat
 
 KEYS = ("header", "delimiter", "encoding", "user_delimiter")
-"""Options that say how lists are written."""
+"""Options of the format of lists."""
 
 
 def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
-    """Find out what stands between the names of lists, and whether the first line is a header.
+    """Detect the delimiter between the names of lists, and whether the first line is a header.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat
 
 
 def has_colons(rows: Rows) -> bool:
-    """Whether each line begins with ``user:item`` or ``user:``, and there is no other colon."""
+    """Return whether each line begins with ``user:item`` or ``user:`` and has no other colon."""
     return bool(rows) and all(
         row[0].count(":") == 1 and row[0][0] != ":" and not any(":" in cell for cell in row[1:])
         for row in rows
@@ -88,7 +88,7 @@ def _refuse_two_delimiters(source: FileSource, line: int, delimiter: str, rows: 
 
 
 def _splits(rows: Rows, all_of: Rows | None = None) -> bool:
-    """Whether a delimiter splits half of the lines, or each one of those that another one splits."""
+    """Return whether a delimiter splits half of the lines, or all lines that another one splits."""
     split = sum(len(row) > 1 for row in rows)
     return split > 0 and (
         2 * split >= len(rows) if all_of is None else split == sum(len(row) > 1 for row in all_of)
@@ -96,18 +96,18 @@ def _splits(rows: Rows, all_of: Rows | None = None) -> bool:
 
 
 def read_item_lists(source: FileSource, layout: TextFormat) -> tuple[InteractionTable, Callable[[int], int]]:
-    """Read one user a line, before the user's items in the order of time: places in the line are the times.
+    """Read one line per user, with items in order of time: places in the line are the times.
 
     Returns
     -------
     table : Table
     line_of : callable
-        Place of an interaction -> number of its line.
+        Function from the place of an interaction to the number of its line.
 
     Raises
     ------
     DataError
-        As :func:`~gossiprec.data.split_parts.read_lists`, or if a user has two lines.
+        On the conditions of :func:`~gossiprec.data.split_parts.read_lists`, or if a user has two lines.
     """
     codes = IdEncoder(), IdEncoder()
     part = read_lists(source, layout, codes, once=True)

@@ -1,4 +1,4 @@
-"""From names and options to a checked split."""
+"""Loading: from names and options to a checked split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gossiprec.options import Options
 def validate_dataset_options(
     allowed: type[Options], given: Mapping[str, Any] | Options, what: str
 ) -> Options:
-    """Return typed options, from the mapping that states them where need be.
+    """Return typed options, validating a mapping if necessary.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def validate_dataset_options(
         `Options` of a data set or a split rule.
     given : mapping or Options
     what : str
-        How a message calls the thing (``"dataset file"``).
+        Name of the data set or split in messages (``"dataset file"``).
 
     Raises
     ------
     ScenarioError
-        Naming each option that does not fit.
+        If an option does not fit; the message names each one.
     """
     if isinstance(given, Options):
         return given
@@ -52,10 +52,10 @@ def _problems(error: ValidationError, allowed: type[Options]) -> str:
 
 
 def load_and_split(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interactions, Split]:
-    """Return all interactions and their checked split, with what is known of items; check-ins where these have places.
+    """Return all interactions and their checked split, with item names, texts, sequences and check-ins.
 
-    Here, not in the rules: whichever rule divides the items, their texts stay, and their order in time and moves
-    between them follow from the parts.
+    These are added here and not in the split rules, because they do not depend on the rule: texts stay with their
+    items, and the order in time and the moves between items follow from the parts.
     """
     data = dataset.load(seed)
     split = replace(
@@ -72,12 +72,12 @@ def load_and_split(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Inte
 
 
 def check_trainable(split: Split) -> Split:
-    """Return `split` if every user can be trained: some training items, and some item left to be a negative.
+    """Return `split` if every user has a training item and an item that can be a negative.
 
     Raises
     ------
     DataError
-        Naming the first user who cannot.
+        If a user has not; the message names the first one.
     """
     sizes = split.train.sizes
     for reason, where in (
@@ -97,7 +97,7 @@ def check_trainable(split: Split) -> Split:
 
 
 def keep_first_users(split: Split, count: int) -> Split:
-    """Keep the users with ids below `count`; the items stay as they are.
+    """Keep the users with ids below `count`, and all items.
 
     Raises
     ------

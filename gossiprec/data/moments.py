@@ -1,4 +1,4 @@
-"""Readers of times: whole seconds since 1970, and the exact fraction of a second beyond them."""
+"""Parsers of times: whole seconds since 1970, and the exact fraction of a second beyond them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gossiprec.arrays import F64, I64, Bools
 from gossiprec.data.column_parsers import HEADER, Convert, Parse, number_parser, to_array
 
 MOMENT = np.dtype([("seconds", np.int64), ("fraction", np.float64)])
-"""A time: Unix seconds, and the part of a second beyond them, 0 or more and below 1."""
+"""A time: Unix seconds, and the fraction of a second beyond them, in [0, 1)."""
 Moments = npt.NDArray[np.void]
 """Array of :data:`MOMENT`."""
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Units of times that are numbers: decimal digits of a second."""
+"""Units of numeric times, with their decimal digits of a second."""
 CALLED = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 SMALLER_UNITS = {
     "time_unit": " (for milliseconds, set time_unit: ms; for microseconds and nanoseconds, us and ns)"
 }
 UNKNOWN, IMPOSSIBLE = -1, -2
-"""Seconds of a time that is not known, and of a time that is refused."""
+"""Seconds of an unknown time, and of a time that is refused."""
 LATEST = 253_402_300_800
-"""Bound of times in seconds: the year 10000. What is beyond counts smaller units."""
+"""Upper bound of times in seconds: the year 10000. Larger numbers count smaller units."""
 
 DECIMAL = r"^\s*(?P<whole>\d{1,18})(?:\.(?P<part>\d*))?\s*$"
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")
@@ -44,7 +44,7 @@ def seconds_and_fractions(moments: Moments) -> tuple[I64, F64 | None]:
 
 
 def _moments(seconds: I64, fractions: F64 | float = 0.0) -> Moments:
-    """Return times; a fraction that was rounded up to 1 becomes the largest number below."""
+    """Return times; a fraction that was rounded up to 1 becomes the next smaller number."""
     found = np.empty(len(seconds), MOMENT)
     found["seconds"] = seconds
     found["fraction"] = np.minimum(fractions, np.nextafter(1.0, 0.0))
@@ -55,7 +55,9 @@ def unix_times(digits: int) -> Parse:
     """Return the parser of numbers that count units of ``10 ** -digits`` seconds since 1970."""
 
     def parse(texts: pa.StringArray) -> Moments:
-        if not pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():  # pyarrow reads hexadecimals
+        if not pc.any(
+            pc.match_substring(texts, "x", ignore_case=True)
+        ).as_py():  # pyarrow reads hexadecimal numbers
             try:
                 return _scaled(to_array(pc.cast(texts, pa.int64())), 0.0, digits)
             except pa.ArrowInvalid:
@@ -74,12 +76,12 @@ def unix_times(digits: int) -> Parse:
 
 
 def _after_point(digits: pa.StringArray) -> pa.StringArray:
-    """Return digits as the fractions that they write."""
+    """Return digits as the fractions that they denote."""
     return pc.replace_substring_regex(digits, r"^(\d*)$", r"0.\1")
 
 
 def _scaled(counts: I64, parts: F64 | float, digits: int) -> Moments:
-    """Return the times of whole counts of a unit, and parts of a unit beyond them."""
+    """Return the times of whole counts of a unit and the fractions of a unit beyond them."""
     seconds, rest = np.divmod(counts, 10**digits)
     moments = _moments(seconds, (rest + parts) / 10.0**digits)
     below = counts < 0
@@ -89,12 +91,12 @@ def _scaled(counts: I64, parts: F64 | float, digits: int) -> Moments:
 
 
 def _moment(text: str, digits: int) -> tuple[int, float]:
-    """Return one time, from a number of any form.
+    """Return one time, given as a number of any form.
 
     Raises
     ------
     pyarrow.ArrowInvalid
-        If the text is no number.
+        If the text is not a number.
     """
     if not NUMBER.fullmatch(text.strip()):
         raise pa.ArrowInvalid(f"{text!r} is not a number")
@@ -132,7 +134,7 @@ def _iso_times(texts: pa.StringArray, kind: pa.TimestampType) -> Moments:
 
 
 def worded_times(texts: pa.StringArray) -> Moments:
-    """Parse times as Foursquare writes them, in UTC; see :func:`zoned_times`."""
+    """Parse times in Foursquare's format, in UTC; see :func:`zoned_times`."""
     texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), WORDED, r"\4-\1-\2T\3Z")
     for number, month in enumerate(MONTHS, start=1):
         texts = pc.replace_substring(texts, f"-{month}-", f"-{number:02}-")
@@ -165,13 +167,13 @@ def stamps(digits: int) -> Parse:
 
 
 def dated(parse: Parse, example: str) -> Convert:
-    """Return the reader of a column of times in one form."""
+    """Return the parser of a column of times in one form."""
     allowed = f"a time as {example!r}, a day that exists, from 1970 on"
     return number_parser(allowed, lambda moments: moments["seconds"] >= 0, parse, dtype=MOMENT)
 
 
 def times(unit: str) -> Convert:
-    """Return the reader of a column of times: numbers that count a unit of :data:`DIGITS`, or ISO 8601 dates."""
+    """Return the parser of a column of times: numbers in a unit of :data:`DIGITS`, or ISO 8601 dates."""
     allowed = (
         f"{CALLED[unit]} as time, -1 where unknown, or an ISO 8601 date from 1970 on, as 2010-10-19T23:55:27Z, "
         "before the year 10000"

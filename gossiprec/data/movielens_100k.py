@@ -1,4 +1,4 @@
-"""Data set `movielens-100k`: a user's own copy of MovieLens-100k.
+"""Data set `movielens-100k`: your copy of MovieLens-100k.
 
 References
 ----------
@@ -27,14 +27,14 @@ from gossiprec.data.text_blocks import TextFormat
 from gossiprec.errors import DataError
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
-"""Digest of the unpacked u.data as GroupLens publishes it."""
+"""Digest of the unpacked u.data that GroupLens publishes."""
 
 RATINGS = TextFormat(("user", "item", "rating", "time"))
 GENRES = (
     "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy", "Film-Noir",
     "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
 )  # fmt: skip
-"""The last columns of u.item, in the order of u.genre; the one before them, *unknown*, says of no movie what it is."""
+"""The last columns of u.item, in the order of u.genre; *unknown*, the one before them, is not a genre."""
 MOVIES = TextFormat(("item", "title", "-", "-", "-", "-", *GENRES), delimiter="|", encoding="latin-1")
 
 
@@ -44,15 +44,16 @@ class MovieLens100k(Dataset):
 
     Notes
     -----
-    Dense ids are the original ids less one where nothing is left out, else by their order. The published split is read
-    from ``pepper/`` beside the data (files ``ml-100k.{train,validation,test}.rating``, plain or .gz, ids from 0);
-    where that is absent, from the original ``ua.base`` and ``ua.test``, whose test items are the same, without
-    validation items.
-    Titles and genres are those of ``u.item`` beside the data, where it is; the one movie without a title has no text.
+    Dense ids are the original ids minus one if nothing is left out, else they follow the order of the original ids.
+    The published split is read from ``pepper/`` next to the data (files ``ml-100k.{train,validation,test}.rating``,
+    plain or .gz, ids from 0). If that is absent, it is read from the original ``ua.base`` and ``ua.test``, which have
+    the same test items but no validation items.
+    Titles and genres are read from ``u.item`` next to the data, if present; the one movie without a title has no
+    text.
     """
 
     class Options(FilterOptions):
-        """Where the data are, and which of them are kept."""
+        """Path of the data, and filters."""
 
         path: Path
 
@@ -68,7 +69,7 @@ class MovieLens100k(Dataset):
         return self._source.sha256()
 
     def provenance(self) -> dict[str, str]:
-        """Tell the file and its digest, with a note if it is not the canonical one."""
+        """Return the file and its digest, with a note if it is not the canonical file."""
         known = {"source": str(self._source), "sha256": self.checksum}
         if self.checksum != CANONICAL_SHA256:
             known["note"] = (
@@ -78,7 +79,7 @@ class MovieLens100k(Dataset):
         return known
 
     def load(self, seed: int) -> Interactions:
-        """Read the ratings that are kept, and what movies there are."""
+        """Read the ratings that are kept, and the texts of all movies."""
         table = read_interactions(self._source, RATINGS)
         users, items = _with_original_ids(self._source, table, first_id=1)
         item_names = tuple(str(number + 1) for number in range(int(items.max()) + 1))
@@ -111,7 +112,7 @@ class MovieLens100k(Dataset):
         Raises
         ------
         DataError
-            If neither is there, or something that they divide is not kept.
+            If there is neither, or filters remove part of what they divide.
         """
         if not self.options.all_kept:
             raise DataError(
@@ -147,7 +148,7 @@ class MovieLens100k(Dataset):
 
 
 def _read_split_file(source: FileSource, *, first_id: int) -> SplitPart:
-    """Read the pairs of a split file; further columns are copies of u.data, sometimes spoilt, and skipped."""
+    """Read the pairs of a split file; further columns are (sometimes damaged) copies of u.data, and are skipped."""
     columns = ("user", "item", "-", "-")[: 2 if len(read_first_row(source, RATINGS)) == 2 else 4]
     codes = IdEncoder(), IdEncoder()
     part = read_pairs(source, TextFormat(columns), codes)
@@ -159,7 +160,7 @@ def _read_split_file(source: FileSource, *, first_id: int) -> SplitPart:
 
 
 def _with_original_ids(source: FileSource, table: InteractionTable, first_id: int) -> tuple[I64, I64]:
-    """Return users and items by their ids in the file, less `first_id`, instead of by order of appearance."""
+    """Return users and items by their ids in the file minus `first_id`, not by order of appearance."""
     return (
         _numbers(source, "user", table.user_names, first_id)[table.users],
         _numbers(source, "item", table.item_names, first_id)[table.items],

@@ -1,4 +1,4 @@
-"""Data set `movielens-1m`: a user's own copy of MovieLens-1M."""
+"""Data set `movielens-1m`: your copy of MovieLens-1M."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class MovieLens1M(Dataset):
 
     Notes
     -----
-    Movies nobody rated are not items (3,706 are). Dense ids follow the order of the original ids. A time of
-    -1 is unknown. Titles and genres are those of ``movies.dat`` beside the ratings, where it is.
+    Movies without a rating are not items (3,706 movies are). Dense ids follow the order of the original ids. A time
+    of -1 is unknown. Titles and genres are read from ``movies.dat`` next to the ratings, if present.
     """
 
     class Options(FilterOptions):
-        """Where the data are, and which of them are kept."""
+        """Path of the data, and filters."""
 
         path: Path
 
     options: Options
 
     def load(self, seed: int) -> Interactions:
-        """Read the ratings that are kept, and what their movies are."""
+        """Read the ratings that are kept, and the texts of their movies."""
         source = resolve_data_file(self.options.path, ["ratings.dat", "ratings.csv"])
         is_csv = (source.member or source.path.name).removesuffix(".gz").endswith(".csv")
         table = read_interactions(source, COMMA_SEPARATED if is_csv else ORIGINAL)
@@ -52,5 +52,5 @@ class MovieLens1M(Dataset):
         return replace(data, item_texts=read_item_texts(movies, MOVIES, data.item_names, columns))
 
     def provenance(self) -> dict[str, str]:
-        """Tell the file that is read."""
+        """Return the file that is read."""
         return {"source": str(resolve_data_file(self.options.path, ["ratings.dat", "ratings.csv"]))}

@@ -1,4 +1,4 @@
-"""Tables in Parquet files: columns have names and types, so that nothing needs to be recognised but what they mean."""
+"""Tables in Parquet files: columns have names and types, so only their meanings must be detected."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gossiprec.inputs import note_input
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32
-"""Memory that a row takes at least, of a user and an item, while the rows are joined."""
+"""Least memory in bytes per row of a user and an item while the rows are joined."""
 ROWS = 1 << 18
-"""Rows that are read at a time."""
+"""Rows per read."""
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file says of itself that it is a Parquet file, by its name or its first bytes."""
+    """Return whether a file is a Parquet file, by its name or its first bytes."""
     note_input(path)
     if path.suffix == ".parquet":
         return True
@@ -42,13 +42,13 @@ def is_parquet(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class ParquetBatch:
-    """Some rows of a Parquet file, of which the first has a number from 1."""
+    """A batch of rows of a Parquet file; `first` is the 1-based number of its first row."""
 
     path: Path
     first: int
 
     def error(self, row: int, found: str, allowed: str) -> DataError:
-        """Return (not raise) the error that says what is wrong with a row."""
+        """Return (not raise) the error for a bad row."""
         return DataError(f"{self.path}: row {self.line_of(row)}: found {found}; expected {allowed}")
 
     @property
@@ -70,15 +70,15 @@ def read_parquet(
     ----------
     path : Path
     columns : tuple or mapping or None
-        Meanings by place, names of columns by meaning, or None: by what the columns are called.
+        Meanings by place, names of columns by meaning, or None to detect meanings from the column names.
     time : callable
-        Reader of times.
+        Parser of times.
 
     Returns
     -------
     table : Table
     names : dict of str to str
-        What the columns are called, by meaning.
+        Names of the columns, by meaning.
     skipped : tuple of str
         The other columns.
 
@@ -121,7 +121,7 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Int
 
 
 def _require_memory(path: Path, file: Any) -> None:
-    """Refuse a file whose rows cannot be held, before one is read."""
+    """Refuse a file with more rows than memory can hold, before reading any."""
     require_memory(path, BYTES_PER_ROW * file.metadata.num_rows)
 
 
@@ -134,7 +134,7 @@ def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.Reco
 
 
 def _texts(column: pa.Array, name: str, rows: ParquetBatch) -> TextColumn:
-    """Return cells as text, for the readers that text files have, too."""
+    """Return cells as text, so that the parsers of text files can be used."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise rows.error(row, f"no value in {name}", "one in every row")
@@ -146,7 +146,7 @@ def _texts(column: pa.Array, name: str, rows: ParquetBatch) -> TextColumn:
 
 
 def _flags(file: Any) -> tuple[str, ...]:
-    """Return the columns without a meaning that may say which rows count, by their first cells."""
+    """Return the columns without a meaning that, by their first cells, may mark the rows that count."""
     kinds = (pa.types.is_boolean, pa.types.is_integer)
     names = [
         field.name
@@ -166,7 +166,7 @@ def _flags(file: Any) -> tuple[str, ...]:
 def _names(
     path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None, flags: Sequence[str]
 ) -> dict[str, str]:
-    """Return the columns that mean something, by their meaning. `flags` may say which rows count."""
+    """Return the columns with a meaning, by meaning; `flags` are columns that may mark the rows that count."""
     if isinstance(columns, Mapping):
         names = dict(columns)
     else:

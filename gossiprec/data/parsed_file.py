@@ -1,4 +1,4 @@
-"""A file of interactions, read as it was understood, and what there is to say of that."""
+"""A parsed file of interactions, and the description of its format."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ParsedFile:
     source : Source
     table : Table
     how : Recognised or None
-        How its text is written; None of Parquet.
+        Format of its text; None for Parquet.
     names : dict of str to str
-        Of Parquet: what the columns are called, by meaning.
+        For Parquet: names of the columns, by meaning.
     skipped : tuple of str
-        Of Parquet: the columns that are not read.
+        For Parquet: the columns that are not read.
     """
 
     source: FileSource
@@ -42,12 +42,12 @@ class ParsedFile:
 
     @property
     def layout(self) -> TextFormat | None:
-        """How the lines are written; None of Parquet."""
+        """Format of the lines; None for Parquet."""
         return None if self.how is None else self.how.layout
 
     @property
     def told(self) -> str:
-        """What was understood, in a line."""
+        """The detected format, in one line."""
         if self.how is None:
             how = ", ".join(["Parquet", *(f"{meaning} = {name}" for meaning, name in self.names.items())])
             how += f", skipped: {', '.join(self.skipped)}" if self.skipped else ""
@@ -73,15 +73,15 @@ def parse_delimited(
     lists : bool
         Whether a line is a user and the user's items, not a pair.
     time : callable
-        Reader of times.
+        Parser of times.
     check : callable
-        Yields what cannot be meant in the table, from whether columns are known by their place only, and from what the
-        header calls users and items.
+        Function that yields the implausible rows of a table, given whether columns are known only by their place, and
+        the header's names of users and items.
 
     Raises
     ------
     DataError
-        If it is damaged, can be understood in two ways, or cannot be meant as it is.
+        If it is damaged, can be parsed in two ways, or is implausible.
     """
     if lists:
         how = detect_list_format(source, asked)
@@ -108,7 +108,7 @@ def parse_parquet(
     Raises
     ------
     DataError
-        If it is damaged, or cannot be meant as it is.
+        If it is damaged or implausible.
     """
     table, names, skipped = read_parquet(source.path, columns, time=time)
     for row, found, allowed in check(table, False, ()):

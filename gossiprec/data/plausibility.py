@@ -1,4 +1,4 @@
-"""Contents of a table that cannot be meant: refused, although they could be read."""
+"""Implausible contents of a table: readable, but refused."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ MISSING = {
     "nan", "-nan", "null", "none", "na", "n/a", "nil", "<na>", "nat", "#n/a", "#na", "#n/a n/a", "undefined", "\\n",
     "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "(null)", "#value!", "#ref!", "#name?", "#div/0!",
 }  # fmt: skip
-"""How programs write a cell that has no value, in lower case."""
+"""Texts that programs write for a missing value, in lower case."""
 NO_WORD = re.compile(r"[\s\u200b-\u200f\u2060\ufeff?*._=-]+")
-"""A name without a letter or a digit."""
+"""A name without a letter or digit."""
 NUMBER = re.compile(r"[+-]?\d{1,400}(?:\.\d*)?")
 ANY_NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 ROUNDED = re.compile(r"\d\.\d+E\+\d+")
-"""A long number as spreadsheets write it, without its last digits."""
+"""A long number in the notation of spreadsheets, without its last digits."""
 INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), 0x2060, 0xFEFF])
-"""Characters without a shape, as a byte order mark between two files that were joined."""
+"""Characters without a shape, such as a byte order mark between two files that were joined."""
 BETWEEN = re.compile(r"[\s,;|(){}\[\]'\"]+")
-"""What stands between and around the values of a list."""
+"""Text between and around the values of a list."""
 CODE = re.compile(r"[A-Za-z_]{0,5}[+-]?\d+(?:\.\d+)?")
 """A number, or a short name with one, such as ``N17``."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 LIKE_TIMES = 1e8
-"""Ratings are below, and times in seconds above: this one was in 1973."""
+"""Ratings are below, and times in seconds above: this time was in 1973."""
 KEEP = "; if it is a name, set doubtful_names: keep"
 
 Doubt = tuple[int, str, str]
-"""A row from 0, what was found in it, and what is allowed."""
+"""A row from 0, what was found in it, and what was expected."""
 Named = tuple[str, tuple[str, ...], I64]
-"""``user`` or ``item``, the names of all, and the place of each row's name among them."""
+"""``user`` or ``item``, all names, and the position of each row's name among them."""
 
 
 def implausible_rows(
@@ -48,19 +48,19 @@ def implausible_rows(
     names: bool = True,
     ratings: bool = True,
 ) -> Iterator[Doubt]:
-    """Yield what cannot be meant.
+    """Yield implausible rows, with what was found and what was expected.
 
     Parameters
     ----------
     table : Table
     header : sequence of str
-        What it calls the column of users and that of items; nothing without a header.
+        Its names of the columns of users and of items; empty without a header.
     by_place : bool
-        Whether nothing but their place says what the columns mean.
+        Whether the meaning of the columns is known only from their places.
     names : bool
-        Whether names are looked at.
+        Whether names are checked.
     ratings : bool
-        Whether all ratings count.
+        Whether ratings are checked, because all of them count.
     """
     both: tuple[Named, Named] = (
         ("user", table.user_names, table.users),
@@ -82,7 +82,7 @@ def implausible_rows(
 
 
 def _missing(named: Named) -> Iterator[Doubt]:
-    """Yield names that stand for no name."""
+    """Yield names that stand for a missing value."""
     kind, names, codes = named
     for place, name in enumerate(names):
         if name.lower() in MISSING or NO_WORD.fullmatch(name):
@@ -99,7 +99,7 @@ def _missing(named: Named) -> Iterator[Doubt]:
 
 
 def _written_twice(named: Named) -> Iterator[Doubt]:
-    """Yield a number, or a word with accents, that is written in two ways."""
+    """Yield a number, or a word with accents, with two spellings."""
     kind, names, codes = named
     if all(is_whole_number(name) and (name[0] != "0" or name == "0") for name in names):
         return
@@ -136,7 +136,7 @@ def _lists(named: Named) -> Iterator[Doubt]:
 
 
 def _misplaced(table: InteractionTable, both: Sequence[Named]) -> Iterator[Doubt]:
-    """Yield columns without names whose contents are not what their place says."""
+    """Yield columns without names that hold something else than their place implies."""
     say = "; name the columns, such as columns: [user, item, time]"
     for kind, names, _ in both:
         if len(names) > 1 and all(map(DATE.fullmatch, names)):
@@ -160,7 +160,7 @@ def _misplaced(table: InteractionTable, both: Sequence[Named]) -> Iterator[Doubt
 
 
 def _are_days(times: I64) -> bool:
-    """Whether different times are all days that are written as one number, such as 20101019."""
+    """Return whether different times are all days written as one number, such as 20101019."""
     years, months, days = times // 10_000, times // 100 % 100, times % 100
     likely = (years >= 1900) & (years <= 2100) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
     return len(times) > 1 and bool(likely.all())

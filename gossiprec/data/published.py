@@ -1,4 +1,4 @@
-"""Split `published`: the one used by published work on the data set."""
+"""Split `published`: the split that published work on the data set used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PublishedSplit(SplitRule):
     """The data set's own split, as published work used it."""
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
-        """Ask the data set; refuse where it has none."""
+        """Return the data set's published split; refuse a data set without one."""
         split = dataset.published_split(interactions)
         if split is None:
             raise DataError(

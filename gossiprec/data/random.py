@@ -27,8 +27,9 @@ class RandomFractionSplit(SplitRule):
     Notes
     -----
     Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at
-    least one item. Validation is drawn from what is not for test. Which items are drawn depends on (seed,
-    user, item) alone.
+    Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at least one
+    item. Validation items are drawn from the items that are not test items.
+    The draw of an item depends only on (seed, user, item).
     """
 
     class Options(OptionSet):
@@ -58,7 +59,7 @@ class RandomFractionSplit(SplitRule):
     options: Options
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
-        """Hold out a random part of each user's items."""
+        """Hold out random items of each user."""
         options, pairs = self.options, first_interactions(interactions)
         counts = count_items_per_user(pairs)
         n_test = _share(options.test, counts)

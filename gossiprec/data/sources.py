@@ -1,4 +1,4 @@
-"""Files as they lie on disk: plain, gzip, or a member of a zip archive; every damage becomes a DataError."""
+"""Files on disk: plain, gzip, or a member of a zip archive; any damage becomes a DataError."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotI
 
 
 MOST_TIMES = 100
-"""How many times its packed size a file may have unpacked; tables have 3 to 30 times."""
+"""Limit of unpacked size over packed size; tables have a ratio of 3 to 30."""
 ALWAYS_UNPACKED = 1 << 24
-"""Bytes that any archive may unpack to."""
+"""Bytes to which any archive may unpack."""
 
 
 class Unpacked(io.RawIOBase):
-    """Unpacked bytes, refused when they become far more than the archive has.
+    """A stream of unpacked bytes, which refuses far more bytes than the archive has.
 
     Parameters
     ----------
     source : Source
     stream : binary stream
     packed : int
-        Bytes of the archive.
+        Size of the archive in bytes.
     """
 
     def __init__(self, source: FileSource, stream: Any, packed: int) -> None:
@@ -44,7 +44,7 @@ class Unpacked(io.RawIOBase):
         self._most = max(ALWAYS_UNPACKED, MOST_TIMES * packed)
 
     def readable(self) -> bool:
-        """Return that bytes can be read."""
+        """Return True: bytes can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -116,7 +116,7 @@ class FileSource:
         return digest.hexdigest()
 
     def ends_in_a_line(self) -> bool:
-        """Whether the last line has its end; a file that was packed whole is taken to."""
+        """Return whether the last line is terminated; compressed files are assumed to be whole."""
         if self.member is not None or self.path.suffix == ".gz":
             return True
         with self.open() as stream:
@@ -124,7 +124,7 @@ class FileSource:
             return stream.read().rstrip(b"\0").endswith((b"\n", b"\r"))
 
     def error(self, line: int, found: str, allowed: str) -> DataError:
-        """Return (not raise) the error that says what is wrong with a line."""
+        """Return (not raise) the error for a bad line."""
         return DataError(f"{self}: line {line}: found {found}; expected {allowed}")
 
 
@@ -134,13 +134,13 @@ def find_file(path: Path, names: Sequence[str]) -> FileSource | None:
     Parameters
     ----------
     path : Path
-        A folder, or an archive in which the name may lie in any folder.
+        A folder, or an archive in which the name may be in any folder.
     names : sequence of str
 
     Raises
     ------
     DataError
-        If `path` ends in ``.zip`` and is no zip archive.
+        If `path` ends in ``.zip`` and is not a zip archive.
     """
     for name in names:
         if path.suffix == ".zip":
@@ -155,12 +155,12 @@ def find_file(path: Path, names: Sequence[str]) -> FileSource | None:
 
 
 def resolve_data_file(path: Path, names: Sequence[str]) -> FileSource:
-    """Return the data file that `path` means: itself, or the first of `names` inside it.
+    """Return the data file at `path`: itself, or the first of `names` inside it.
 
     Raises
     ------
     DataError
-        If there is none; the message says what was looked for.
+        If there is none; the message names the files that were expected.
     """
     if not path.exists():
         raise DataError(
@@ -176,12 +176,12 @@ def resolve_data_file(path: Path, names: Sequence[str]) -> FileSource:
 
 
 def find_companion_file(path: Path, names: Sequence[str]) -> FileSource | None:
-    """Find the first of `names` where the data are: in the folder or the archive, or next to the file.
+    """Find the first of `names` near the data: in the folder or the archive, or next to the file.
 
     Raises
     ------
     DataError
-        If `path` ends in ``.zip`` and is no zip archive.
+        If `path` ends in ``.zip`` and is not a zip archive.
     """
     return find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, names)
 
@@ -191,7 +191,7 @@ def zip_members(path: Path) -> list[str]:
 
     Raises
     ------
-    DataError
+    If it is not a zip archive.
         If it is no zip archive.
     """
     try:

@@ -1,4 +1,4 @@
-"""Interactions and their per-user split: the only form in which data enters a run."""
+"""Interactions and their split by user: the only form in which data enter a run."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Interactions:
     users, items : ndarray of int64, shape (n_interactions,)
         Dense ids from 0.
     n_users, n_items : int
-        Sizes of the id spaces (an item nobody touched may exist).
+        Sizes of the id spaces; an item without interactions may exist.
     ratings : ndarray of float32 or None
     times : ndarray of int64 or None
-        Unix seconds, -1 where unknown; or places in the user's list, where these are all that is known.
+        Unix seconds, -1 if unknown; or places in the user's list if only the order is known.
     coordinates : ndarray of float64, shape (n_items, 2), or None
         Latitude and longitude of each item in degrees; with them the data are check-ins.
     user_names, item_names : tuple of str or None
-        What the source calls them, by id; None: by their numbers.
+        Names in the source, by id; None if it uses numbers.
     item_texts : tuple of str or None
-        What items are, by id, in lower case: title and kinds; "" where the source has nothing. None: no texts.
+        Title and kinds of each item, by id, in lower case; "" if the source has none. None if there are no texts.
     understood : str
-        How a file was understood where that had to be found out, in a line.
+        Description of the detected format of a file, in one line.
     fractions : ndarray of float64 or None
-        Parts of a second beyond `times`, 0 or more and below 1; None: whole seconds.
+        Fractions of a second beyond `times`, in [0, 1); None if all times are whole seconds.
     rows : ndarray of int64 or None
-        Place of each interaction in its source, which orders equal times; None: the order in which they stand.
+        Place of each interaction in its source, which orders equal times; None if they are in that order.
     draws_by_name : bool
         Whether random splits draw by the names of users and items, so that other names in the data change nothing;
-        by their numbers otherwise.
+        otherwise they draw by number.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Transitions:
 
     Attributes
     ----------
-    items : Ragged of int32, one row a user
+    items : Ragged of int32, one row per user
         The item moved to.
     previous : ndarray of int32, shape (n_moves,)
-        The item visited before; -1: not known.
+        The item visited before, or -1 if it is unknown.
     gap_minutes : ndarray of float32, shape (n_moves,)
-        Time since the visit before; NaN where `previous` is -1.
+        Time since the visit before, in minutes; NaN if `previous` is -1.
     """
 
     items: Ragged
@@ -90,14 +90,14 @@ class Transitions:
 
 @dataclass(frozen=True)
 class CheckIns:
-    """What check-in data know beyond sets of items: where items are, and in which order they were visited.
+    """The places of items, and the moves of users between them, which check-in data have in addition.
 
     Attributes
     ----------
     coordinates : ndarray of float64, shape (n_items, 2)
         Latitude and longitude in degrees.
     train : Transitions
-        Moves whose item (and previous item, unless -1) is a training item of the user, in order of time; at least one
+        Moves to a training item of the user (from another one, or from -1), in order of time; at least one
         for each training item.
     test : Transitions
         One for each test item, in the order of ``Split.test``; `previous` is a training item or -1.
@@ -118,7 +118,7 @@ class Visits:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What models and recommenders learn from: a split without validation and test items.
+    """The training part of a split, from which models and recommenders learn.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class TrainingData:
     sequences : Ragged of int32, one row per user, or None
         The training items in the order of time; None for data without times.
     user_names, item_names, item_texts : tuple of str or None
-        As of :class:`Interactions`.
+        As in :class:`Interactions`.
     """
 
     name: str
@@ -153,14 +153,14 @@ class Split:
     ----------
     name : str
     n_users, n_items : int
-    train, validation, test : Ragged of int32, one row a user
+    train, validation, test : Ragged of int32, one row per user
         Sets of items, ascending; disjoint within a user.
     check_ins : CheckIns or None
         None for data without places and times.
-    sequences : Ragged of int32, one row a user, or None
-        Its items of all parts in the order of time, each once, unknown times first; None for data without times.
+    sequences : Ragged of int32, one row per user, or None
+        The items of all parts in order of time, each once, unknown times first; None for data without times.
     user_names, item_names, item_texts : tuple of str or None
-        As of :class:`Interactions`; so is `understood`.
+        As in :class:`Interactions`, like `understood`.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Split:
     understood: str = ""
 
     def training_data(self) -> TrainingData:
-        """Return the part of the data that models may see; none of its arrays is a view of another part's."""
+        """Return the part of the data that models may see; no array of it is a view of another part."""
         visits, found = None, self.check_ins
         if found is not None:
             visits = Visits(_owner(found.coordinates), _owning_moves(found.train))
@@ -210,7 +210,7 @@ class Split:
 
 
 def _owning(rows: Ragged) -> Ragged:
-    """Return rows of which no array is a view."""
+    """Return rows with arrays that own their data."""
     return Ragged(_owner(rows.offsets), _owner(rows.values))
 
 
@@ -219,10 +219,10 @@ def _owning_moves(moves: Transitions) -> Transitions:
 
 
 def _owner(array: A) -> A:
-    """Return an array that owns its data: itself, or a copy of a view."""
+    """Return an array that owns its data: the array itself, or a copy of a view."""
     return array if array.base is None else array.copy()
 
 
 def display_name(names: Sequence[str] | None, number: int) -> str:
-    """Return what the data call a user or an item: by its number where they have no names."""
+    """Return the name of a user or an item in the data, or its number if they have no names."""
     return repr(names[number]) if names is not None and number < len(names) else str(number)

@@ -1,4 +1,4 @@
-"""The arithmetic that all split rules share: order each user's items, and cut the order in three."""
+"""Shared arithmetic of split rules: order each user's items, and cut the order into three parts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gossiprec.rng import purpose_id, uniforms
 
 Column = npt.NDArray[Any]
 BITS = 63
-"""Of a whole number of 64 bits that is not negative."""
+"""Bits of a non-negative 64-bit integer."""
 
 
 def order_by(*columns: Column) -> I64:
-    """Return the places of rows in the order of the first column, then the second, and so on; equal rows stay in order.
+    """Return the places of rows ordered by the first column, then the second, and so on; the sort is stable.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def order_by(*columns: Column) -> I64:
 
     Notes
     -----
-    Columns of whole numbers and the row's place go into one number as far as they fit: a sort of numbers is done with
-    vector instructions, a sort of places is not. A million rows take a fifth to a half of the time of a `lexsort`.
+    Columns of whole numbers and the row's place are packed into one number if they fit: numbers are sorted with
+    vector instructions, places are not. A million rows take a fifth to a half of the time of a `lexsort`.
     """
     n_rows = len(columns[0])
     order = np.arange(n_rows)
@@ -45,7 +45,7 @@ def order_by(*columns: Column) -> I64:
 
 
 def _joined(columns: Sequence[Column], room: int) -> list[Column]:
-    """Return fewer columns that order rows alike: neighbours of whole numbers joined where `room` bits hold both."""
+    """Return fewer columns with the same order: neighbours of whole numbers are joined if `room` bits hold both."""
     joined: list[Column] = []
     widths: list[int] = []
     for column in columns:
@@ -60,7 +60,7 @@ def _joined(columns: Sequence[Column], room: int) -> list[Column]:
 
 
 def _width(column: Column) -> int:
-    """Return how many bits hold the differences of a column; more than there are, of what is no signed number."""
+    """Return the number of bits that hold the differences of a column; too many if it is not a signed integer."""
     if not np.issubdtype(column.dtype, np.signedinteger):
         return BITS + 1
     return (int(column.max()) - int(column.min())).bit_length()
@@ -72,7 +72,7 @@ def _from_zero(column: Column) -> I64:
 
 
 def _stable(key: Column) -> I64:
-    """Return the places of a column's numbers in ascending order, equal ones as they come."""
+    """Return the places of a column's numbers in ascending order; the sort is stable."""
     bits = len(key).bit_length()
     if _width(key) + bits > BITS:
         return np.argsort(key, kind="stable")
@@ -85,10 +85,10 @@ Rows = I64 | Bools
 
 
 def first_interactions(interactions: Interactions) -> Interactions:
-    """Keep one interaction of each (user, item) pair, the earliest, sorted by user and item.
+    """Keep the earliest interaction of each (user, item) pair, sorted by user and item.
 
-    The earliest, because a recommender that is asked for new items is judged by the first time a user meets
-    one. Without times, or at equal times, the row that comes first in the data stays. `rows` says where it was.
+    The earliest, because a recommender of new items is judged by the first contact of a user with an item. Without
+    times, or at equal times, the row that comes first in the data is kept. `rows` holds its place there.
     """
     users, items = interactions.users, interactions.items
     same_user = users[1:] == users[:-1]
@@ -121,7 +121,7 @@ def rows_of(interactions: Interactions) -> I64:
 
 
 def time_columns(interactions: Interactions) -> tuple[npt.NDArray[np.generic], ...]:
-    """Return the columns that order interactions by time, first to last; none without times."""
+    """Return the columns that order interactions by time, coarsest first; empty without times."""
     columns = (interactions.times, interactions.fractions)
     return tuple(column for column in columns if column is not None)
 
@@ -131,7 +131,7 @@ def time_positions(pairs: Interactions) -> npt.NDArray[np.generic] | None:
 
     Notes
     -----
-    Of equal times, :func:`order_pairs` puts the one that comes first in the source first.
+    :func:`order_pairs` puts the pair that comes first in the source first on ties.
     """
     if pairs.fractions is None:
         return pairs.times
@@ -154,7 +154,7 @@ def count_items_per_user(interactions: Interactions) -> I64:
 
 
 def order_pairs(pairs: Interactions, position: npt.NDArray[np.generic]) -> I64:
-    """Return the places of pairs by user, then position; equal positions go by the place in the source."""
+    """Return the places of pairs by user, then position; ties are in the order of the source."""
     order = order_by(pairs.users, position)
     if pairs.rows is None:
         return order
@@ -164,7 +164,7 @@ def order_pairs(pairs: Interactions, position: npt.NDArray[np.generic]) -> I64:
 
 
 def random_positions(pairs: Interactions, seed: int) -> F64:
-    """Return a random place for each pair, which depends on the seed, this user and this item only."""
+    """Return a random position of each pair, which depends only on the seed, the user and the item."""
     purpose = purpose_id("data.split")
     if not pairs.draws_by_name:
         return uniforms(seed, pairs.items, pairs.users, purpose)
@@ -178,20 +178,20 @@ def random_positions(pairs: Interactions, seed: int) -> F64:
 def split_by_position(
     pairs: Interactions, position: npt.NDArray[np.generic], *, n_test: I64, n_validation: I64
 ) -> Split:
-    """Give the last items of each user to test, the ones before to validation, the rest to training.
+    """Assign each user's last items to test, those before to validation, the rest to training.
 
     Parameters
     ----------
     pairs : Interactions
         Each (user, item) pair once: see :func:`first_interactions`.
     position : ndarray, shape (n_pairs,)
-        Places a pair among those of its user; equal ones go by the place in the source.
+        Position of a pair among the pairs of its user; ties are in the order of the source.
     n_test, n_validation : ndarray of int, shape (n_users,)
 
     Raises
     ------
     DataError
-        If a user would be left without a training item.
+        If a user would have no training item.
     """
     counts = count_items_per_user(pairs)
     _require(pairs, counts, n_test + n_validation + 1)
@@ -226,9 +226,9 @@ def _require(pairs: Interactions, counts: I64, needed: I64) -> None:
 
 
 def extract_sequences(data: Interactions, split: Split) -> Ragged | None:
-    """Return each user's items of all parts by the time of their first meeting; None: the data have no times.
+    """Return each user's items of all parts by first interaction, or None if the data have no times.
 
-    Unknown times (-1) come first, and equal ones go by the order of the file, as in the splits by time.
+    Unknown times (-1) come first, and ties are in the order of the file, as in the splits by time.
     """
     pairs = first_interactions(data)
     position = time_positions(pairs)
@@ -243,7 +243,7 @@ def extract_sequences(data: Interactions, split: Split) -> Ragged | None:
 
 
 def _placed(split: Split) -> I64:
-    """Return the pairs of all parts, a number each."""
+    """Return the pairs of all parts, one number each."""
     parts = (split.train, split.validation, split.test)
     return np.concatenate([part.owners * split.n_items + part.values for part in parts])
 

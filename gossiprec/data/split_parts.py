@@ -1,4 +1,4 @@
-"""Parts of a split that come from files: pairs of users and items, and the line on which each stands."""
+"""Parts of a split that are read from files: pairs of users and items, and the line of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class SplitPart:
-    """What one file of a split says.
+    """The contents of one file of a split.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class SplitPart:
     users, items : ndarray of int64, shape (n_pairs,)
         Codes of names, or ids of the data.
     line_of : callable
-        Place of a pair -> number of its line.
+        Function from the place of a pair to the number of its line.
     """
 
     source: FileSource
@@ -39,7 +39,7 @@ class SplitPart:
     line_of: Callable[[int], int]
 
     def error(self, place: int, found: str, allowed: str) -> DataError:
-        """Return (not raise) the error that says what is wrong with a pair."""
+        """Return (not raise) the error for a bad pair."""
         return self.source.error(self.line_of(place), found, allowed)
 
     def numbered(
@@ -49,12 +49,12 @@ class SplitPart:
         codes: tuple[IdEncoder, IdEncoder],
         whose: str,
     ) -> SplitPart:
-        """Return the pairs by the ids that names have.
+        """Return the pairs with the ids of their names.
 
         Raises
         ------
         DataError
-            Naming the line of a name that has none.
+            If a name has no id; the message names its line.
         """
         found = []
         for kind, known, code, column in (
@@ -71,12 +71,12 @@ class SplitPart:
 
 
 def read_pairs(source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, IdEncoder]) -> SplitPart:
-    """Read a table of a user and an item a line.
+    """Read a table of one user and one item per line.
 
     Raises
     ------
     DataError
-        As :func:`~gossiprec.data.delimited_text.read_columns`.
+        On the conditions of :func:`~gossiprec.data.delimited_text.read_columns`.
     """
     readers = {"user": codes[0].reader("user"), "item": codes[1].reader("item")}
     found = read_columns(source, layout, readers)
@@ -88,14 +88,14 @@ def read_pairs(source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, I
 def read_lists(
     source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, IdEncoder], *, once: bool = False
 ) -> SplitPart:
-    """Read one user a line, before the user's items; a user without items is skipped.
+    """Read one line per user, with the user's items; a user without items is skipped.
 
     Parameters
     ----------
     source : Source
     layout : Layout
     codes : tuple of Codes
-        Of users and of items; those that the file names are added.
+        Encoders of users and of items; names of the file are added.
     once : bool
         Whether a user that already has a code is refused.
 
@@ -131,7 +131,7 @@ def _lines(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, list[s
 
 
 def _cells(source: FileSource, layout: TextFormat, line: int, text: str) -> list[str]:
-    """Return the user of a line and its items."""
+    """Return the user of a line and the user's items."""
     cells = [cell.strip() for cell in text.split(layout.mark)]
     if layout.user_delimiter is None:
         return cells
@@ -142,7 +142,7 @@ def _cells(source: FileSource, layout: TextFormat, line: int, text: str) -> list
 
 
 def find_line_of_row(source: FileSource, layout: TextFormat, row: int) -> int:
-    """Read a table again, as far as a row, and return the number of its line."""
+    """Return the number of the line of a row, reading the table again up to it."""
     for block in read_blocks(source, layout):
         n_rows = len(block.table())
         if row < n_rows:
@@ -152,19 +152,19 @@ def find_line_of_row(source: FileSource, layout: TextFormat, row: int) -> int:
 
 
 def build_split(data: Interactions, parts: Mapping[str, SplitPart]) -> Split:
-    """Return the split that files make; a pair that stands twice in one of them counts once.
+    """Return the split that files define; a pair that a file repeats counts once.
 
     Parameters
     ----------
     data : Interactions
-        All of the data, whose ids the parts have.
+        All of the data; the parts use its ids.
     parts : mapping of str to Part
-        Some of :data:`PARTS`, ``train`` among them.
+        Some of :data:`PARTS`, including ``train``.
 
     Raises
     ------
     DataError
-        If a pair is not of the data, or in two parts; with the file and the line.
+        If a pair is not in the data, or is in two parts; the message names the file and the line.
     """
     wide = max(data.n_items, *(int(part.items.max(initial=0)) + 1 for part in parts.values()))
     known = np.unique(data.users * wide + data.items)
@@ -199,6 +199,6 @@ def _pair(data: Interactions, part: SplitPart, place: int) -> str:
 
 
 def count_repeated_pairs(part: SplitPart) -> int:
-    """Return how many pairs of a file stand in it before."""
+    """Return the number of pairs of a file that repeat an earlier one."""
     keys = part.users * (int(part.items.max(initial=0)) + 1) + part.items
     return len(keys) - len(np.unique(keys))

@@ -1,4 +1,4 @@
-"""What a data set looks like: sizes, inequality, how alike its users are, how far they go. Pure functions on arrays."""
+"""Statistics of a data set: sizes, inequality, similarity of users, and distances. Pure functions on arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gossiprec.measures.gini import gini
 from gossiprec.ragged import Ragged
 
 COMPARED_USERS = 5000
-"""Up to so many users, every user is compared with all others; beyond, `SAMPLED_USERS` of them are."""
+"""Number of users up to which each is compared with all others; of more users, `SAMPLED_USERS` are."""
 
 SAMPLED_USERS = 500
 NEIGHBOURS = 50
@@ -25,8 +25,8 @@ NEIGHBOURS = 50
 def describe_interactions(data: Split | Interactions) -> dict[str, Any]:
     """Return the statistics of a data set, ready for JSON.
 
-    Repeated (user, item) pairs count once. `mean_top50_jaccard` is over training items for a split, over all
-    items for interactions.
+    Repeated (user, item) pairs count once. `mean_top50_jaccard` uses the training items of a split, or all
+    items of interactions.
     """
     if isinstance(data, Split):
         parts = {"train": data.train, "validation": data.validation, "test": data.test}
@@ -54,9 +54,9 @@ def describe_interactions(data: Split | Interactions) -> dict[str, Any]:
 
 
 def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[str, Any]:
-    """Return the statistics of check-ins, ready for JSON; of a split, its training moves are the transitions.
+    """Return the statistics of check-ins, ready for JSON; transitions of a split are its training moves.
 
-    A median of nothing is None. `test_with_previous` is the share of test items whose previous place is known.
+    The median of an empty list is None. `test_with_previous` is the share of test items with a known previous place.
     """
     visits = SortedCheckIns.of(data)
     found = {"check_ins": len(data.users), "share_timed": float(visits.timed.mean())}
@@ -79,19 +79,19 @@ def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[s
 
 
 def top_jaccard(sets: Ragged, n_items: int, k: int = NEIGHBOURS) -> F64:
-    """Return each user's mean Jaccard index with the `k` other users who are most alike.
+    """Return each user's mean Jaccard index with the `k` most similar other users.
 
     Parameters
     ----------
     sets : Ragged
     n_items : int
     k : int
-        At most; with fewer other users, all of them count.
+        Maximum number; if there are fewer other users, all of them count.
 
     Returns
     -------
     ndarray of float64, shape (n_users,)
-        Beyond `COMPARED_USERS` users, of `SAMPLED_USERS` evenly spaced ones.
+        For more than `COMPARED_USERS` users, the values of `SAMPLED_USERS` evenly spaced ones.
     """
     n_users = len(sets)
     k = min(k, n_users - 1)
@@ -115,12 +115,12 @@ def pairwise_distances_km(here: F64, there: F64) -> F64:
     Returns
     -------
     ndarray of float64, shape (n,)
-        Kilometres on a sphere of the Earth's mean radius, 6,371.0088 km (the published work takes about 6,378).
+        Kilometres on a sphere of the Earth's mean radius, 6,371.0088 km (the published work uses about 6,378).
 
     Raises
     ------
     DataError
-        If a place is off the globe.
+        If a place is not on the globe.
     """
     from haversine import haversine_vector
 
@@ -138,12 +138,12 @@ def pairwise_distances_km(here: F64, there: F64) -> F64:
 
 
 def check_distances(distances: F64) -> F64:
-    """Return `distances` if each is a number and none is negative.
+    """Return `distances` if all are finite and none is negative.
 
     Raises
     ------
     DataError
-        Naming the first one that is wrong.
+        If one is wrong; the message names the first one.
     """
     good = (distances >= 0) & np.isfinite(distances)
     if not good.all():
@@ -153,7 +153,7 @@ def check_distances(distances: F64) -> F64:
 
 
 def move_lengths_km(check_ins: CheckIns) -> F64:
-    """Return the length of each training move whose previous place is known, in their order."""
+    """Return the lengths of the training moves with a known previous place, in order."""
     moves = check_ins.train
     known = moves.previous >= 0
     places = check_ins.coordinates

@@ -1,4 +1,4 @@
-"""Data set `synthetic`, the default: interactions drawn in the likeness of MovieLens-100k, of any size."""
+"""Data set `synthetic`, the default: interactions similar to MovieLens-100k, of any size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator
 
 MIN_PER_USER = 20
-"""MovieLens keeps users with at least so many ratings."""
+"""Least number of ratings per user in MovieLens."""
 
 RATING_SHARES = (0.06, 0.11, 0.27, 0.34, 0.22)
 """Shares of the ratings 1 to 5 in MovieLens-100k, rounded."""
@@ -31,31 +31,31 @@ FIRST_DAY, DAYS = 874_713_600, 213
 """Midnight before the first rating of MovieLens-100k (Unix seconds), and the days it spans."""
 
 SECONDS_PER_RATING = 30
-"""Length of a user's only session, per rating: real users rate that fast."""
+"""Length of a user's only session, per rating; real users rate that fast."""
 
 
 @DATASETS.register("synthetic")
 class Synthetic(Dataset):
-    """Drawn users of a few latent communities, shaped like MovieLens-100k unless told otherwise.
+    """Users of a few latent communities, with the shape of MovieLens-100k by default.
 
-    Each user belongs to communities in a proportion (few users to more than three); an interaction picks a
-    community in that proportion, then an item by that community's taste, and no item twice. Taste is item
-    popularity, tilted by how near the item lies to the community on a few latent axes, by how much the
-    community keeps to hits, and by noise of its own.
+    Each user belongs to communities in a proportion (few users to more than three). An interaction picks a community
+    in that proportion, then an item by that community's taste, and no item twice. Taste is item popularity, modified
+    by the distance between the item and the community on a few latent axes, by the community's preference for popular
+    items, and by noise.
 
     Notes
     -----
-    The default laws were fitted to summary figures of MovieLens-100k (Gini index of items; mean, 10 %, 50 % and
-    90 % of users' top-50 Jaccard and its correlation with activity; eleven of the first 64 singular values; spread of
-    users' mean log popularity) by random search and then by hand. Those figures leave open how pure memberships
-    are, which decides how much community detection finds under gossip: ``mixing`` and the number of communities
-    were chosen by runs of the emulator itself, so that Rand-Gossip and FedAvg both give about what they give on
-    the real data. ``docs/data.md`` has the figures, ``tests/data/test_calibration.py`` pins them. Ratings and the
-    order in time carry no taste.
+    The default distributions were fitted to summary figures of MovieLens-100k (Gini index of items; mean, 10 %, 50 %
+    and 90 % of users' top-50 Jaccard and its correlation with activity; eleven of the first 64 singular values;
+    spread of users' mean log popularity) by random search and then by hand. Those figures do not determine how pure
+    memberships are, which decides how much community detection finds under gossip. Therefore ``mixing`` and the
+    number of communities were chosen by runs of the emulator itself, so that Rand-Gossip and FedAvg both give about
+    the same results as on the real data. ``docs/data.md`` has the figures, ``tests/data/test_calibration.py`` checks
+    them. Ratings and the order in time do not depend on taste.
     """
 
     class Options(OptionSet):
-        """Sizes, and the laws behind them; the defaults are fitted to MovieLens-100k."""
+        """Sizes and distributions; the defaults are fitted to MovieLens-100k."""
 
         users: int = Field(943, ge=1, le=1_000_000)
         items: int = Field(1682, ge=2, le=1_000_000)
@@ -90,7 +90,7 @@ class Synthetic(Dataset):
 
     @property
     def drawn(self) -> SyntheticSizes:
-        """As the options say."""
+        """The size that the options request."""
         opt = self.options
 
         def like(users: int) -> OptionSet:
@@ -101,7 +101,7 @@ class Synthetic(Dataset):
         return SyntheticSizes(opt.users, opt.interactions, like)
 
     def load(self, seed: int) -> Interactions:
-        """Draw the interactions; the same seed and options give the same ones."""
+        """Draw the interactions; equal seeds and options give equal ones."""
         opt = self.options
         least = min(MIN_PER_USER, opt.interactions // (2 * opt.users) + 1)
         counts = draw_user_activity(
@@ -131,10 +131,10 @@ class Synthetic(Dataset):
         )
 
     def published_split(self, interactions: Interactions) -> Split:
-        """Hold out as the published split of MovieLens-100k does, by the drawn times.
+        """Hold out items like the published split of MovieLens-100k, by the drawn times.
 
-        Ten test items each (half of the least user's items where that is fewer), and a tenth of the rest,
-        rounded down, for validation.
+        Each user has ten test items (or half of the least active user's items if that is fewer), and a tenth of the
+        rest, rounded down, for validation.
         """
         pairs = first_interactions(interactions)
         counts = count_items_per_user(pairs)

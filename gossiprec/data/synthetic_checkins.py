@@ -1,4 +1,4 @@
-"""Data set `synthetic-checkins`: visits drawn in a made-up city, so that next-place models run without any file."""
+"""Data set `synthetic-checkins`: visits in an invented city, for next-place models without any file."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator
 
 CITY, SPREAD = (40.75, -73.95), (0.12, 0.15)
-"""Centre of the city, and the deviation of its areas from it, in degrees."""
+"""Centre of the city, and the standard deviation of its areas from it, in degrees."""
 
 AREA_SPREAD = 0.008
-"""Deviation of places from the centre of their area, in degrees: about 0.8 km."""
+"""Standard deviation of places from the centre of their area, in degrees: about 0.8 km."""
 
 HOME_SHARE, WORK_SHARE, SESSION_ENDS = 0.5, 0.3, 0.3
-"""Share of a user's places in two areas of their own (the rest are anywhere); chance that an outing ends."""
+"""Share of a user's places in the home and work areas (the rest are anywhere); chance that an outing ends."""
 
 FIRST_DAY = 1_333_476_000
 """The first day of Foursquare's New York check-ins (Unix seconds)."""
 
 STEP_MINUTES, MOST_STEP_MINUTES, BETWEEN_HOURS, MEAN_EXTRA_HOURS = 45, 300, 8, 24
-"""Median and greatest step of an outing (below PRME's six hours); least pause after it, and the mean on top."""
+"""Median and maximum step of an outing (below PRME's six hours); minimum pause after it, and mean extra pause."""
 
 LEAST_PLACES = 4
-"""Different places of the least active user, so that every split can be made."""
+"""Number of different places of the least active user, so that every split is possible."""
 
 
 @DATASETS.register("synthetic-checkins")
 class SyntheticCheckIns(Dataset):
-    """Drawn check-ins of users who share tastes and areas of a made-up city, with places and times.
+    """Synthetic check-ins of users who share tastes and areas of an invented city, with places and times.
 
     Half of the check-ins are at new places, half are returns. A user's places follow the taste of communities, and
-    lie mostly in the user's home and work area; an outing stays in one area, with minutes between its check-ins.
+    are mostly in the user's home and work area; an outing stays in one area, with minutes between its check-ins.
 
     Notes
     -----
-    A stand-in for tests and demonstrations: no law is fitted to real check-ins, and no figure is to be quoted.
+    It is meant for tests and demonstrations: no distribution is fitted to real check-ins; do not quote results.
     """
 
     class Options(OptionSet):
-        """Sizes."""
+        """Sizes of the data."""
 
         users: int = Field(120, ge=2, le=100_000)
         items: int = Field(600, ge=20, le=100_000)
@@ -75,7 +75,7 @@ class SyntheticCheckIns(Dataset):
 
     @property
     def drawn(self) -> SyntheticSizes:
-        """As the options say."""
+        """The size that the options request."""
         opt = self.options
 
         def like(users: int) -> OptionSet:
@@ -86,7 +86,7 @@ class SyntheticCheckIns(Dataset):
         return SyntheticSizes(opt.users, opt.checkins, like)
 
     def load(self, seed: int) -> Interactions:
-        """Draw the check-ins; the same seed and options give the same ones."""
+        """Draw the check-ins; equal seeds and options give equal ones."""
         opt = self.options
         draws = generator(seed, "data.synthetic-checkins")
         areas = draws.integers(0, opt.areas, opt.items)
@@ -109,11 +109,11 @@ class SyntheticCheckIns(Dataset):
         )
 
     def published_split(self, interactions: Interactions) -> Split:
-        """Take 80 / 10 / 10 % of each user's shuffled places, as of the real check-ins."""
+        """Split each user's shuffled places 80 / 10 / 10 %, like the real check-ins."""
         return published_split(interactions)
 
     def _places_of_users(self, seed: int, areas: I64) -> tuple[I64, I64]:
-        """Draw each user's different places by taste and by area; sorted by user."""
+        """Draw each user's different places by taste and by area, sorted by user."""
         opt = self.options
         counts = draw_user_activity(
             seed,
@@ -130,7 +130,7 @@ class SyntheticCheckIns(Dataset):
             weights=counts @ members / counts.sum(),
             contrast=2.0,
         )
-        near = np.eye(opt.areas)[:, areas] + 1e-3  # a row for each area; the last one is for all areas
+        near = np.eye(opt.areas)[:, areas] + 1e-3  # one row per area; the last one is for all areas
         local = tastes[:, None] * np.concatenate([near, np.ones((1, opt.items))])
         local /= local.sum(axis=2, keepdims=True)
         mixed = members[:, :, None] * _area_shares(seed, opt.users, opt.areas)[:, None]
@@ -148,13 +148,13 @@ def _area_shares(seed: int, n_users: int, n_areas: int) -> F64:
 
 
 def _returns(draws: np.random.Generator, n_pairs: int, count: int) -> I64:
-    """Draw which (user, place) pairs are visited again: a few are visited often."""
+    """Draw the (user, place) pairs that are visited again; a few are visited often."""
     weights = draws.standard_exponential(n_pairs) ** 2
     return draws.choice(n_pairs, count, p=weights / weights.sum())
 
 
 def _outings(draws: np.random.Generator, users: I64, areas: I64) -> tuple[I64, I64]:
-    """Return the check-ins of each user cut in outings of one area, in order of time, and their times (seconds)."""
+    """Return each user's check-ins as outings in one area, in order of time, and their times in seconds."""
     n = len(users)
     by_area = np.lexsort((draws.random(n), areas, users))
     users, areas = users[by_area], areas[by_area]
@@ -168,5 +168,5 @@ def _outings(draws: np.random.Generator, users: I64, areas: I64) -> tuple[I64, I
     step = np.minimum(STEP_MINUTES * np.exp(0.8 * draws.standard_normal(n)), MOST_STEP_MINUTES) * 60
     pause = (BETWEEN_HOURS + MEAN_EXTRA_HOURS * draws.standard_exponential(n)) * 3600
     elapsed = np.cumsum(np.where(inside, step, pause).astype(np.int64))
-    first = np.searchsorted(users, users)  # each user's clock starts anew
+    first = np.searchsorted(users, users)  # each user's clock starts at zero
     return by_area[place_in_time], FIRST_DAY + elapsed - elapsed[first]

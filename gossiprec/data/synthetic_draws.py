@@ -1,4 +1,4 @@
-"""Distinct items for each user from a mixture of communities, in memory proportional to the interactions."""
+"""Draws of distinct items for each user from a mixture of communities, in memory linear in the interactions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gossiprec.rng import generator
 
 USERS_PER_BLOCK = 4096
 ROUNDS = 5
-"""Rounds of drawing with rejection before the few users who lack popular items are completed one by one."""
+"""Rounds of rejection sampling before the few users who lack popular items are completed one by one."""
 
 
 def draw_items(seed: int, counts: I64, members: F64, tastes: F64) -> tuple[I64, I64]:
-    """Draw `counts[u]` distinct items for each user u, as if one by one without replacement.
+    """Draw `counts[u]` distinct items for each user u, like draws one by one without replacement.
 
     Parameters
     ----------
@@ -43,7 +43,9 @@ def draw_items(seed: int, counts: I64, members: F64, tastes: F64) -> tuple[I64, 
         found: I64 = np.sort(_draw_block(draws, counts[rows], members[rows], tastes)) + start * n_items
         return found
 
-    with ThreadPoolExecutor(usable_cores()) as threads:  # most of a block is numpy's, without the interpreter
+    with ThreadPoolExecutor(
+        usable_cores()
+    ) as threads:  # numpy does most of the work without the interpreter lock
         users, items = np.divmod(
             np.concatenate([*threads.map(keys, range(0, n_users, USERS_PER_BLOCK))]), n_items
         )
@@ -51,7 +53,7 @@ def draw_items(seed: int, counts: I64, members: F64, tastes: F64) -> tuple[I64, 
 
 
 def _draw_block(draws: np.random.Generator, counts: I64, members: F64, tastes: F64) -> I64:
-    """Return keys user * n_items + item; to reject repeated items is to draw without replacement."""
+    """Return keys user * n_items + item; rejecting repeated items is drawing without replacement."""
     n_users, n_items = len(counts), tastes.shape[1]
     member_table, taste_table = _stacked_cdf(members), _stacked_cdf(tastes)
     kept = np.empty(0, np.int64)
@@ -71,7 +73,7 @@ def _draw_block(draws: np.random.Generator, counts: I64, members: F64, tastes: F
 
 
 def _stacked_cdf(probabilities: F64) -> F64:
-    """Return the cumulative probabilities of row r plus r, back to back: one sorted array serves all rows."""
+    """Return the cumulative probabilities of row r plus r, concatenated: one sorted array for all rows."""
     cumulative = np.cumsum(probabilities, axis=1)
     cumulative /= cumulative[:, -1:]
     return (cumulative + np.arange(len(cumulative))[:, None]).ravel()
@@ -90,7 +92,7 @@ def _first_seen(kept: I64, drawn: I64) -> I64:
 
 
 def _complete(draws: np.random.Generator, kept: I64, missing: I64, members: F64, tastes: F64) -> I64:
-    """Draw what users still miss by an exponential race over all items: the least arrival times win."""
+    """Draw the missing items of users by an exponential race over all items: the earliest arrivals win."""
     n_items = tastes.shape[1]
     keys, own = [kept], Ragged.from_pairs(kept // n_items, kept % n_items, len(missing))
     for user in np.flatnonzero(missing).tolist():
@@ -101,31 +103,31 @@ def _complete(draws: np.random.Generator, kept: I64, missing: I64, members: F64,
 
 
 ACTIVITY_MIXES = 0.2
-"""Active users mix communities more: concentration grows as (items / mean items) ** this."""
+"""Active users mix communities more: concentration grows as (items / mean items) to this power."""
 
 AXIS_DECAY = 0.6
 """Spread of communities along a latent axis, relative to the axis before."""
 
 OWN_NOISE = 1.2
-"""Deviation of a community's taste that no axis explains."""
+"""Standard deviation of a community's taste that no axis explains."""
 
 MAINSTREAM = 0.5
-"""Deviation between communities of the exponent of popularity: some keep to hits, others look beyond them."""
+"""Standard deviation, between communities, of the exponent of popularity: some prefer popular items."""
 
 MOST_LIFT = 4.0
-"""Bound of the log odds that a leaning to or from hits adds, or the rarest items would become the hits."""
+"""Bound of the log odds that this preference adds; without it the rarest items would become the most popular."""
 
 MARGIN_PULL = 0.45
-"""Exponent by which tastes are pulled back to the popularity law: 0 not at all, 1 exactly."""
+"""Exponent by which tastes are pulled back to the popularity distribution: 0 not at all, 1 exactly."""
 
 EXPLORATION = 0.01
-"""Share of picks that ignore the community, so that no item is out of anyone's reach."""
+"""Share of picks that ignore the community, so that every user can get every item."""
 
 
 def draw_user_activity(seed: int, *, n_users: int, total: int, least: int, most: int, shape: float) -> I64:
-    """Return how many items each user has: `least` plus a gamma law, at most `most`, exactly `total` in sum.
+    """Return the number of items of each user: `least` plus a gamma distribution, capped at `most`.
 
-    Requires n_users * least <= total <= n_users * most.
+    The sum is exactly `total`. Requires n_users * least <= total <= n_users * most.
     """
     excess = _quantiles(n_users, shape)
     counts = least + _shares_up_to(excess, total - n_users * least, most - least)
@@ -133,7 +135,7 @@ def draw_user_activity(seed: int, *, n_users: int, total: int, least: int, most:
 
 
 def draw_item_popularity(seed: int, *, n_items: int, shape: float) -> F64:
-    """Return the share of each item, by a gamma law."""
+    """Return the share of each item, from a gamma distribution."""
     law = _quantiles(n_items, shape) + 1e-5
     return generator(seed, "data.synthetic.popularity").permutation(law / law.sum())
 
@@ -144,7 +146,7 @@ def draw_memberships(seed: int, counts: I64, *, n_communities: int, mixing: floa
     draws = generator(seed, "data.synthetic.memberships").standard_gamma(
         concentration[:, None], (len(counts), n_communities)
     )
-    draws += 1e-12  # a user whose draws all underflow belongs everywhere
+    draws += 1e-12  # a user with draws that all underflow belongs to all communities
     proportions: F64 = draws / draws.sum(axis=1, keepdims=True)
     return proportions
 
@@ -156,11 +158,11 @@ def community_item_probabilities(seed: int, popular: F64, *, weights: F64, contr
     ----------
     seed : int
     popular : ndarray, shape (n_items,)
-        Shares that the communities together should come near to.
+        Shares that the average over communities should approximate.
     weights : ndarray, shape (n_communities,)
-        Share of all interactions that falls to each community.
+        Share of all interactions in each community.
     contrast : float
-        Deviation of the log odds along the latent axes.
+        Standard deviation of the log odds along the latent axes.
     """
     n_communities, n_items = len(weights), len(popular)
     draws = generator(seed, "data.synthetic.tastes")
@@ -180,7 +182,7 @@ def community_item_probabilities(seed: int, popular: F64, *, weights: F64, contr
 
 
 def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: float) -> F64:
-    """Place communities on n - 1 orthogonal axes around the origin: no two are alike by chance."""
+    """Return positions of communities on n - 1 orthogonal axes; none are similar by chance."""
     n_axes = n_communities - 1
     raw = draws.standard_normal((n_communities, n_axes))
     axes = np.linalg.qr(raw - raw.mean(axis=0))[0] * np.sqrt(n_communities)
@@ -190,7 +192,7 @@ def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: 
 
 
 def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F64) -> F64:
-    """Return log odds that raise the exponent of popularity from 1 by leanings of a normal law."""
+    """Return log odds that change the exponent of popularity from 1 by normally distributed amounts."""
     normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
     leanings = MAINSTREAM * draws.permutation(normal)
     law = np.log(popular)
@@ -204,9 +206,9 @@ def _quantiles(count: int, shape: float) -> F64:
 
 
 def _shares_up_to(law: F64, total: int, most: int) -> I64:
-    """Divide `total` in whole parts, proportional to `law`, none above `most`."""
+    """Divide `total` into whole parts proportional to `law`, none above `most`."""
     low, high = 0.0, (total + 1) / law.min() if total else 0.0
-    for _ in range(200):  # bisection of the factor whose capped parts add up
+    for _ in range(200):  # bisection of the factor that makes the capped parts add up
         middle = (low + high) / 2
         low, high = (middle, high) if np.minimum(middle * law, most).sum() < total else (low, middle)
     exact = np.minimum(low * law, most)

@@ -1,4 +1,4 @@
-"""Interactions to a delimited file that is either whole or not there."""
+"""Writer of interactions to a delimited file, which is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gossiprec.errors import DataError, ResourceError
 def write_table(
     draw: Callable[[], Interactions], out: Path, *, delimiter: str = "\t", overwrite: bool = False
 ) -> int:
-    """Write user, item and, where known, rating and time, one interaction a line; return how many.
+    """Write user, item and, if known, rating and time, one interaction per line; return their number.
 
     Parameters
     ----------
     draw : callable
-        Makes the interactions; not called if `out` may not be written.
+        Function that makes the interactions; not called if `out` may not be written.
     out : Path
-        Packed by gzip if it ends in ``.gz``; the same interactions give the same bytes.
+        Compressed with gzip if it ends in ``.gz``; equal interactions give equal bytes.
     delimiter : str
     overwrite : bool
         Whether an existing file may be replaced.
@@ -32,7 +32,7 @@ def write_table(
     Raises
     ------
     DataError
-        If `out` exists and may not be replaced, or the delimiter could be taken for data.
+        If `out` exists and may not be replaced, or the delimiter could be mistaken for data.
     ResourceError
         If the folder cannot be written to.
     """
@@ -62,7 +62,7 @@ def write_table(
 
 
 def _times(seconds: list[int], fractions: F64 | None) -> list[str]:
-    """Return the texts of times, with all digits that tell them apart."""
+    """Return the texts of times, with all digits that distinguish them."""
     if fractions is None:
         return [*map(str, seconds)]
     parts = (f"{part:.17f}".rstrip("0")[1:] if part else "" for part in fractions.tolist())

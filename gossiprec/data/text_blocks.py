@@ -1,4 +1,4 @@
-"""Delimited text in blocks of whole rows, parsed by pyarrow: streaming, and the exact line in every complaint."""
+"""Delimited text in blocks of whole rows, parsed by pyarrow, with exact line numbers in errors."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from gossiprec.data.sources import FileSource
 from gossiprec.errors import DataError
 
 BLOCK = 1 << 22
-"""Bytes read at a time."""
+"""Bytes per read."""
 LONGEST = 1 << 25
-"""Characters in which quotes must be closed and lines must end."""
+"""Number of characters within which quotes must be closed and lines must end."""
 HEAD = 512
-"""Bytes that say which format a file has."""
+"""Bytes that identify the format of a file."""
 MARKS = (
     (BOM_UTF32_LE, "utf-32"), (BOM_UTF32_BE, "utf-32"),
     (BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16"), (BOM_UTF16_BE, "utf-16"),
 )  # fmt: skip
-"""Byte order marks, and the encodings that they are of."""
+"""Byte order marks, and their encodings."""
 
 STAND_IN = "\1"
-"""Takes the place of a delimiter that is not one ASCII character, which is all that pyarrow knows."""
+"""Replacement of a delimiter that is not one ASCII character, which pyarrow requires."""
 FORBIDDEN = {"\0": "a zero byte, as in UTF-16 text", STAND_IN: "a byte of value 1"}
 
 LINE_END = re.compile(r"\r\n?|\n")
@@ -45,25 +45,25 @@ LINE_END = re.compile(r"\r\n?|\n")
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How the lines of a table are written.
+    """The format of the lines of a table.
 
     Attributes
     ----------
     columns : tuple of str
         Name of each column.
     delimiter : str
-        Between columns; a blank means any run of blanks and tabs.
+        Text between columns; a blank means any run of blanks and tabs.
     header : bool
         Whether the first line names columns instead of holding data.
     encoding : str
-        Of the text.
+        Encoding of the text.
     quote : str or None
-        Stands around cells that may hold delimiters and line ends, and is doubled in them. None, a delimiter of
-        more than one character, or of a blank: quotes are ordinary text.
+        Character around cells that may hold delimiters and line ends; it is doubled inside them. If it is None, or
+        the delimiter has more than one character or is a blank, quotes are ordinary text.
     keys : tuple of str
-        Options of the data set that a message may name as the next step; none of a format that leaves no choice.
+        Options of the data set that a message may name as the next step; empty for a fixed format.
     user_delimiter : str or None
-        Of lists: what stands after the user, if it is not the delimiter.
+        For lists: text after the user, if it is not the delimiter.
     """
 
     columns: tuple[str, ...]
@@ -76,12 +76,12 @@ class TextFormat:
 
     @property
     def mark(self) -> str:
-        """The delimiter in the text that pyarrow is given."""
+        """The delimiter in the text that is passed to pyarrow."""
         return self.delimiter if re.fullmatch(r"[\t!-~]", self.delimiter) else STAND_IN
 
     @cached_property
     def quoted(self) -> str | None:
-        """Regular expression of a quoted cell, None where quotes are ordinary text."""
+        """Regular expression of a quoted cell; None if quotes are ordinary text."""
         if self.quote is None or self.mark == STAND_IN:
             return None
         quote, mark = re.escape(self.quote), re.escape(self.mark)
@@ -113,7 +113,7 @@ class TextFormat:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Some whole rows of a source.
+    """A block of whole rows of a source.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class TextBlock:
     line : int
         Number of the first line, from 1.
     text : str
-        Delimited by the layout's `mark`.
+        Text with the layout's `mark` as delimiter.
     """
 
     source: FileSource
@@ -136,7 +136,7 @@ class TextBlock:
         Raises
         ------
         DataError
-            If a line has the wrong number of columns, a quote is not closed, or pyarrow finds something else.
+            If a line has the wrong number of columns, a quote is not closed, or pyarrow finds another fault.
         """
         self._require_closed_quotes()
         blank: list[csv.InvalidRow] = []
@@ -162,7 +162,7 @@ class TextBlock:
         raise self.error(row, f"{wrong[0].actual_columns} columns", allowed)
 
     def error(self, row: int, found: str, allowed: str) -> DataError:
-        """Return (not raise) the error that says what is wrong with a row of the table."""
+        """Return (not raise) the error for a bad row of the table."""
         return self.source.error(self.line_of(row), found, allowed)
 
     @property
@@ -184,7 +184,7 @@ class TextBlock:
         return line
 
     def _require_closed_quotes(self) -> None:
-        """Refuse a cell that begins with a quote and does not end with one: it would swallow those after it."""
+        """Refuse a cell with an opening quote but no closing one: it would swallow the cells after it."""
         quote, mark, cell = self.layout.quote or "", re.escape(self.layout.mark), self.layout.quoted
         if cell is None or quote not in self.text:
             return
@@ -201,17 +201,17 @@ class TextBlock:
 
 
 def count_line_ends(text: str) -> int:
-    """Return how many line ends a text holds."""
+    """Return the number of line ends in a text."""
     return text.count("\n") + text.count("\r") - text.count("\r\n")
 
 
 def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
-    """Yield the rows of a source without its header, in blocks of which none is blank.
+    """Yield the rows of a source without its header, in blocks, none of which is blank.
 
     Raises
     ------
     DataError
-        If the source is damaged, or its bytes are no text of the layout's encoding.
+        If the source is damaged, or its bytes are not text of the layout's encoding.
     """
     header_due = layout.header
     for line, text in _pieces(source, layout):
@@ -233,7 +233,7 @@ def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
 
 
 def _pieces(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, str]]:
-    """Yield whole lines, decoded, with the number of the first of them; a quoted cell is not cut."""
+    """Yield whole lines, decoded, with the number of the first one; quoted cells are not cut."""
     quote = layout.quote if layout.quoted is not None else None
     line, held, length, quotes, last = 1, [""], 0, 0, False
     with source.open() as stream:
@@ -255,12 +255,12 @@ def _pieces(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, str]]
 
 
 def _last_line_end(text: str) -> int:
-    """Return the place after the last line end of a text, 0 if there is none."""
+    """Return the position after the last line end of a text, 0 if there is none."""
     return text.rfind("\n") + 1 or text.rfind("\r", 0, -1) + 1  # a final \r may be half of a line end
 
 
 def _decoded(source: FileSource, layout: TextFormat, stream: BinaryIO) -> Iterator[tuple[bytes, str]]:
-    """Yield bytes and the text that they are, block by block; the last ones are empty."""
+    """Yield bytes and their text, block by block; the last ones are empty."""
     raw = stream.read(BLOCK)
     refuse_binary(source, raw[:HEAD])
     encoding = encoding_of(source, raw[:HEAD], layout.encoding)
@@ -284,7 +284,7 @@ def _decoded(source: FileSource, layout: TextFormat, stream: BinaryIO) -> Iterat
 
 
 def _no_text(source: FileSource, line: int, encoding: str, keys: tuple[str, ...]) -> DataError:
-    """Return (not raise) the error about bytes that are no text of an encoding."""
+    """Return (not raise) the error about bytes that are not text of an encoding."""
     step = "; set encoding to the right one, such as latin-1, cp1252 or utf-16" if "encoding" in keys else ""
     return source.error(
         line,
@@ -296,7 +296,7 @@ def _no_text(source: FileSource, line: int, encoding: str, keys: tuple[str, ...]
 def is_utf8(source: FileSource) -> bool:
     """Return whether the bytes of a source are UTF-8 text that is not ASCII.
 
-    Text in another encoding is hardly ever: in Latin-1 it would be full of pairs such as ``Ã©``.
+    Text in another encoding hardly ever is: Latin-1 text would be full of pairs such as ``Ã©``.
 
     Raises
     ------
@@ -317,24 +317,24 @@ def is_utf8(source: FileSource) -> bool:
 
 
 def require_encoding(source: FileSource, stated: str) -> None:
-    """Refuse UTF-8 text under the name of another encoding, in which it would be read as other characters.
+    """Refuse UTF-8 text that is declared as another encoding, which would decode it to other characters.
 
     Raises
     ------
     DataError
-        If it is.
+        If it is UTF-8.
     """
     if not lookup(stated).name.startswith(("utf", "ascii", "unicode", "raw")) and is_utf8(source):
         raise source.error(1, f"UTF-8 text, but encoding: {stated}", "only one of them; remove encoding")
 
 
 def encoding_of(source: FileSource, head: bytes, stated: str) -> str:
-    """Return the encoding of a text: what its byte order mark says, or else what is stated.
+    """Return the encoding of a text: the one of its byte order mark, or else the stated one.
 
     Raises
     ------
     DataError
-        If they disagree; ``utf-8``, the default, states nothing.
+        If they disagree; the default ``utf-8`` agrees with any mark.
     """
     marked = next((name for mark, name in MARKS if head.startswith(mark)), None)
     if marked is None:
