@@ -1,4 +1,4 @@
-"""Commands on data sets: what there is, what one looks like, and drawing one to a file."""
+"""Commands on data sets: listing, describing, checking and generating them."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def make(
 
 
 def _options(path: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Collect stated options; ``[a,b]`` is a list, ``{a:b}`` a mapping, all else text for the option's type to read."""
+    """Return the given options; ``[a,b]`` is a list, ``{a:b}`` a mapping, anything else text for the option's type."""
     found: dict[str, Any] = {} if path is None else {"path": path}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -175,7 +175,7 @@ def _read(value: str) -> str | list[str] | dict[str, str]:
 
 
 def _report(found: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that say what was understood of a file."""
+    """Yield the lines that describe how a file is parsed."""
     import yaml
 
     rows, notes, section = (found.pop(key) for key in ("first_rows", "notes", "dataset"))
@@ -188,7 +188,9 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
         yield f"{'note':20} {note}"
     yield "\nScenario section:\n"
     yield yaml.safe_dump({"dataset": section}, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    line = json.dumps(section, ensure_ascii=False)  # JSON is YAML, and has no quotes that a shell takes
+    line = json.dumps(
+        section, ensure_ascii=False
+    )  # JSON is YAML, and has no quotes that a shell would remove
     yield f"Or pass it to any scenario:  --set {shlex.quote(f'dataset={line}')}"
 
 

@@ -1,4 +1,4 @@
-"""What the arguments of ``gossiprec topology`` name: families, frozen graphs, files, and scenarios."""
+"""The arguments of ``gossiprec topology``: graph families, frozen graphs, files, and scenarios."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ FROZEN = "frozen:"
 
 @dataclass(frozen=True)
 class GraphRequest:
-    """How a family is to be drawn, and what is asked of graphs.
+    """How to draw graph families, and the parameters of the graph measures.
 
     Attributes
     ----------
     nodes : int or None
     seed : int
-        Of the scenario that would draw the same graph.
+        The seed of the scenario that would draw the same graph.
     settings : sequence of str
-        ``key=value`` for every family named.
+        ``key=value`` pairs for every family named.
     fraction : float
-        Share of the others to be met.
+        Fraction of the other nodes to be met.
     fanout : int
-        Peers that a node sends to at a wake; a scenario states its own.
+        Peers to which a node sends per wake; a scenario has its own.
     """
 
     nodes: int | None
@@ -49,12 +49,12 @@ class GraphRequest:
 
 @dataclass(frozen=True)
 class NamedGraph:
-    """A graph under the name by which it was asked for; no graph where views are drawn anew.
+    """A graph under the name by which it was requested; it has no graph if views are redrawn at every wake.
 
     Attributes
     ----------
     more : dict
-        What a scenario says beyond its graph; takes the place of facts of the same name.
+        Facts of the scenario in addition to its graph; they replace facts of the same name.
     """
 
     name: str
@@ -64,12 +64,12 @@ class NamedGraph:
 
 
 def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
-    """Return the graph that an argument names; of a scenario, one for each graph in it.
+    """Return the graph that an argument names, or every graph of a scenario.
 
     Raises
     ------
     ScenarioError
-        If there is nothing of that name, or no such graph.
+        If the name is unknown, or the graph is impossible.
     """
     from gossiprec import graphs
     from gossiprec.graphs.files import SUFFIXES
@@ -109,7 +109,7 @@ def _of_the_package(text: str, asked: GraphRequest) -> NamedGraph:
 
 
 def _options(name: str, settings: Sequence[str]) -> Any:
-    """Return a family's options as set; every problem at once."""
+    """Return a family's options as given; an error lists every problem at once."""
     from pydantic import ValidationError
 
     from gossiprec.overlay.graph_options import family_options
@@ -134,12 +134,12 @@ KEY = "protocol.view.graph"
 
 
 def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
-    """Return every graph of a scenario; of views that are exchanged, the views as they stand after the last wake.
+    """Return every graph of a scenario; if views are exchanged, the graph of the views after the last wake.
 
     Raises
     ------
     ScenarioError, DataError
-        If the scenario or its data cannot be read, or there is no such graph over so many users.
+        If the scenario or its data cannot be read, or its graph is impossible with that number of users.
     """
     from gossiprec.emulation.assembly.control_setup import make_protocol
     from gossiprec.emulation.assembly.data_loading import load_data
@@ -178,7 +178,7 @@ def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[N
 
 
 def _in_force(graph: Any, protocol: Protocol) -> Iterator[tuple[str, nx.Graph]]:
-    """Yield a scenario's one graph, or those of its sequence with the times from which on they hold."""
+    """Yield a scenario's one graph, or each graph of its sequence with the time from which it is used."""
     from gossiprec.overlay.graph_loading import load_graph, load_graph_sequence
     from gossiprec.overlay.graph_options import GraphSequence
 
@@ -197,7 +197,7 @@ def _star_around(coordinator: int) -> nx.Graph:
 
 
 def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: float) -> NamedGraph:
-    """Play the scenario's wakes without models; return the last views, and how soon nodes met on the way."""
+    """Play the scenario's wakes without models; return the last views, and how soon nodes met."""
     from gossiprec.overlay import SAMPLINGS
     from gossiprec.overlay.base import OverlayContext
     from gossiprec.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
@@ -236,7 +236,7 @@ def _of_random_views(protocol: Protocol, size: int, fraction: float) -> dict[str
 
 
 def _rounds_until(fraction: float, protocol: Protocol) -> float | None:
-    """Return after how many wakes of each node this share of the others is met, where that is foretold."""
+    """Return the number of wakes per node after which this fraction is met, or None if it is not predicted."""
     from scipy.optimize import brentq
 
     end = protocol.predicted_fraction_met(protocol.wakes)

@@ -1,4 +1,4 @@
-"""``gossiprec init``: a scenario or a study to start from, written into the working folder."""
+"""``gossiprec init``: write a bundled scenario or study to the current directory."""
 
 from __future__ import annotations
 

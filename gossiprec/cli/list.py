@@ -1,4 +1,4 @@
-"""``gossiprec list``: everything that a scenario can name, ours and that of plug-ins, with options and origin."""
+"""``gossiprec list``: everything that a scenario can name, built in or from plug-ins, with options and origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gossiprec.scenario.registry_listing import OptionInfo, RegisteredThing
 
     Told: TypeAlias = tuple[dict[str, Any], Iterable[str]]
-    """What is printed as JSON, and as text."""
+    """The JSON form and the text lines of an output."""
 
 
 @click.command()

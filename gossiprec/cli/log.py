@@ -1,4 +1,4 @@
-"""``gossiprec log``: look into, check and export event logs."""
+"""``gossiprec log``: inspect, verify and export event logs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
         for rows in iter_rows_by_time(found, kinds, limit):
             lines.writerows(rows)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, as `head` does; keep the exit's flush quiet too
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does; silence the flush at exit too
         silence(sys.stdout.fileno())
     if found.damage:
         click.echo(f"{found.path}: {found.damage}", err=True)
@@ -105,7 +105,7 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
 
 
 def _standing(source: Path) -> dict[str, str]:
-    """Return how a run stands, as a word and in words; nothing of a log by itself."""
+    """Return the status of a run as a word and as text; nothing if the log is given without its run."""
     from gossiprec.eventlog import open_run, run_files
 
     if not (source / run_files.MANIFEST).is_file():
@@ -115,7 +115,7 @@ def _standing(source: Path) -> dict[str, str]:
 
 
 def _say_beyond(found: LogVerification) -> None:
-    """Print what is left after the damage."""
+    """Print the rows that are left after the damage."""
     for kind, rows in found.rows_after.items():
         if rows:
             click.echo(f"  after the damage, in whole chunks: {rows:>10} {kind} rows")

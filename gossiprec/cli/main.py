@@ -1,4 +1,4 @@
-"""``gossiprec``: the command line. Commands are loaded when they are called, errors end in one message."""
+"""``gossiprec``: the command line. Commands are imported when they are called; errors end in one message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMANDS = (
     "data",
     "list",
 )
-"""Each is a module beside this one that holds a command of the same name."""
+"""Command names; each is a module of this package that holds a command of the same name."""
 
 
 NO_MEMORY = (
@@ -42,14 +42,14 @@ NO_MEMORY = (
     "failed to map segment",
     "can't start new thread",
 )
-"""Words of libraries and of the dynamic linker for memory that they do not get."""
+"""Phrases with which libraries and the dynamic linker report that memory is unavailable."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is wanted, and answers a misspelt one with the nearest."""
+    """A group that imports a command when it is called, and suggests the nearest name for a misspelt one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
+        """Return the names of the commands in the order in which a newcomer needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -108,29 +108,30 @@ def exit_code(
     name: str = "gossiprec",
     may_restart: bool = False,
 ) -> int:
-    """Run a command line, say on stderr what went wrong, and return the exit status.
+    """Run a command line, print errors to stderr, and return the exit status.
 
     Parameters
     ----------
     arguments : sequence of str
     command : click.Command
-        gossiprec's own, or one of a script that wants the same errors and statuses.
+        gossiprec's own, or the command of a script that uses the same errors and statuses.
     name : str
-        How the command is called, for its usage.
+        Name of the command in its usage line.
     may_restart : bool
-        The process may begin anew, as it was called, in the environment that ``executor.portable`` needs.
+        Whether the process may restart itself, with the same arguments, in the environment that ``executor.portable``
+        needs.
 
     Returns
     -------
     int
-        0, also if the reader of the output has gone (``| head``); 2 for usage, scenario and data; 1 for what the
-        machine lacks; 130 after Ctrl-C and SIGTERM.
+        0 for success, also if the reader of the output has closed the pipe (``| head``); 2 for
+        errors in usage, scenario or data; 1 if the machine lacks a resource; 130 after Ctrl-C and SIGTERM.
     """
     try:
         with _moves_as_notes():
             returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
         _flush()
-    except click.Abort:  # click's own word for Ctrl-C
+    except click.Abort:  # click raises this for Ctrl-C
         return _failed("interrupted", INTERRUPTED)
     except click.ClickException as error:
         error.show()
@@ -144,7 +145,7 @@ def exit_code(
     except (BrokenPipeError, SystemExit) as error:
         if not is_unread(error):
             raise
-        return 0  # the reader has seen enough, as `head` has
+        return 0  # the reader closed the pipe, as `head` does
     except Exception as error:
         message, status = _foreign_error(error)
         if not message:
@@ -179,14 +180,14 @@ def _moves_as_notes() -> Iterator[None]:
 
 
 def _restart() -> None:
-    """Begin the process anew for the portable target, with the same arguments."""
+    """Restart the process for the portable target, with the same arguments."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment(os.environ))
 
 
 def _as_error(message: str) -> str:
-    """Return the message as it is printed: a scenario's problems come one a line, below one another."""
+    """Return the message as it is printed, with the problems of a scenario aligned one per line."""
     return "error: " + message.replace("\n", "\n       ")
 
 
@@ -198,7 +199,7 @@ def _failed(message: str, code: int) -> int:
 
 
 def _flush() -> None:
-    """Write what stdout still holds, where a failure can be told; the process's exit must not retry it."""
+    """Flush stdout now, so that a failure can be reported; the exit of the process must not retry it."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -207,7 +208,7 @@ def _flush() -> None:
 
 
 def _foreign_error(error: Exception) -> tuple[str, int]:
-    """Return the message and exit status of an error that is not ours; an empty message for a fault of the code."""
+    """Return message and exit status of an error of another library; the message is empty for a fault in the code."""
     words = " ".join(str(each) for each in (error, error.__cause__, error.__context__)).lower()
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if isinstance(error, OSError) and not any(sign in words for sign in NO_MEMORY):

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ THREADS = click.option(
 
 
 def add_options(*options: Decorator[Command]) -> Decorator[Command]:
-    """Return what adds options to a command, in this order."""
+    """Return a decorator that adds options to a command, in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):

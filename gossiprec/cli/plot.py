@@ -1,4 +1,4 @@
-"""``gossiprec plot``: the figures of finished or interrupted runs."""
+"""``gossiprec plot``: figures of finished or interrupted runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _out(default: str) -> Callable[[Command], Command]:
 
 
 def _looks(command: Command) -> Command:
-    """Add the options of how a figure looks; the command draws by them."""
+    """Add the options for the look of a figure, and apply them while the command draws."""
 
     @functools.wraps(command)
     def wishing(*arguments: Any, size: tuple[float, float] | None, **more: Any) -> None:
@@ -78,7 +78,7 @@ def _say_crowded(n_panels: int) -> None:
 
 
 def _of_runs(name: str) -> Callable[[Command], Command]:
-    """Add the runs to draw and the stem of the files; the command is given both as they are used."""
+    """Add the arguments for runs and output stem; the command receives opened runs and the stem."""
 
     def add(command: Command) -> Command:
         @functools.wraps(command)
@@ -94,7 +94,7 @@ def _of_runs(name: str) -> Callable[[Command], Command]:
 
 
 def _of_attacks(command: Command) -> Command:
-    """Add the options that choose among the attacks of the runs; the command is given the selection."""
+    """Add the options that select attacks of the runs; the command receives the selection."""
 
     @functools.wraps(command)
     def choosing(
@@ -120,7 +120,7 @@ def _of_attacks(command: Command) -> Command:
 
 
 def _draw(figure: str, *what: Any, **choice: Any) -> None:
-    """Draw a figure, whose module is loaded now, and print the paths of its files."""
+    """Import the module of a figure, draw the figure, and print the paths of its files."""
     for path in importlib.import_module(f"gossiprec.figures.{figure}").draw(*what, **choice):
         click.echo(path)
 

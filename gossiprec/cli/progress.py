@@ -1,4 +1,4 @@
-"""What a run shows while it works: a bar on a terminal, a line now and then elsewhere, all on stderr."""
+"""Progress of a run on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from gossiprec.emulation import Progress, Status
 
 LINE_EVERY_S = 10.0
-"""Seconds between two lines where stderr is not a terminal."""
+"""Seconds between two lines if stderr is not a terminal."""
 
 
 @contextmanager
 def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
-    """Show the progress of a run until the body ends; None: there is nothing to tell it to."""
+    """Show the progress of a run until the body ends; yield None if nothing is to be shown."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
@@ -40,7 +40,7 @@ def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
 
 @contextmanager
 def unless_unread() -> Iterator[None]:
-    """Print in the body; if the reader of standard output has gone (``| head``), drop the rest and continue."""
+    """Print in the body; if the reader of standard output has closed the pipe (``| head``), drop the rest."""
     try:
         yield
         sys.stdout.flush()
@@ -51,14 +51,14 @@ def unless_unread() -> Iterator[None]:
 
 
 def live_display(console: Console, renderable: Callable[[], RenderableType]) -> Live:
-    """Return what keeps a terminal at what `renderable` returns until its body ends, and then wipes it off."""
+    """Return a live display that shows `renderable` on a terminal until its body ends, and then erases it."""
     from rich.live import Live
 
     return Live(console=console, get_renderable=renderable, refresh_per_second=4, transient=True)
 
 
 def format_status(status: Status) -> list[str]:
-    """Return what is worth knowing of a run under way, in words."""
+    """Return the facts to show about a run in progress."""
     return [
         f"time {status.time:,.0f}",
         f"{status.updates:,} of {status.total_updates:,} local epochs",
@@ -97,7 +97,7 @@ class ProgressLines:
         self._due = time.monotonic() + self._every_s
 
     def tick(self, status: Status) -> None:
-        """Print where the run stands, if a line is due."""
+        """Print the progress of the run, if a line is due."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self._every_s
@@ -109,7 +109,7 @@ class ProgressLines:
 
 
 class RunProgressBar:
-    """A bar over the local epochs with the phase beside it and the figures below; gone when the run ends."""
+    """A bar over the local epochs, with the phase next to it and the figures below; erased when the run ends."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -127,7 +127,7 @@ class RunProgressBar:
         self._facts = ""
 
     def phase(self, text: str) -> None:
-        """Show the phase; how long it lasts is not known."""
+        """Show the phase; its duration is unknown."""
         self._bar.update(self._task, description=f"{text} ...", total=None, share="", left="")
         self._facts = ""
 
@@ -147,7 +147,7 @@ class RunProgressBar:
         self._bar.console.print(f"note: {text}", highlight=False, markup=False)
 
     def renderable(self) -> RenderableType:
-        """Return what is on the terminal now."""
+        """Return the present content of the display."""
         from rich.console import Group
         from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""``gossiprec replay``: run a run's scenario again and confirm what the run says."""
+"""``gossiprec replay``: rerun the scenario of a run and compare the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gossiprec.cli.options import JSON, QUIET, THREADS
 from gossiprec.cli.progress import progress_display
 
 DIFFERS = 2
-"""Exit status if the second run did not give the same."""
+"""Exit status if the rerun gave other results."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``gossiprec report``: one page of runs and studies."""
+"""``gossiprec report``: one HTML page for runs and studies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
     gossiprec report runs/rand-gossip-s1
     gossiprec report runs/rand-gossip-s1 runs/fedavg-s1 --out both.html
     gossiprec report studies/churn
-    gossiprec report runs/rand-gossip-s1 --watch 30      while the run goes on
+    gossiprec report runs/rand-gossip-s1 --watch 30      while the run is in progress
     """  # noqa: D301
     from gossiprec.report.build import is_in_progress
     from gossiprec.report.page import write_report

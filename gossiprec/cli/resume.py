@@ -1,4 +1,4 @@
-"""``gossiprec resume``: go on with a run that ended early."""
+"""``gossiprec resume``: continue a run that ended early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gossiprec scenario``: check scenario files, show what they resolve to, describe them to an editor."""
+"""``gossiprec scenario``: check scenario files, print their resolved form, and print the JSON Schema."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, 
 def show(file: str, overrides: tuple[str, ...]) -> None:
     """Print FILE with preset, overrides and defaults applied.
 
-    Options that cannot change a result beside the others are named in comments at the end.
+    Options that have no effect given the others are named in comments at the end.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""``gossiprec simulate``: run a scenario, say what was found and where it lies."""
+"""``gossiprec simulate``: run a scenario, print its results and their location."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def simulate(
     gossiprec simulate cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
 
     Results are printed to stdout, progress to stderr. Ctrl-C or SIGTERM stops a run at its next report and
-    writes a checkpoint for `gossiprec resume`; a second Ctrl-C stops it immediately. Results so far stay
+    writes a checkpoint for `gossiprec resume`; another Ctrl-C stops it immediately. Results so far stay
     readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
@@ -84,7 +84,7 @@ def simulate(
 
 
 def finish_run(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
-    """Say what a run that has just ended found, draw it, and return the exit status."""
+    """Print the results of a run that has just ended, draw its figures, and return the exit status."""
     interrupted = run.manifest["status"] == "interrupted"
     if interrupted:
         _say_interrupted(run)
@@ -96,13 +96,13 @@ def finish_run(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
 
 
 def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
-    """Return the short options as the overrides they stand for."""
+    """Return the short options as scenario overrides."""
     keys = {"seed": "seed", "threads": "executor.threads", "executor": "executor.name"}
     return (f"{keys[name]}={value}" for name, value in short.items() if value is not None)
 
 
 def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> None:
-    """Print what a run would be; refuse one that does not fit, after what has been found out about it."""
+    """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
     from gossiprec.emulation.assembly.memory_limits import available_for
@@ -125,7 +125,7 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
 
 
 def _run(scenario: Scenario, path: Path, *, overwrite: bool, track: tuple[str, ...], quiet: bool) -> Run:
-    """Run it; a directory that is taken is refused before any work."""
+    """Run the scenario; an output directory that is in use is refused before any work."""
     from gossiprec.emulation import simulate as run_scenario
 
     with progress_display(quiet=quiet) as progress:
@@ -153,7 +153,7 @@ def _print_results(run: Run, *, as_json: bool) -> None:
     click.echo(summary_text.format_header(summary))
     console = Console(
         highlight=False, width=None if sys.stdout.isatty() else summary_text.WIDTH
-    )  # None: its own
+    )  # None for the run's own
     if summary.get("by_activity"):
         click.echo()
         console.print(summary_text.activity_table(summary["by_activity"]))
@@ -192,7 +192,7 @@ def _say_interrupted(run: Run) -> None:
 
 
 def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
-    """Draw the pictures of one run; Ctrl-C leaves them out, and a run that has none to draw says so."""
+    """Draw the figures of one run; Ctrl-C skips them, and a run without figures says so."""
     from gossiprec.cli import summary_text
     from gossiprec.errors import LogError
 

@@ -1,4 +1,4 @@
-"""``gossiprec study``: run many variants of a scenario, and collect what they found in one table."""
+"""``gossiprec study``: run many variants of a scenario, and collect their results in one table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
-    """Return what adds the options of :func:`run_study` to a command; `jobs` is how many there are if none is told."""
+    """Return a decorator that adds the options of :func:`run_study`; `jobs` names the default number of jobs."""
     return add_options(
         click.option(
             "--out",
@@ -130,12 +130,12 @@ def run_study(
     track: tuple[str, ...],
     quiet: bool,
 ) -> StudyOutcome:
-    """Carry out a study as the options of the command say, with its progress; return how it went.
+    """Carry out a study with the options of the command and show its progress; return the outcome.
 
     Raises
     ------
     GossipRecError
-        If the folder holds something else or runs of other code, or Ray cannot be reached.
+        If the folder is no folder of this study, or holds runs of other code, or Ray cannot be reached.
     click.exceptions.Exit
         After Ctrl-C.
     """
@@ -167,7 +167,7 @@ def run_study(
 def _carried_out(
     runner: StudyRunner, todo: list[SharedSimulation], jobs: int | None, address: str | None, *, quiet: bool
 ) -> StudyOutcome:
-    """Run what is to be run; Ctrl-C and SIGTERM end it with a word on how to go on."""
+    """Run the open simulations; Ctrl-C and SIGTERM end the study with a hint on how to continue it."""
     from gossiprec.cli.study_progress import study_progress_display
     from gossiprec.emulation.run.graceful_stop import sigterm_as_interrupt
     from gossiprec.study.time_left import TimeLeft, estimate_runs, planned_run
@@ -190,7 +190,7 @@ def _carried_out(
 
 
 def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: StudyProgressState) -> Start:
-    """Return what carries out tasks: processes of this machine, or Ray."""
+    """Return the function that carries out tasks: local processes or Ray."""
     from gossiprec.study.ray_runner import RayRunner
     from gossiprec.study.task import threads_per_job
     from gossiprec.study.worker_pool import WorkerPool
@@ -202,12 +202,12 @@ def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: StudyPr
 
 
 def count_jobs(jobs: int | None, n_tasks: int) -> int:
-    """Return how many tasks are carried out at a time on this machine."""
+    """Return the number of tasks that run in parallel on this machine."""
     return max(1, min(jobs or usable_cores(), n_tasks))
 
 
 def describe_plan_size(plan: StudyPlan) -> str:
-    """Return how much a study is, in words."""
+    """Return the size of a study as text."""
     n_variants, n_simulations = len(plan.variants), len(plan.simulations)
     n_points = len({tuple(v.labels.items()) for v in plan.variants})
     text = f"{plan.study.name}: {n_points} combinations, {n_variants} runs"
@@ -219,12 +219,12 @@ def describe_plan_size(plan: StudyPlan) -> str:
 
 
 def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> None:
-    """Print what would be run: how much, how large the largest is, how long it takes, and each run.
+    """Print what a study would run: number, largest run, expected duration, and each run.
 
     Raises
     ------
     ResourceError
-        If the largest does not fit.
+        If the largest run does not fit.
     """
     from gossiprec.errors import GossipRecError
     from gossiprec.study.time_left import estimate_runs
@@ -256,7 +256,7 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
 
 
 def _time_of(outlooks: list[RunEstimate], at_a_time: int) -> str:
-    """Return how long runs take that are to be made, in words."""
+    """Return the expected duration of the remaining runs, as text."""
     from gossiprec.cli.summary_text import format_duration
 
     times = [outlook.duration for outlook in outlooks]
@@ -275,7 +275,7 @@ def _time_of(outlooks: list[RunEstimate], at_a_time: int) -> str:
 
 
 def _print_means(folder: Path) -> None:
-    """Say what was found, and where to look next."""
+    """Print the means, and the commands to look further."""
     from rich.console import Console
 
     from gossiprec.cli import summary_text
@@ -293,7 +293,7 @@ def _print_means(folder: Path) -> None:
 
 
 def _close(runner: StudyRunner, outcome: StudyOutcome) -> None:
-    """Say what was done, what failed, and where the table is."""
+    """Print the finished and failed runs, and the path of the table."""
     path = runner.folder.path
     click.echo(
         f"{outcome.made} runs finished in {outcome.seconds:,.1f} s, {outcome.kept} already finished, "
@@ -320,7 +320,7 @@ MOST_ROWS = 40
 
 
 def means_table(table: StudyTable) -> Table:
-    """Return a line for each combination of the axes that vary, a column for each of the first measures."""
+    """Return a table with a row per combination of the varying axes and a column for each of the first measures."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -336,7 +336,7 @@ def means_table(table: StudyTable) -> Table:
 
 
 def format_table_note(table: StudyTable, folder: Path) -> str:
-    """Return how to read the table, what it leaves out, and the commands that go on from there."""
+    """Return how to read the table, what it leaves out, and the commands to continue with."""
     told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
     left = [f"{told.more_rows} more combinations"] if told.more_rows else []
     left += [f"{told.more_columns} more measures"] if told.more_columns else []

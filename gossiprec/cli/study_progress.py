@@ -1,4 +1,4 @@
-"""What a study shows while it works: a bar on a terminal, a line now and then elsewhere, all on stderr."""
+"""Progress of a study on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 2.0
 MOST_SHOWN = 8
-"""Runs under way that are named."""
+"""Number of running simulations that are named."""
 
 
 class StudyProgressState:
-    """Where a study stands; shows nothing.
+    """The progress of a study; shows nothing.
 
     Parameters
     ----------
     name : callable
-        Hash of a simulation -> what it is called.
+        Maps the hash of a simulation to its name.
     left : TimeLeft, optional
-        Tells the time left.
+        Estimates the time left.
     """
 
     def __init__(self, name: Callable[[str], str], left: TimeLeft | None = None) -> None:
@@ -41,11 +41,11 @@ class StudyProgressState:
         self.last = ""
 
     def begin(self, *, total: int, kept: int) -> None:
-        """Note how much there is to do."""
+        """Note the number of simulations, and how many of them were kept."""
         self.total, self.ended_before = total, kept
 
     def split(self, hash_: str, number: int, kept: int) -> None:
-        """Note that there is more to do than was thought."""
+        """Note that a simulation was split into several."""
         self.running.pop(hash_, None)
         self.total += number - 1
         self.ended_before += kept
@@ -53,7 +53,7 @@ class StudyProgressState:
             self._left.split(hash_, number - kept)
 
     def say(self, hash_: str, what: str) -> None:
-        """Note what a simulation is doing."""
+        """Note the present activity of a simulation."""
         self.running[hash_] = what
         if self._left:
             self._left.started(hash_)
@@ -69,11 +69,11 @@ class StudyProgressState:
 
     @property
     def n_done(self) -> int:
-        """Simulations that have ended, now or before."""
+        """Simulations that have ended, in this process or earlier."""
         return self.ended_before + self.n_ended
 
     def facts(self) -> list[str]:
-        """Return what is worth knowing, in words."""
+        """Return the facts to show, as text."""
         facts = [f"{self.n_done} of {self.total} runs"]
         if self.n_failed:
             facts.append(f"{self.n_failed} failed")
@@ -81,7 +81,7 @@ class StudyProgressState:
         return facts if seconds is None else [*facts, f"about {format_clock_time(seconds)} left"]
 
     def now(self) -> list[str]:
-        """Return what is under way, one line each."""
+        """Return the running simulations, one line each."""
         lines = [f"{self._name(hash_)}: {what}" for hash_, what in list(self.running.items())[:MOST_SHOWN]]
         more = len(self.running) - len(lines)
         return [*lines, f"and {more} more"] if more > 0 else lines
@@ -95,14 +95,14 @@ def format_clock_time(seconds: float) -> str:
 
 
 class StudyProgressLines(StudyProgressState):
-    """Prints a line now and then, and at the end of the last simulation."""
+    """Progress as plain lines: one every few seconds, and one at the end of the last simulation."""
 
     def __init__(self, name: Callable[[str], str], left: TimeLeft | None = None) -> None:
         super().__init__(name, left)
         self._due = 0.0
 
     def ended(self, done: TaskResult, label: str, headline: str) -> None:
-        """Print where the study stands, if a line is due."""
+        """Print the progress of the study, if a line is due."""
         super().ended(done, label, headline)
         if time.monotonic() < self._due and self.n_done < self.total:
             return
@@ -112,10 +112,10 @@ class StudyProgressLines(StudyProgressState):
 
 
 class StudyProgressBar(StudyProgressState):
-    """A bar with what is under way below it; gone when the study ends."""
+    """A bar with the running simulations below it; erased when the study ends."""
 
     def renderable(self) -> RenderableType:
-        """Return what is on the terminal now."""
+        """Return the present content of the display."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.text import Text
@@ -129,7 +129,7 @@ class StudyProgressBar(StudyProgressState):
 def study_progress_display(
     name: Callable[[str], str], left: TimeLeft, *, quiet: bool
 ) -> Iterator[StudyProgressState]:
-    """Show how a study goes until the body ends."""
+    """Show the progress of a study until the body ends."""
     if quiet:
         yield StudyProgressState(name)
     elif sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""How a run, done or foreseen, is put into words and a table."""
+"""Text and tables for run summaries and dry-run estimates."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 MIB = 2**20
 WIDTH = 100
-"""Columns of a table that no terminal shows."""
+"""Columns of a table that is not printed on a terminal."""
 
 
 def format_percent(fraction: float | None) -> str:
-    """Return a fraction in percent with one decimal; ``-`` where it is not known."""
+    """Return a fraction in percent with one decimal, or ``-`` if it is unknown."""
     return "-" if fraction is None else f"{100 * fraction:.1f}"
 
 
 def format_rows(rows: Mapping[str, str]) -> str:
-    """Return one line for each row, the texts below one another."""
+    """Return one line per row, with the texts aligned."""
     return "\n".join(f"{name:14}{text}" for name, text in rows.items())
 
 
 def format_header(summary: Mapping[str, Any]) -> str:
-    """Return which run it was, and recommendation quality as it stood at the end."""
+    """Return the name of the run and its final recommendation quality."""
     utility = [f"{name} {format_percent(value)} %" for name, value in summary["utility"].items()]
     rows = {
         "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
@@ -38,7 +38,7 @@ def format_header(summary: Mapping[str, Any]) -> str:
 
 
 def _spent(privacy: Mapping[str, Any]) -> str:
-    """Return what the run says of differential privacy; an epsilon that is not finite is null in the summary."""
+    """Return the privacy statement of a run; an epsilon that is not finite is null in the summary."""
     low, high = privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]
     noise = f"noise multiplier {low:.3g}" + ("" if low == high else f" to {high:.3g}")
     epsilon = "inf" if privacy["epsilon_max"] is None else f"up to {privacy['epsilon_max']:.3g}"
@@ -66,7 +66,7 @@ def _spent(privacy: Mapping[str, Any]) -> str:
 
 
 def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
-    """Return one line for each group of users by activity, metrics in percent; those of the chosen report behind."""
+    """Return a table of the groups of users by activity, metrics in percent, at the last and the chosen report."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -85,7 +85,7 @@ def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:
-    """Return one line for each attack of a summary, accuracies in percent."""
+    """Return a table with one row per attack of a summary, accuracies in percent."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -116,7 +116,7 @@ def _cells(attack: Mapping[str, Any]) -> Iterator[str]:
 
 
 TIES_NAMED = 0.01
-"""Share of the communities decided by ties from which the closing table names it."""
+"""Fraction of communities decided by ties from which the closing table mentions ties."""
 
 
 def tie_note(attacks: Sequence[Mapping[str, Any]]) -> str:
@@ -133,11 +133,11 @@ def tie_note(attacks: Sequence[Mapping[str, Any]]) -> str:
 
 
 FINDINGS_SHOWN = 20
-"""Lines of findings that the closing table shows."""
+"""Rows of findings in the closing table."""
 
 
 def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
-    """Return one line for each attack and labels of a summary's findings, a column for each measure."""
+    """Return a table of a summary's findings: one row per attack and labels, one column per measure."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -160,7 +160,7 @@ def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def number(value: float | None) -> str:
-    """Return a number with four digits; ``-`` where it is not known."""
+    """Return a number with four digits, or ``-`` if it is unknown."""
     return "-" if value is None else f"{value:.4g}"
 
 
@@ -170,12 +170,12 @@ upper bound: fraction of these users met by the end of the run; random bound: ac
 
 
 def noted(summary: Mapping[str, Any]) -> str:
-    """Return one line for each note of a run."""
+    """Return one line per note of a run."""
     return "\n".join(format_rows({"note": text}) for text in summary.get("notes", ()))
 
 
 def format_footer(summary: Mapping[str, Any], path: Path) -> str:
-    """Return what a run took and where it lies."""
+    """Return the cost of a run and its path."""
     seconds = f"{summary['wall_seconds']:,.1f} s"
     compiling = summary["seconds"].get("compile", 0.0)
     if compiling >= 1:
@@ -234,7 +234,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _expected(found: Mapping[str, Any] | None) -> str:
-    """Return how long a run will take."""
+    """Return the expected duration of a run as text."""
     if found is None:
         return "unknown (no comparable run on this machine yet)"
     low, high = format_duration(found["low"]), format_duration(found["high"])

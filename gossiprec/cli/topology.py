@@ -1,4 +1,4 @@
-"""``gossiprec topology``: list, make, measure, draw and compare the graphs that nodes talk along."""
+"""``gossiprec topology``: list, generate, measure, draw and compare communication graphs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DRAWING = add_options(
         help="Seed for graph families; gives the same graph as a scenario with this seed and size.",
     ),
 )  # fmt: skip
-"""How a family is drawn."""
+"""Options for drawing a family."""
 _MEETING = add_options(
     click.option(
         "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
@@ -55,7 +55,7 @@ _MEETING = add_options(
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
 )  # fmt: skip
-"""What is asked of graphs."""
+"""Options for measuring graphs."""
 
 
 @topology.command("list")
@@ -181,7 +181,7 @@ def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[NamedGraph]:
 
 
 def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the facts of each graph under its name."""
+    """Return the facts of each graph with its name."""
     from gossiprec.graphs.summary import summarise_graph
     from gossiprec.overlay.graph_loading import scenario_errors
 

@@ -1,4 +1,4 @@
-"""Facts of graphs as text and as a table."""
+"""Text and tables for the facts of graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 def format_number(value: float | None) -> str:
-    """Return a count as it is and any other number with three digits; ``-`` where there is none."""
+    """Return a count in full and any other number with three digits, or ``-`` if there is none."""
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -87,11 +87,11 @@ ROWS: tuple[tuple[str, str, Callable[[Facts], str]], ...] = (
     ),
     ("colluders found", "n_colluders", _colluders),
 )
-"""Label, the fact that must be there, and how it is put."""
+"""Label, required fact, and format of each line."""
 
 
 def describe_graph(facts: Facts) -> str:
-    """Return what there is to say of one graph, a line for each measure."""
+    """Return the description of one graph, a line per measure."""
     lines = [f"  {label:{LABEL_WIDTH}}{put(facts)}" for label, key, put in ROWS if key in facts]
     return "\n".join([f"{facts['name']}", *lines])
 
@@ -101,11 +101,11 @@ COLUMNS = {
     "dist": "average_distance", "clust": "clustering", "gap": "spectral_gap", "lazy": "lazy_spectral_gap",
     "met %": "can_meet", "wakes": "wakes_to_meet", "bound": "cover_bound", "cover": "n_colluders",
 }  # fmt: skip
-"""Heading, and the fact below it."""
+"""Heading of each column, and its fact."""
 
 
 def format_graph_table(measured: Sequence[Facts]) -> str:
-    """Return one line for each graph, below a line of headings, and what they mean."""
+    """Return a table with a heading and one line per graph, and the explanation of its columns."""
     rows = [["", *COLUMNS]]
     rows += [[str(facts["name"]), *(_cell(facts, key) for key in COLUMNS.values())] for facts in measured]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -121,7 +121,7 @@ def format_graph_table(measured: Sequence[Facts]) -> str:
 
 
 def _never(measured: Sequence[Facts]) -> list[str]:
-    """Return what share to ask for instead, where none of the graphs has enough links for the one that was."""
+    """Return the fraction to use instead, if none of the graphs has enough links for the one given."""
     if any(facts["wakes_to_meet"] is not None for facts in measured):
         return []
     least = 0.9 * min(facts["can_meet"] or 0.0 for facts in measured)

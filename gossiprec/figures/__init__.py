@@ -1,1 +1,1 @@
-"""Figures: one module each, run directories in, csv, png and svg out; nothing here runs a simulation."""
+"""Figures of runs and studies, one module each: they read folders, write csv, png and svg, and run nothing."""

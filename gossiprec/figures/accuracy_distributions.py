@@ -1,4 +1,4 @@
-"""How attack accuracy is spread over the adversaries, in numbers, at the best round of each attack."""
+"""Distributions of attack accuracy over the adversaries, at the best round of each attack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AccuracyDistribution:
         Share of the adversaries with this accuracy or less.
     adversaries : int
     random_bound : float
-        NaN where the run does not say.
+        NaN if the run does not report it.
     """
 
     accuracy: F64

@@ -1,7 +1,7 @@
-"""How attack accuracy is spread over the adversaries: its distribution at the best round of each attack.
+"""The CDF figure: attack accuracy over the adversaries at the best round of each attack.
 
-Lines are observers, panels relevance rules (and momenta, community sizes, runs where several are given); a
-dotted line marks the accuracy of guessing.
+Lines are observers; panels are relevance rules, and momenta, community sizes and
+runs if there are several. A dotted line marks the accuracy of guessing.
 
 References
 ----------
@@ -83,6 +83,6 @@ def _figure(shown: dict[AttackKey, AccuracyDistribution]) -> Figure:
 
 
 def to_percent_series(found: AccuracyDistribution, name: str) -> Series:
-    """Return a distribution as the line of a panel, in percent."""
+    """Return a distribution as a line of a panel, in percent."""
     x, y = np.insert(found.accuracy, 0, found.accuracy[0]), np.insert(found.share, 0, 0.0)
     return Series(name, (100 * x).tolist(), (100 * y).tolist())

@@ -1,4 +1,4 @@
-"""Which attack results of which runs a figure shows, and how they share its panels."""
+"""Selection of the attack results that a figure shows, and their layout in panels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AttackKey:
         return cls(run, observer, relevance, float(momentum[1:]), int(size[1:]))
 
     def words(self, field: str) -> str:
-        """Return what a label says of one field."""
+        """Return the label text of one field."""
         value = getattr(self, field)
         if field == "relevance":
             return f"relevance {value}"
@@ -49,14 +49,14 @@ _PANEL_FIRST = ("relevance", "observer", "run", "momentum", "community_size")
 
 @dataclass(frozen=True)
 class AttackSelection:
-    """The attacks a figure is asked to show; an empty tuple takes all."""
+    """The attacks that a figure shows; an empty tuple selects all."""
 
     observers: tuple[str, ...] = ()
     relevances: tuple[str, ...] = ()
     momenta: tuple[float, ...] = ()
 
     def takes(self, key: AttackKey) -> bool:
-        """Say whether a figure shows this attack."""
+        """Return whether the figure shows this attack."""
         return (
             key.observer in (self.observers or (key.observer,))
             and key.relevance in (self.relevances or (key.relevance,))
@@ -64,7 +64,7 @@ class AttackSelection:
         )
 
     def place(self, key: AttackKey) -> tuple[int, ...]:
-        """Return where an attack that is taken stands: in the order in which values were named."""
+        """Return the sort key of a selected attack: the order in which its values were named."""
         named = (
             (self.observers, key.observer),
             (self.relevances, key.relevance),
@@ -77,7 +77,7 @@ EVERYTHING = AttackSelection()
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """Name each run by its directory, by as much of the path as tells the runs apart."""
+    """Return a name for each run: the shortest end of its path that distinguishes the runs."""
     parts = [run.path.resolve().parts for run in runs]
     for depth in range(1, max(map(len, parts), default=0) + 1):
         names = ["/".join(part[-depth:]) for part in parts]
@@ -87,12 +87,12 @@ def run_names(runs: Sequence[Run]) -> list[str]:
 
 
 def select_attacks(keys: Sequence[AttackKey], selection: AttackSelection) -> list[AttackKey]:
-    """Return the keys that `selection` takes, in its order, and where it leaves that open in theirs.
+    """Return the keys that `selection` takes, in its order; ties keep the order of the keys.
 
     Raises
     ------
     LogError
-        If it takes none: the message lists what there is.
+        If it takes none; the message lists the available attacks.
     """
     taken = [key for key in keys if selection.takes(key)]
     if not taken:
@@ -104,18 +104,18 @@ def select_attacks(keys: Sequence[AttackKey], selection: AttackSelection) -> lis
 
 
 def require_attacks(runs: Sequence[Run], *, file: str) -> None:
-    """Refuse runs that hold nothing to draw an attack from.
+    """Refuse runs that hold no attack to draw.
 
     Parameters
     ----------
     runs : sequence of Run
     file : str
-        The file that has to hold it: ``attacks.csv`` or ``adversaries.npz``.
+        The file that must hold the attacks: ``attacks.csv`` or ``adversaries.npz``.
 
     Raises
     ------
     LogError
-        If no run holds it.
+        If no run has this file with content.
     """
     if any(attack_curves(run, "") if file == "attacks.csv" else run.adversaries for run in runs):
         return
@@ -133,14 +133,14 @@ def require_attacks(runs: Sequence[Run], *, file: str) -> None:
 
 @dataclass(frozen=True)
 class PanelLayout:
-    """How attacks share panels.
+    """The layout of attacks in panels.
 
     Attributes
     ----------
     line : str
-        The field that tells the lines of a panel apart.
+        The field that distinguishes the lines of a panel.
     across, down : tuple of str
-        The fields that tell columns and rows of panels apart.
+        The fields that distinguish columns and rows of panels.
     """
 
     line: str
@@ -148,15 +148,15 @@ class PanelLayout:
     down: tuple[str, ...]
 
     def title(self, key: AttackKey) -> str:
-        """Return the words of a panel's title: observer, relevance, and what varies over panels."""
+        """Return a panel's title: observer, relevance, and the fields that vary over panels."""
         told = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
         return ", ".join(key.words(field) for field in told if field != self.line)
 
 
 def arrange_panels(keys: Sequence[AttackKey], *, columns: bool = True) -> PanelLayout:
-    """Give every field that varies a place: lines are observers where several are shown, panels the rest.
+    """Return the layout of every field that varies: lines are observers if there are several, panels the rest.
 
-    Without columns lines are runs where several are shown: they share panels.
+    Without columns, lines are runs if there are several: they share panels.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
 
 
 def ranking_metrics(run: Run) -> dict[str, Columns]:
-    """Return the metrics of recommendation quality, those cut at a list length (``hr@20``), by name."""
+    """Return the ranking metrics, those cut at a list length (``hr@20``), by name."""
     columns = run.metrics
     if not columns:
         return {}
@@ -196,9 +196,9 @@ def ranking_metrics(run: Run) -> dict[str, Columns]:
 
 
 def group_keys(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[AttackKey]]:
-    """Return the keys that agree in these fields together, the last field varying fastest.
+    """Return the keys in groups that agree in these fields, the last field varying fastest.
 
-    Values stand in order of first appearance; combinations that no key has are left out.
+    Values are in order of first appearance; combinations that no key has are left out.
     """
     orders = [list(dict.fromkeys(getattr(key, name) for key in keys)) for name in names]
     groups: dict[tuple[Any, ...], list[AttackKey]] = {values: [] for values in itertools.product(*orders)}

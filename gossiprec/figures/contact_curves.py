@@ -1,4 +1,4 @@
-"""How much of the network each node has met over time, in numbers: measured, and predicted for uniform views."""
+"""Fraction of the network that nodes have met over time: measured, and predicted for uniform views."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BAND = (10, 90)
 class ContactCurve(NamedTuple):
     """Fractions of the other nodes met, at some times of one run; each of shape (n_times,).
 
-    `views` were drawn until then by a node, on average; like `predicted` they are NaN where the log has no views. `low`
-    and `high` are the 10th and 90th percentile over nodes.
+    `views` is the mean number of views that a node has drawn; it and `predicted` are NaN
+    if the log has no views. `low` and `high` are the 10th and 90th percentile over nodes.
     """
 
     time: F64
@@ -32,7 +32,7 @@ class ContactCurve(NamedTuple):
 
 
 def contact_curve(run: Run, *, n_points: int = N_POINTS) -> ContactCurve:
-    """Return what the messages of a run say, at `n_points` times from its start to its last message.
+    """Return the contact curve of a run at `n_points` times from its start to its last message.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def contact_curve(run: Run, *, n_points: int = N_POINTS) -> ContactCurve:
 
 
 def count_nodes(run: Run, messages: Columns) -> int:
-    """Return the number of nodes with data: the summary's, or one more than the highest id; no coordinator is one."""
+    """Return the number of nodes with data, from the summary or the highest id; a coordinator is not counted."""
     seen = 1 + max(int(messages["sender"].max()), int(messages["receiver"].max()))
     summary = run.summary or {}
     return (
@@ -67,10 +67,10 @@ def count_nodes(run: Run, messages: Columns) -> int:
 
 
 def _views(run: Run, at: F64, n_nodes: int) -> tuple[F64, int]:
-    """Return the mean number of views drawn by each time, and how many peers of each are sent to."""
+    """Return the mean number of views drawn by each time, and the number of peers per view that are sent to."""
     try:
         events = run.events("view")
-    except LogError:  # a protocol without views logs none: nothing to predict from
+    except LogError:  # a protocol without views logs none, so nothing can be predicted
         return np.full(at.size, np.nan), 0
     size = events["peers"].shape[1]
     drawn = np.searchsorted(np.sort(events["time"]), at, side="right") / n_nodes

@@ -1,4 +1,4 @@
-"""The rows of the curves figure: AAC, its upper bound, utility; what each shows and in which look."""
+"""The rows of the curves figure: AAC, its upper bound, and utility, each with its curves and their look."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gossiprec.measures.selectors import split_baseline_name
 
 Attacks = dict[AttackKey, Columns]
 Utility = dict[tuple[str, str], Columns]
-"""Columns time, round and value by run and metric."""
+"""Columns time, round and value, by run and metric."""
 
 UPPER_BOUND_DEPENDS_ON = ("run", "observer", "community_size")
 WHOLE = 102.0
-"""Top of a scale that shows all of 100 %."""
+"""Top of a scale that shows the full 100 %."""
 
 _RANDOM = style.LineStyle(style.GREY, ":", "")
 _COMMON = style.LineStyle("black", "-", "")
@@ -35,7 +35,7 @@ class RunCurve:
     quantity: str
 
     def drawn(self, clock: str) -> tuple[F64, F64]:
-        """Return the points in the order of a clock, values in percent, without those unknown."""
+        """Return the known points in the order of a clock, values in percent."""
         x = np.asarray(self.points[clock], dtype=np.float64)
         y = 100 * np.asarray(self.points[self.quantity], dtype=np.float64)
         order = np.argsort(x, kind="stable")
@@ -45,7 +45,7 @@ class RunCurve:
 
 @dataclass(frozen=True)
 class CurveRow:
-    """One quantity over both clocks; `faint` curves are cut where they leave its scale."""
+    """One quantity over both clocks; `faint` curves are cut at the end of its scale."""
 
     title: str
     label: str
@@ -55,12 +55,12 @@ class CurveRow:
 
     @property
     def highest(self) -> float:
-        """The largest value of its curves, percent."""
+        """The largest value of its curves in percent."""
         return max((float(y.max()) for _, y in self._drawn("time") if y.size), default=0.0)
 
     @property
     def heading(self) -> str:
-        """The title, and what the thin dots are where there are any inside the scale."""
+        """The title, with an explanation of the thin dots if any are inside the scale."""
         lowest = [float(y.min()) for _, y in (curve.drawn("time") for curve in self.faint) if y.size]
         return self.title + (" (thin dots: upper bound)" if min(lowest, default=WHOLE) < self.top else "")
 
@@ -69,7 +69,7 @@ class CurveRow:
         return max((float(x[-1]) for x, _ in self._drawn(clock) if x.size), default=0.0)
 
     def ends(self, clock: str) -> list[style.LineEnd]:
-        """Return where each curve ends, for its label."""
+        """Return the end of each curve, for its label."""
         drawn = zip(self.curves, self._drawn(clock), strict=True)
         return [style.LineEnd(float(x[-1]), float(y[-1]), c.name, c.style) for c, (x, y) in drawn if x.size]
 
@@ -89,7 +89,7 @@ def curve_rows(attacks: Attacks, utility: Utility) -> list[CurveRow]:
 
 
 def _same_scale(rows: list[CurveRow]) -> list[CurveRow]:
-    """Give rows of one quantity the same scale, a little above the largest value."""
+    """Give all rows of a quantity the same scale, a little above the largest value."""
     highest = max((row.highest for row in rows), default=0.0)
     return [replace(row, top=min(1.08 * highest, WHOLE) or WHOLE) for row in rows]
 
@@ -176,7 +176,7 @@ def _utility_rows(utility: Utility, layout: PanelLayout, lines: list[object]) ->
 
 
 def _references(utility: Utility, metric: str, look: style.LineStyle) -> list[RunCurve]:
-    """Return level lines for what a metric is of other orders of the items, each value once."""
+    """Return horizontal lines for a metric's values under reference orders of the items, each value once."""
     found: dict[tuple[str, float], Columns] = {}
     for (_, name), points in utility.items():
         of, order = split_baseline_name(name)

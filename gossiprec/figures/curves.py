@@ -1,9 +1,9 @@
-"""The attack and what it costs to learn, over rounds and over virtual time.
+"""The curves figure: attack accuracy and utility over rounds and over virtual time.
 
-One column for each clock. Rows: AAC (one row for each relevance rule, momentum, community size or run beyond
-the lines of a panel), the upper bound, and the utility of the recommendations. The upper bound, the share of
-the communities met so far, is drawn thin beside each AAC curve where the scale of AAC holds it, and whole in
-a row of its own: late in a run it is often several times larger. Runs without attacks have rows of utility alone.
+There is one column per clock. The rows are AAC (one row per relevance rule, momentum, community size or run that is
+not a line of a panel), the upper bound, and the utility of the recommendations. The upper bound is the fraction of
+the communities met so far. It is drawn thin next to each AAC curve if the scale of AAC holds it, and in full in a
+separate row: late in a run it is often several times larger. Runs without attacks have only rows of utility.
 
 References
 ----------

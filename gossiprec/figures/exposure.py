@@ -1,8 +1,8 @@
-"""How much of the network each node has met over time, measured and predicted.
+"""The exposure figure: fraction of the network that nodes have met over time, measured and predicted.
 
-A node has met another when one of its messages was delivered. The line is the mean over nodes, the band holds
-the middle 80 % of them, the dots are the prediction for uniform views, ``1 - exp(-P V / (N - 1))``, from the
-V views drawn by then. No attack can find a community member that was not met.
+A node has met another when one of its messages was delivered. The line is the mean over nodes, and the band holds the
+middle 80 % of them. The dots are the prediction for uniform views, ``1 - exp(-P V / (N - 1))``, from the V views
+drawn so far. No attack can find a community member that was not met.
 """
 
 from __future__ import annotations

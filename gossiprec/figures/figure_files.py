@@ -1,4 +1,4 @@
-"""Files of a figure: the plotted numbers as csv, the picture as png, svg or pdf, each whole or absent."""
+"""Files of a figure: the plotted numbers as csv and the picture as png, svg or pdf, each replaced in one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SILENT: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""What is left out of each format, so that equal numbers give equal bytes."""
+"""Metadata left out of each format, so that equal numbers give equal bytes."""
 _OTHER_FORMATS = ("jpg", "jpeg", "eps", "ps", "gif", "tif", "tiff", "webp", "bmp")
 
 
@@ -45,16 +45,16 @@ def write_figure(
     Parameters
     ----------
     stem : Path
-        With the suffix of a format, ``.png``, ``.svg`` or ``.pdf``, that picture alone is written beside the table.
+        With the suffix ``.png``, ``.svg`` or ``.pdf``, only that picture is written, and the table.
     header, rows : iterable
         The plotted numbers.
     draw : callable
-        Makes the figure, in the house look.
+        Makes the figure; it is called with the house style in use.
 
     Raises
     ------
     LogError
-        If the suffix is that of another format.
+        If the suffix names another format.
     ResourceError
         If a file cannot be written.
     """
@@ -72,7 +72,7 @@ def write_figure(
 
 
 def _asked(stem: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return where files go, without a suffix, and the formats of pictures."""
+    """Return the stem of the files, without a suffix, and the formats of the pictures."""
     kind = stem.suffix[1:].lower()
     if kind in _OTHER_FORMATS:
         raise LogError(f"{stem}: found .{kind}; expected png, svg or pdf (without a suffix: png and svg)")

@@ -1,4 +1,4 @@
-"""What a reader wants otherwise than the house look: for the figures that are drawn while it holds."""
+"""Options that replace parts of the house style while figures are drawn."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _TITLE_IN, _TITLE_PT = 0.3, style.TITLE_PT + 1.5
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """What a reader wants; None: as the house has it.
+    """Changes to the house style; None keeps it.
 
     Attributes
     ----------
     title : str, optional
-        Above the figure.
+        Title above the figure.
     x_label, y_label : str, optional
-        In place of every label along that axis.
+        Replacement for every label along that axis.
     size : (float, float), optional
-        Width and height, inches.
+        Width and height in inches.
     palette : str, optional
         ``okabe-ito``, ``grey``, or a colour map of matplotlib.
     crowded : callable, optional
-        Is told how many panels a figure has if that is more than a reader takes in.
+        Called with the number of panels if a figure has too many to read.
     """
 
     title: str | None = None
@@ -54,12 +54,12 @@ _wishes: ContextVar[FigureOptions] = ContextVar("wishes", default=_NONE)
 
 @contextmanager
 def figure_options(wishes: FigureOptions) -> Iterator[None]:
-    """Draw figures as wished until the body ends.
+    """Draw figures with these options until the body ends.
 
     Raises
     ------
     LogError
-        If there is no such palette.
+        If the palette is unknown.
     """
     before = _wishes.set(wishes), style.COLOURS.set(palette_colours(wishes.palette or HOUSE))
     try:
@@ -88,7 +88,7 @@ def palette_colours(palette: str) -> tuple[str, ...]:
 
 
 def apply_options(figure: Figure) -> Figure:
-    """Give a figure that has been drawn its title, labels and size."""
+    """Apply title, labels and size to a figure that has been drawn."""
     wishes = _wishes.get()
     for axes in figure.axes:
         if wishes.x_label is not None and axes.get_xlabel():
@@ -105,7 +105,7 @@ def apply_options(figure: Figure) -> Figure:
 
 
 def _put_above(figure: Figure, title: str) -> None:
-    """Make room above what is drawn, and write the title there."""
+    """Make room above the content of a figure and write the title there."""
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(
         title, int((width - 0.2) / style.text_width_in("m") * style.LABEL_PT / _TITLE_PT / 1.1)

@@ -1,4 +1,4 @@
-"""What a run says of each node, by measure, and means over nodes of like position."""
+"""Values of each node by measure, and means over nodes of similar position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUPS = 8
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes with like values of a measure: their mean position, and the mean of a quantity with its interval."""
+    """Nodes with similar values of a measure: their mean position, and the mean of a quantity with its interval."""
 
     position: float
     mean: float
@@ -27,14 +27,14 @@ class NodeGroup:
 
 
 def group_by_position(position: F64, value: F64, *, most: int = GROUPS) -> list[NodeGroup]:
-    """Return means of a quantity over nodes of like position, in ascending order.
+    """Return means of a quantity over nodes of similar position, in ascending order.
 
     Parameters
     ----------
     position, value : ndarray of float64, shape (n,)
     most : int
-        Where positions have more different values than this, nodes are parted into so many groups of about equal
-        size; equal positions stay together.
+        Limit on the number of groups. If positions have more distinct values, nodes are
+        divided into this number of groups of about equal size; equal positions stay together.
     """
     levels, place = np.unique(position, return_inverse=True)
     if len(levels) > most:
@@ -52,7 +52,7 @@ def group_by_position(position: F64, value: F64, *, most: int = GROUPS) -> list[
 
 
 def values_by_node(run: Run) -> dict[str, ByNode]:
-    """Return values by node by measure."""
+    """Return the values of the nodes of a run, by measure and node."""
     columns = run.positions
     if not columns or not len(columns["node"]):
         raise LogError(

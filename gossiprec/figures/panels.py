@@ -1,4 +1,4 @@
-"""Panels of named lines with one legend above them: what several figures are made of."""
+"""Panels of named lines with one legend above them, used by several figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Panel:
     random: Sequence[float] = ()
 
     def heading(self, width_in: float) -> str:
-        """Return the title, and below it what the dots mark, in lines that are no wider; the dots' are level."""
+        """Return the title and an explanation of the dots, wrapped to this width; the dots' lines are level."""
         guess = ", ".join(f"{percent:.1f}" for percent in self.random)
         dots = style.wrap_title(f"dots: random, {guess} %" if guess else "", width_in)
         return "\n".join([*style.wrap_title(self.title, width_in), *(dots or [""])])
@@ -42,9 +42,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands along an axis: its label and limits.
+    """An axis: its label and limits.
 
-    Without limits the points of each panel decide, upwards from zero; without an upper limit those of all panels.
+    Without limits, the points of each panel set them, upwards from zero. Without an upper limit, the points of all
+    panels set it.
     """
 
     label: str
@@ -88,15 +89,15 @@ def draw_panels(
     line : callable
         Draws one series.
     order : sequence of str
-        Lines in the order of the legend; that of the panels if empty.
+        Lines in the order of the legend; the order of the panels if empty.
     n_columns : int
-        At most.
+        Limit on the number of columns.
     is_random_upright : bool
         Whether the accuracy of guessing is on the x axis.
     is_joined : bool
-        Whether the points of a series are joined: the legend shows what is drawn.
+        Whether the points of a series are joined; the legend follows it.
     dress : callable
-        Has the last word on each panel.
+        Called last on each panel.
     """
     found = dict.fromkeys(series.name for panel in panels for series in panel.series)
     names = [name for name in order or found if name in found]
@@ -121,7 +122,7 @@ def draw_panels(
         for series in panel.series:
             line(axes, series, looks[series.name])
         axes.set_title(heading, pad=4)
-        axes.margins(0.08)  # no marker on the frame
+        axes.margins(0.08)  # keeps markers off the frame
         _dress(axes, panels, x, y, is_first=place % n_columns == 0)
         dress(axes)
     _explain(figure, looks, ncols=min(per_row, len(looks)), left=margins.left / width, is_joined=is_joined)
@@ -129,7 +130,7 @@ def draw_panels(
 
 
 def _dress(axes: Axes, panels: Sequence[Panel], x: Axis, y: Axis, *, is_first: bool) -> None:
-    """Give a panel its labels and limits."""
+    """Set the labels and limits of a panel."""
     axes.set_xlabel(x.label)
     if is_first:
         axes.set_ylabel(y.label)

@@ -1,9 +1,10 @@
-"""Leakage by position: what nodes find, and how often they are found, against their place among their contacts.
+"""The position figure: accuracy and exposure of nodes against their position in the contact graph.
 
-Each dot is a node. Left: its accuracy as an adversary; right: as a victim, the share of those adversaries to whose
-community it belongs that found it; both at the best round of the attack. Lines join the means of groups of nodes with
-like values of the measure, with intervals of 1.96 standard errors. They describe one run, whose nodes depend on one
-another: they are no test. rho is Spearman's rank correlation over all nodes.
+Each dot is a node. Left is its accuracy as an adversary. Right is its exposure as a victim: of the adversaries that
+have it in their community, the fraction that found it. Both are taken at the best round of the attack. Lines join the
+means of groups of nodes with similar values of the measure, with intervals of 1.96 standard errors. They describe one
+run, in which nodes depend on one another, and are no statistical test. rho is Spearman's rank correlation over all
+nodes.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ QUANTITIES = {
     "found": "exposure: found by interested adversaries (%)",
 }
 MEASURES = ("betweenness", "in_contacts")
-"""Those drawn if none is asked for: the first that a run has."""
+"""Measures drawn by default: the first that a run has."""
 
 DISTANCE = "distance"
-"""Stands for ``distance[<observer>]`` of each attack's own observer."""
+"""Short name for ``distance[<observer>]`` of each attack's own observer."""
 
 HEADER = (*FIELDS, "measure", "quantity", "kind", "node", "position", "value", "low", "high", "nodes")
 
@@ -69,7 +70,7 @@ class PositionRelation:
 
     @property
     def rho(self) -> float:
-        """Spearman's rank correlation; NaN where one side does not vary."""
+        """Spearman's rank correlation; NaN if either side does not vary."""
         if len(np.unique(self.position)) < 2 or len(np.unique(self.value)) < 2:
             return float("nan")
         return float(spearmanr(self.position, self.value).statistic)
@@ -89,7 +90,7 @@ def draw(
     runs : sequence of Run
     out_stem : Path
     measures : sequence of str
-        As in ``positions.csv``, or ``distance``; if none is given, betweenness, or in_contacts in runs without it.
+        Names from ``positions.csv``, or ``distance``. The default is betweenness, or in_contacts in runs without it.
     selection : Selection
         The attacks to show.
 
@@ -121,7 +122,7 @@ def _attacks(name: str, table: dict[str, ByNode]) -> list[AttackKey]:
 def _relations(
     key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]
 ) -> Iterator[list[PositionRelation]]:
-    """Yield for each measure the relations of an attack's quantities to it, of distances that of the found."""
+    """Yield, per measure, the relations of an attack's quantities to it; for distances only the found quantity."""
     label = attack_key(**{name: getattr(key, name) for name in FILTERS})
     first = next((measure for measure in MEASURES if measure in table), MEASURES[-1])
     for measure in measures or [first]:
@@ -131,7 +132,9 @@ def _relations(
                 continue
             there = ", ".join(other for other in table if other.partition("[")[0] not in QUANTITIES)
             raise LogError(f"found no measure {measure!r} in {key.run}; it has: {there}")
-        quantities = ["found"] if measure == DISTANCE else list(QUANTITIES)  # colluders are at no distance
+        quantities = (
+            ["found"] if measure == DISTANCE else list(QUANTITIES)
+        )  # colluders have no distance to themselves
         row = [
             _relation(key, name, quantity, table[name], table.get(f"{quantity}[{label}]", {}))
             for quantity in quantities

@@ -1,7 +1,7 @@
-"""The look of every figure: readable in print and to the colour-blind, equal bytes for equal numbers.
+"""The style of every figure: readable on paper and to the colour-blind, equal bytes for equal numbers.
 
-Colours are those of Okabe and Ito without yellow, which vanishes on paper; each comes with a line style and a
-marker of its own, so that no line depends on its colour. No text is smaller than 8 pt at the printed width.
+The colours of Okabe and Ito are used without yellow, which vanishes on paper; each comes with its own line style and
+marker, so that no line depends on its colour. No text is smaller than 8 pt at the printed width.
 
 References
 ----------
@@ -33,7 +33,7 @@ TITLE_LINE_IN = 1.2 * TITLE_PT * POINT_IN
 MAX_NAME = 36
 GREY = "0.35"
 NEAR_EDGE = 0.9
-"""Of a panel's width: a line that ends beyond is led to its name."""
+"""Fraction of a panel's width; a line that ends further right is joined to its name by a leader."""
 THIN_DOTS: Any = (0, (1, 1.5))
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -41,11 +41,11 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1
 _MARKERS = "osD^vPX"
 
 COLOURS: ContextVar[tuple[str, ...]] = ContextVar("colours", default=OKABE_ITO)
-"""Of lines, in their order."""
+"""Colours of lines, in order."""
 
 _LOOK: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same letters everywhere
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib, so that letters are the same everywhere
     "font.size": LABEL_PT,
     "axes.titlesize": TITLE_PT,
     "axes.titlelocation": "left",
@@ -73,7 +73,7 @@ _LOOK: dict[Any, Any] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw and save in the house look, whatever the user's matplotlibrc says."""
+    """Draw and save in the house style, whatever the user's matplotlibrc says."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_LOOK)
@@ -82,7 +82,7 @@ def house_style() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class LineStyle:
-    """What tells one line of a panel from another."""
+    """The attributes that distinguish the lines of a panel."""
 
     color: str
     dashes: Any
@@ -100,7 +100,7 @@ class LineStyle:
 
 
 def line_style(place: int) -> LineStyle:
-    """Return the style of the line with this place in the order of lines; the first 35 differ."""
+    """Return the style of the line with this index; the first 35 differ."""
     colours, marks = COLOURS.get(), len(_MARKERS)
     return LineStyle(
         colours[place % len(colours)],
@@ -121,7 +121,7 @@ class Margins:
     between_rows: float = 0.4
 
     def panel_width(self, width: float, n_columns: int) -> float:
-        """Return the width of each of so many panels in a figure of this width."""
+        """Return the width of each of `n_columns` panels in a figure of this width."""
         return (width - self.left - self.right - (n_columns - 1) * self.between_columns) / n_columns
 
 
@@ -134,9 +134,9 @@ def panel_grid(
     ----------
     n_rows, n_columns : int
     width : float
-        Of the figure, inches.
+        Width of the figure in inches.
     panel_height : float
-        Of each panel, inches.
+        Height of each panel in inches.
     margins : Margins
     """
     m = margins
@@ -153,33 +153,33 @@ def panel_grid(
 
 
 def text_width_in(text: str) -> float:
-    """Return about how wide a line of label text is, in inches (a little too wide)."""
+    """Return the approximate width of a line of label text in inches (slightly too large)."""
     return 0.56 * LABEL_PT * POINT_IN * len(text)
 
 
 def wrap_title(title: str, width_in: float) -> list[str]:
-    """Return a panel's title in lines that fit: broken after commas, and within what stands between two if it must."""
+    """Return a panel's title in lines that fit: broken after commas, and within a part if needed."""
     size = max(1, int(width_in / text_width_in("m") * LABEL_PT / TITLE_PT))
     lines = textwrap.wrap(title.replace(" ", "\xa0").replace(",\xa0", ", "), size)
     return [line.replace("\xa0", " ") for line in lines]
 
 
 def short_name(name: str) -> str:
-    """Return a name that leaves room for the panel: a long one loses its middle, not its ends."""
+    """Return a name that leaves room for the panel: the middle of a long name is cut out."""
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2 - 1]}…{name[-MAX_NAME // 2 :]}"
 
 
 def spread_apart(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
     """Move positions apart by at least `gap`, as little as the order allows, inside ``[low, high]``.
 
-    Where there is not room for all, the gap shrinks.
+    If there is not room for all, the gap shrinks.
     """
     if not wanted:
         return []
     order = np.argsort(np.asarray(wanted), kind="stable")
     gap = min(gap, (high - low) / max(len(wanted) - 1, 1))
     steps = np.arange(len(wanted)) * gap
-    # With the steps taken off, "at least a gap apart" reads "not descending": an isotonic fit.
+    # After the steps are subtracted, "at least a gap apart" becomes "not descending": an isotonic fit.
     fitted = isotonic_regression(np.asarray(wanted, dtype=np.float64)[order] - steps).x
     placed = np.empty(len(wanted))
     placed[order] = np.clip(fitted, low, high - steps[-1]) + steps
@@ -188,7 +188,7 @@ def spread_apart(wanted: Sequence[float], *, gap: float, low: float, high: float
 
 @dataclass(frozen=True)
 class LineEnd:
-    """The last point of a line, in data coordinates, and what to call the line."""
+    """The last point of a line, in data coordinates, and the line's label."""
 
     x: float
     y: float
@@ -205,17 +205,17 @@ def label_ends(
     ----------
     figure : Figure
     axes : Axes
-        With its final limits.
+        Axes with their final limits.
     ends : sequence of LineEnd
     gap_in : float
         Inches between the edge of the panel and the names.
     is_led : bool
-        Whether there are lines to lead on.
+        Whether lines get leaders.
     """
     box, (width, height) = axes.get_position(), figure.get_size_inches()
     beyond = 1 + gap_in / (width * box.width)
     line_height = 1.25 * LABEL_PT * POINT_IN / (height * box.height)
-    place_of = (axes.transScale + axes.transLimits).transform  # through the scale, which may be logarithmic
+    place_of = (axes.transScale + axes.transLimits).transform  # uses the scale, which may be logarithmic
     starts = [place_of((end.x, end.y)).clip(0, 1) for end in ends]
     places = spread_apart([float(y) for _, y in starts], gap=line_height, low=0.0, high=1.0)
     look: dict[str, Any] = {"linewidth": 0.7, "transform": axes.transAxes, "clip_on": False}
@@ -223,7 +223,7 @@ def label_ends(
         if is_led and x > NEAR_EDGE:
             axes.plot((x, 1), (y, y), color=end.style.color, linestyle=":", **look)
             axes.plot((1, 0.2 + 0.8 * beyond), (y, place), color=end.style.color, **look)
-        else:  # it ended before others: nothing is drawn where it has nothing to say
+        else:  # it ended before others: no leader across empty space
             axes.plot((1 + beyond) / 2, place, **{**end.style.kwargs(), **look})
         axes.text(beyond, place, end.name, transform=axes.transAxes, va="center", color="0.1")
 
@@ -243,17 +243,17 @@ class Legend:
 
     @property
     def n_columns(self) -> int:
-        """How many entries stand side by side."""
+        """Number of entries per row of the legend."""
         longest = max(text_width_in(str(handle.get_label())) for handle in self.handles)
         return max(1, min(len(self.handles), int(self.width_in / (0.55 + longest))))
 
     @property
     def height_in(self) -> float:
-        """What it takes above the panels."""
+        """Height of the legend above the panels in inches."""
         return 0.06 + 0.17 * -(-len(self.handles) // self.n_columns) if self.handles else 0.0
 
     def put(self, figure: Figure, *, left: float) -> None:
-        """Draw it, from this share of the figure's width."""
+        """Draw the legend, starting at this fraction of the figure's width."""
         if self.handles:
             add_legend(figure, self.handles, left=left, ncols=self.n_columns)
 
@@ -278,7 +278,7 @@ def add_legend(figure: Figure, handles: Sequence[Line2D], *, left: float, ncols:
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Write what holds for all panels below them, at the left of the figure."""
+    """Write a caption below all panels, at the left of the figure."""
     width, height = figure.get_size_inches()
     figure.text(0.1 / width, 0.06 / height, "\n".join(_caption_lines(text, width)), va="bottom", color="0.25")
 

@@ -1,8 +1,8 @@
-"""Graphs drawn: nodes, links, and in vermilion colluders who see every link.
+"""Drawings of graphs: nodes, links, and in vermilion colluders that observe every link.
 
-The colluders are few, not always the fewest there can be (:func:`gossiprec.graphs.vertex_cover.find_colluder_cover`).
-Places of
-nodes come from springs between linked nodes, or lie on a circle in the order of ids; the same graph gives the
+The colluders are few, but not always the minimum (:func:`gossiprec.graphs.vertex_cover.find_colluder_cover`).
+Nodes are placed by springs between linked nodes,
+or on a circle in the order of ids; the same graph gives the
 same picture.
 """
 
@@ -31,15 +31,15 @@ from gossiprec.graphs.vertex_cover import colluder_bound, find_colluder_cover
 Layout = Literal["spring", "circular"]
 
 MOST_LINKS = 20_000
-"""Above it a picture is a blot."""
+"""Limit on links, above which a picture is unreadable."""
 DISTANT_UP_TO = 150
-"""Nodes up to which places are fitted to all distances; above it, springs pull linked nodes together from a circle."""
+"""Up to this number of nodes, positions are fitted to all distances; above it, springs pull linked nodes together."""
 NODE_PT = (2.5, 13.0)
-"""Least and largest width of a node in points; the largest holds an id of two digits."""
+"""Least and largest width of a node in points; the largest holds a two-digit id."""
 LEAST_PT, APART = 0.8, 0.7
-"""Least width of a node among many, and its share of the way to its neighbour: links are to be seen between them."""
+"""Least width of a node in large graphs, and its fraction of the neighbour distance, to keep links visible."""
 DEPTH, MOST_DEPTH = 0.05, 0.3
-"""How far in a link on a circle runs for each node between its ends, as a share of the radius, and at most."""
+"""Bend of a link on a circle per node between its ends, as a fraction of the radius, and its limit."""
 CURVE_POINTS = 17
 HEADER = ("graph", "node", "x", "y", "degree", "colluder")
 COLLUDER, OTHER = style.line_style(1).color, style.line_style(0).color
@@ -47,12 +47,12 @@ COLLUDER, OTHER = style.line_style(1).color, style.line_style(0).color
 
 @dataclass(frozen=True)
 class PlacedGraph:
-    """A graph, where its nodes are drawn, and who colludes.
+    """A graph with the positions of its nodes and its colluders.
 
     Attributes
     ----------
     places : ndarray of float64, shape (n, 2)
-        Within a square from -1 to 1.
+        Positions in a square from -1 to 1.
     colluders : ndarray of bool, shape (n,)
     """
 
@@ -63,7 +63,7 @@ class PlacedGraph:
 
     @property
     def degrees(self) -> list[int]:
-        """Links of every node, in and out."""
+        """Number of links of every node, in and out."""
         return [int(self.graph.degree(node)) for node in range(len(self.graph))]
 
 
@@ -73,7 +73,7 @@ def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layo
     Raises
     ------
     ValueError
-        If a graph has more links than can be told apart.
+        If a graph has too many links to be distinguished.
     """
     for name, graph in graphs:
         if graph.number_of_edges() > MOST_LINKS:
@@ -88,7 +88,7 @@ def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layo
 
 
 def place_nodes(name: str, graph: nx.Graph, layout: Layout) -> PlacedGraph:
-    """Return a graph with its colluders and the places of its nodes."""
+    """Return a graph with its colluders and the positions of its nodes."""
     colluders = np.zeros(len(graph), bool)
     colluders[find_colluder_cover(graph)] = True
     if layout == "circular" or is_ring(graph):
@@ -105,7 +105,7 @@ def place_nodes(name: str, graph: nx.Graph, layout: Layout) -> PlacedGraph:
 
 
 def is_ring(graph: nx.Graph) -> bool:
-    """Say whether nodes are linked to those beside them in a circle alone: a spring would bend it, and say no more."""
+    """Return whether nodes are linked only to near neighbours in a circle, which springs would only distort."""
     n, links = len(graph), np.array(ordered_links(graph))
     if not len(links) or n < 4:
         return False
@@ -115,9 +115,9 @@ def is_ring(graph: nx.Graph) -> bool:
 
 
 def curved_links(places: F64, links: I64) -> F64:
-    """Return the course of links of a graph whose nodes lie on a circle, shape (n_links, n_points, 2).
+    """Return the course of links of a graph with its nodes on a circle, shape (n_links, n_points, 2).
 
-    Straight ones would lie under the nodes between their ends: the further these are apart, the further in they run.
+    Straight links would hide under the nodes between their ends: the further apart the ends, the further in they run.
     """
     ends = places[links]
     turn = np.abs(np.diff(np.arctan2(ends[..., 1], ends[..., 0]), axis=1)[:, 0])
@@ -128,7 +128,9 @@ def curved_links(places: F64, links: I64) -> F64:
     wanted = np.minimum(chord, 1.0 - np.minimum(DEPTH * hops, MOST_DEPTH))
     radius = np.linalg.norm(places, axis=1).mean()
     outward = middle / np.maximum(np.linalg.norm(middle, axis=1, keepdims=True), 1e-12)
-    bend = middle + 2 * (outward * (wanted * radius)[:, None] - middle)  # of the curve that passes there
+    bend = middle + 2 * (
+        outward * (wanted * radius)[:, None] - middle
+    )  # control point of the curve that passes there
     bend = np.where((wanted < chord)[:, None], bend, middle)
     t = np.linspace(0.0, 1.0, CURVE_POINTS)[None, :, None]
     first, last = ends[:, :1], ends[:, 1:]
@@ -191,7 +193,7 @@ def _panel(axes: Axes, one: PlacedGraph, *, side_pt: float) -> None:
 
 
 def _between(one: PlacedGraph) -> float:
-    """Return how far apart the nearest nodes mostly are."""
+    """Return the typical distance between nearest nodes."""
     if len(one.places) < 2:
         return 2.0
     nearest, _ = KDTree(one.places).query(one.places, k=2)
@@ -199,7 +201,7 @@ def _between(one: PlacedGraph) -> float:
 
 
 def _is_round(places: F64) -> bool:
-    """Say whether nodes lie on a circle."""
+    """Return whether the nodes are on a circle."""
     radius = np.linalg.norm(places, axis=1)
     return len(places) > 3 and bool(radius.std() < 0.02 * radius.mean())
 

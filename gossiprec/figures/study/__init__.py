@@ -1,1 +1,1 @@
-"""Figures of a study: a table in, csv, png and svg out."""
+"""Figures of a study: they read its table and write csv, png and svg."""

@@ -1,6 +1,6 @@
 """Figures of a study: lines with bands over seeds, heat maps, utility against privacy, differences to the baseline.
 
-They read the folder of a study alone: ``table.parquet`` and ``study.json``.
+They read only the folder of a study: ``table.parquet`` and ``study.json``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS: dict[str, Callable[[StudyTable, StudyFigureOptions], Drawing]] = {
     "paired": paired_differences,
 }
 FIRST = "lines"
-"""The kind of picture where none is asked for."""
+"""Kind of figure that is drawn by default."""
 
 
 def draw(
@@ -41,20 +41,20 @@ def draw(
     ----------
     folder : Path
     out_stem : Path, optional
-        Named after the kind, inside the folder, if not given.
+        The default is named after the kind, inside the folder.
     kind : str, optional
     choice : Choice, optional
     where : mapping of str to str, optional
-        Only the runs in which these axes have these values.
+        Restrict the figure to runs in which these axes have these values.
 
     Raises
     ------
     LogError
-        If the study does not hold what is asked for.
+        If the study lacks a requested axis, measure or value.
 
     Notes
     -----
-    Where nothing is asked for, it is the picture that the study file says answers the study's question.
+    Without a choice, the figure that the study file names is drawn.
     """
     table = read_study(folder)
     asked = choice or StudyFigureOptions()

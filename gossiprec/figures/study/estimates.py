@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals, paired differences, and which points no other one beats."""
+"""Means over seeds with their intervals, paired differences, and Pareto-optimal points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gossiprec.figures.study.table_reader import Point, StudyTable, order_quanti
 
 LEVEL = 0.95
 LOG_FROM = 20.0
-"""Ratio of the largest to the smallest value from which an axis of numbers is drawn on a log scale."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class MeanEstimate:
     ----------
     mean : float
     low, high : float
-        Ends of the 95 % t-interval of the mean; NaN with one value.
+        Ends of the 95 % t-interval of the mean; NaN for a single value.
     n : int
-        Seeds.
+        Number of seeds.
     """
 
     mean: float
@@ -46,8 +46,8 @@ def mean_with_interval(values: Iterable[float]) -> MeanEstimate:
 
     Notes
     -----
-    The interval takes the values of seeds as normally distributed, and says how well the mean over seeds is known: not
-    how much single runs vary.
+    The interval assumes normally distributed values. It describes the precision
+    of the mean over seeds, not the spread of single runs.
     """
     found = np.array(list(values), np.float64)
     if len(found) < 2:
@@ -63,9 +63,9 @@ def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> M
 
 
 def is_pareto_optimal(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Say of each (utility, accuracy of the attack) whether no other point is as good in both and better in one.
+    """Return for each (utility, attack accuracy) whether no other point is as good in both and better in one.
 
-    Utility is better high, the attack's accuracy is better low.
+    Higher utility is better, and lower attack accuracy is better.
     """
     return [
         not any(
@@ -77,7 +77,7 @@ def is_pareto_optimal(points: Sequence[tuple[float, float]]) -> list[bool]:
 
 
 def describe_intervals(counts: Iterable[int], what: str) -> str:
-    """Return what the intervals of a picture are, after what they are drawn as or with."""
+    """Return the caption of a picture's intervals; `what` names their mark."""
     counts = list(counts)
     if max(counts) < 2:
         return "one seed: no interval"
@@ -85,7 +85,7 @@ def describe_intervals(counts: Iterable[int], what: str) -> str:
 
 
 def describe_seeds(counts: Iterable[int]) -> str:
-    """Return how many seeds the means are over, such as ``n = 3`` or ``n = 2–3``."""
+    """Return the number of seeds behind the means, such as ``n = 3`` or ``n = 2–3``."""
     found = sorted(set(counts))
     return f"n = {found[0]}" if len(found) == 1 else f"n = {found[0]}–{found[-1]}"
 
@@ -94,14 +94,14 @@ NOTE = "Means over seeds ± half-width of the 95 % confidence interval (if there
 
 
 class MeansTable(NamedTuple):
-    """A table of texts, and how much it leaves out.
+    """A table of texts, with the number of rows and columns left out.
 
     Attributes
     ----------
     axes, headings : list of str
-        Of the columns; headings of measures in lines.
+        Headings of the columns; headings of measures are lists of lines.
     rows : list of list of str
-        A line for each combination of the axes that vary.
+        A row per combination of the varying axes.
     more_rows, more_columns : int
     """
 
@@ -113,7 +113,7 @@ class MeansTable(NamedTuple):
 
 
 def tabulate_means(table: StudyTable, *, most_rows: int, most_columns: int) -> MeansTable:
-    """Return a line for each combination of the axes that vary, a column for each of the first measures."""
+    """Return a table with a row per combination of the varying axes and a column for each of the first measures."""
     points, quantities = _points(table), order_quantities(table)[:most_columns]
     rows = [
         [

@@ -25,11 +25,11 @@ from gossiprec.figures.study.table_reader import StudyTable
 
 CELL_IN = 0.34
 DARK = 0.55
-"""Place on the colour scale from which numbers are written in black; the scale ends in a light yellow."""
+"""Position on the colour scale from which numbers are black, since the scale ends in a light yellow."""
 
 
 def heat_map(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
-    """Return the table of the figure, and what draws it."""
+    """Return the table of the figure, and the function that draws it."""
     x, by = select_axes(table, choice, needs=2)
     panels = make_panels(table, requested_quantities(table, choice), [x, by])
     return *estimate_rows(table, panels), lambda: _figure(table, panels, x, by)
@@ -46,7 +46,7 @@ def _figure(table: StudyTable, panels: Sequence[StudyPanel], x: str, by: str) ->
     cell = max(0.62, 0.12 + max(map(style.text_width_in, columns)))
     width = margins.left + margins.right + max(2.6, cell * len(columns), titles)
     is_crowded = width > style.PAGE_IN and cell > 0.62
-    if is_crowded:  # tilted, they take room below
+    if is_crowded:  # tilted labels take room below
         below = 0.5 * max(map(style.text_width_in, columns))
         margins = replace(margins, bottom=margins.bottom + below, between_rows=margins.between_rows + below)
     figure, grid = style.panel_grid(
@@ -63,7 +63,7 @@ def _figure(table: StudyTable, panels: Sequence[StudyPanel], x: str, by: str) ->
 
 
 def _scales(panels: Sequence[StudyPanel]) -> dict[str, tuple[float, float]]:
-    """Return the ends of the colours of each measure: the same number has the same colour in all its panels."""
+    """Return the ends of the colour scale of each measure: a number has the same colour in all its panels."""
     means: dict[str, list[float]] = {}
     for panel in panels:
         means.setdefault(panel.quantity.name, []).extend(found.mean for found in panel.drawn().values())

@@ -1,7 +1,8 @@
-"""Numbers of attacks as the axes of a study leave them to be told apart.
+"""Folding of attack labels that the axes of a study already explain.
 
-A study that varies who colludes has an attack of another name at each value: ``coalition-5%`` here, ``coalition-10%``
-there. What the axes explain is no part of what a number is called: it is one number over the whole study.
+A study that varies who colludes has an attack of another name at each value, such as ``coalition-5%`` and
+``coalition-10%``. A label that follows from the axes is left out of the quantity, so that one quantity covers the
+whole study.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _COLUMNS = ("relevance", "momentum", "community_size")
 def fold_labels(
     values: Mapping[Quantity, Points], join: Callable[[list[Points]], Points]
 ) -> dict[Quantity, Points]:
-    """Return values in which quantities are one that only the axes tell apart.
+    """Return values in which quantities that differ only by the axes are joined.
 
-    Two are if they have one name, differ in some labels, and no combination of the axes has both: the labels are then a
-    function of the combination. As few labels as do are left out.
+    Two quantities are joined if they have the same name, differ in some labels, and no combination of the
+    axes has both: the labels are then a function of the combination. As few labels as possible are left out.
 
     Parameters
     ----------
     values : mapping of Quantity to mapping
-        What each quantity is at each combination.
+        Value of each quantity at each combination.
     join : callable
-        Makes one of several mappings without a common key.
+        Joins several mappings without a common key.
     """
     found = dict(values)
     for name in dict.fromkeys(quantity.name for quantity in values):
@@ -57,7 +58,7 @@ def _subsets(labels: Iterator[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
 def _without(
     values: dict[Quantity, Points], name: str, columns: Sequence[str], join: Callable[[list[Points]], Points]
 ) -> dict[Quantity, Points]:
-    """Return the values in which quantities of a name are one that differ in these labels and never meet."""
+    """Return the values with the quantities of a name joined if they differ only in these labels and never coincide."""
     groups: dict[Any, list[Quantity]] = defaultdict(list)
     for quantity in values:
         rest = {key: value for key, value in _labels_of(quantity).items() if key not in columns}
@@ -73,7 +74,7 @@ def _without(
 
 
 def _labels_of(quantity: Quantity) -> dict[str, Any]:
-    """Return all labels of a quantity, the name of an observer in parts."""
+    """Return all labels of a quantity, with the name of an observer split into parts."""
     matched = _OBSERVER.fullmatch(quantity.observer or "")
     parts = {part: matched[part] if matched else None for part in _PARTS}
     if matched is None:

@@ -1,6 +1,7 @@
-"""What the measures of a study are called along axes and above panels: in words, with their units.
+"""Labels of a study's measures for axes and panel titles, with their units.
 
-The one table of such names. A measure that it does not hold, one of somebody's own attack, is called as it is written.
+This is the only table of such labels. A measure that it does not hold, for example of a plug-in attack, keeps its
+name.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ WORDS = {
         for of, said in {"": "", "_of_means": ", of means"}.items()
     },
 }
-"""Of measures by name; metrics of recommendations are called as they are written, by :data:`METRICS`."""
+"""Labels of measures by name; ranking metrics get theirs from :data:`METRICS`."""
 
 METRICS = {"hr": "HR", "ndcg": "NDCG", "mrr": "MRR", "er": "ER", "f1": "F1"}
 """Metrics that are written as abbreviations."""
@@ -85,19 +86,19 @@ SHARES = {
     "contribution.kept", "contribution.leaks.cda", "contribution.leaks.cda_random",
     "contribution.leaks.auxiliary_cda",
 }  # fmt: skip
-"""Fractions that pictures show in percent, beside metrics and those of attacks."""
+"""Measures that pictures show in percent, in addition to ranking metrics and attack measures."""
 
 _OBSERVER = re.compile(r"(?P<who>single|coalition)(?P<share>-[\d.e+-]+%|-\d+-nodes)?(?P<place>-.+)?")
 _BESIDE = dict(zip((*BESIDE, VALIDATED), ("by popularity", "in random order", "as validated"), strict=True))
 
 
 def is_share(name: str) -> bool:
-    """Say whether a measure is a fraction that pictures show in percent."""
+    """Return whether a measure is a fraction that pictures show in percent."""
     return (name in OF_ATTACKS and name != "at_round") or "@" in name or name in SHARES
 
 
 def measure_label(name: str) -> str:
-    """Return what a measure is called, without its unit if that is percent."""
+    """Return the label of a measure, without the unit if the unit is percent."""
     if "@" not in name:
         return WORDS.get(name, name.replace("_", " "))
     metric, order = split_baseline_name(name)
@@ -106,7 +107,7 @@ def measure_label(name: str) -> str:
 
 
 def observer_label(name: str) -> str:
-    """Return who observes, such as ``coalition of 10 %, degree`` for ``coalition-10%-degree``."""
+    """Return the label of an observer, such as ``coalition of 10 %, degree`` for ``coalition-10%-degree``."""
     told = _OBSERVER.fullmatch(name)
     if told is None:
         return name
@@ -118,7 +119,7 @@ def observer_label(name: str) -> str:
 
 
 def rule_label(relevance: str) -> str:
-    """Return how an attack ranks users, such as ``standardized relevance``."""
+    """Return the label of an attack's ranking rule, such as ``standardized relevance``."""
     told = re.fullmatch(r"mia-(?P<threshold>.+)", relevance)
     if told:
         return f"entropy MIA, threshold {told['threshold']}"

@@ -1,4 +1,4 @@
-"""A measure over one axis of a study: lines with bands over numbers, points with their intervals in rows of words."""
+"""A measure over one axis of a study: lines with bands over numbers, or points with intervals in rows of words."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PANEL_IN = 1.75
 
 
 def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
-    """Return the table of the figure, and what draws it."""
+    """Return the table of the figure, and the function that draws it."""
     x, *others = select_axes(table, choice, needs=1, by_measure=True)
     if choice.x is None and choice.by is None and others and _runs_along(table, others[0], rather_than=x):
         x, others = others[0], [x]
@@ -57,7 +57,7 @@ def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
 
 
 def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
-    """Say whether lines are to run along one axis, which has numbers, and not another, which has none."""
+    """Return whether the first axis is numeric and the second is not, so that lines run along the first."""
     return is_numeric(table.labels(name)) and not is_numeric(table.labels(rather_than))
 
 
@@ -110,14 +110,14 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
 
 
 def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> int:
-    """Return how many panels stand side by side: as many as fill their rows, if there is room for their ticks."""
+    """Return the number of panels per row: as many as fill their rows, if there is room for their ticks."""
     ticks = sum(0.06 + style.text_width_in(format_label(label)) for label in labels[:MOST_TICKS])
     fits = ticks <= margins.panel_width(style.PAGE_IN, 3)
     return min(n_panels, 3 if fits and n_panels not in (2, 4) else 2)
 
 
 def panel_title(part: SeriesPanel, scale: tuple[float, float]) -> str:
-    """Return the title of a panel, with the levels that its scale leaves out."""
+    """Return the title of a panel, with the levels that are outside its scale."""
     return ", ".join(text for text in (part.title, describe_off_scale(part, scale)) if text)
 
 
@@ -134,7 +134,7 @@ def _panel(axes: Axes, part: SeriesPanel, looks: Mapping[str, style.LineStyle]) 
 
 
 def _line(axes: Axes, points: Sequence[tuple[float, MeanEstimate]], look: style.LineStyle) -> None:
-    """Draw a line in its band."""
+    """Draw a line with its band."""
     xs, estimates = [at for at, _ in points], [e for _, e in points]
     means, low, high = ([getattr(e, name) for e in estimates] for name in ("mean", "low", "high"))
     axes.fill_between(xs, low, high, color=look.color, alpha=0.18, lw=0)

@@ -1,4 +1,4 @@
-"""Differences to the baseline of a study, seed by seed: what a change does once the luck of a seed is taken out."""
+"""Differences to the baseline of a study, seed by seed, which removes the variation between seeds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gossiprec.measures.selectors import FILTERS
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """What one combination differs by from the baseline that shares its other values.
+    """The difference of one combination from the baseline that shares its other values.
 
     Attributes
     ----------
     point : Point
     estimate : Estimate
     levels : dict of Level to float
-        What a level at this combination, guessing or the most that could be found, differs by from the same baseline.
+        Difference of each level (guessing, or the most that could be found) from the same baseline.
     """
 
     point: Point
@@ -38,7 +38,7 @@ class PairedDifference:
 
 
 def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
-    """Return the table of the figure, and what draws it."""
+    """Return the table of the figure, and the function that draws it."""
     if choice.to:
         table = replace(table, baseline=_baseline(table, choice.to))
     if not table.baseline:
@@ -67,12 +67,12 @@ def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing
 
 
 def _baseline(table: StudyTable, to: Mapping[str, str]) -> dict[str, Label]:
-    """Return the values of axes that are given as text."""
+    """Return the baseline's values of axes, given as text."""
     return {name: table.label(name, text) for name, text in to.items()}
 
 
 def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[PairedDifference]:
-    """Return what each combination differs by, of those that share seeds with the baseline."""
+    """Return the difference of each combination that shares seeds with the baseline."""
     points, levels = table.values[quantity], collect_levels(table, quantity)
     lines = []
     for point, seeds in points.items():
@@ -100,7 +100,7 @@ def _figure(table: StudyTable, found: dict[Quantity, list[PairedDifference]]) ->
 
 
 def _rows(table: StudyTable, drawn: Sequence[Point]) -> RowLabels:
-    """Return what lines are called: by values alone where they are of one axis, which is named beside them."""
+    """Return the labels of the lines: only values if all belong to one axis, which is then named next to them."""
     axes = [name for name in table.varying if len({point[table.axis(name)] for point in drawn}) > 1]
     if len(axes) == 1:
         return RowLabels(
@@ -124,7 +124,7 @@ def _part(table: StudyTable, quantity: Quantity, lines: Sequence[PairedDifferenc
 def _caption(
     table: StudyTable, found: Mapping[Quantity, Sequence[PairedDifference]], drawn: Sequence[Point]
 ) -> str:
-    """Return what is taken from what, and what the bars and levels are."""
+    """Return the caption: the compared combinations, and the meaning of bars and levels."""
     against, what = _in_words(table.baseline), _in_words(_common(table, drawn))
     lines = [difference for each in found.values() for difference in each]
     counts = [difference.estimate.n for difference in lines]
@@ -145,7 +145,7 @@ def _in_words(values: Mapping[str, Label]) -> str:
 
 
 def _common(table: StudyTable, points: Sequence[Point]) -> dict[str, Label]:
-    """Return the value of each axis of the baseline that all lines share, and their names need not tell."""
+    """Return the axes of the baseline on which all lines share a value, which their names need not repeat."""
     found = {
         name: list(dict.fromkeys(point[table.axis(name)] for point in points)) for name in table.baseline
     }
@@ -153,6 +153,6 @@ def _common(table: StudyTable, points: Sequence[Point]) -> dict[str, Label]:
 
 
 def _tint(found: MeanEstimate) -> tuple[str, bool]:
-    """Return the colour of a difference: another one, and filled, where its interval leaves out zero."""
+    """Return the colour of a difference and whether it is filled; it is marked if its interval excludes zero."""
     apart = found.n > 1 and (found.low > 0 or found.high < 0)
     return style.line_style(1 if apart else 0).color, apart

@@ -1,4 +1,4 @@
-"""What the figures of a study share: which panels there are, and their axes."""
+"""Panels, axes and options that the figures of a study share."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from gossiprec.measures.selectors import FILTERS
 MOST_PANELS = 12
 MOST_TICKS = 8
 MEASURE = "measure"
-"""What `by` names where lines are told apart by what they measure; no axis has this name."""
+"""Value of `by` that distinguishes lines by their measure; no axis has this name."""
 
 Drawing = tuple[list[str], list[list[Cell]], Callable[[], Figure]]
-"""Header and rows of a figure's table, and what draws it."""
+"""Header and rows of a figure's table, and the function that draws the figure."""
 
 
 @dataclass(frozen=True)
 class StudyFigureOptions:
-    """What a figure of a study shows.
+    """The content of a figure of a study.
 
     Attributes
     ----------
     x, by : str, optional
-        Axes: across, and told apart by lines or rows; `by` may be ``measure``.
+        Axes: `x` runs across, `by` distinguishes lines or rows and may be ``measure``.
     y : str or sequence of str, optional
         Measures such as ``max_aac[single]``.
     against : str, optional
-        A second measure: the utility of a front.
+        The other measure of a front: its utility.
     to : dict of str to str
-        What differences are taken to, in place of the study's baseline; values of axes as text.
+        Reference of differences, instead of the study's baseline; values of axes as text.
     """
 
     x: str | None = None
@@ -51,22 +51,22 @@ class StudyFigureOptions:
 
     @property
     def measures(self) -> list[str]:
-        """The measures that are asked for."""
+        """The requested measures."""
         return [self.y] if isinstance(self.y, str) else list(self.y)
 
 
 @dataclass(frozen=True)
 class StudyPanel:
-    """A part of the table that has axes of its own.
+    """A part of the table that has its own panel.
 
     Attributes
     ----------
     quantity : Quantity
     fixed : dict of str to Label
-        The axes beyond those drawn, at one value each.
+        The axes that are not drawn, at one value each.
     points : dict of Point to PerSeed
     about : str
-        The labels of the quantity, and the value of each axis that tells panels apart.
+        The labels of the quantity, and the value of each axis that distinguishes panels.
     """
 
     quantity: Quantity
@@ -75,7 +75,7 @@ class StudyPanel:
     about: str
 
     def title(self) -> str:
-        """Return what stands above it where its axes do not say what is measured."""
+        """Return the title of the panel, used if its axes do not name the measure."""
         name = measure_label(self.quantity.name)
         return f"{name}, {self.about}" if self.about else name
 
@@ -84,7 +84,7 @@ class StudyPanel:
         return {point: mean_with_interval(seeds.values()) for point, seeds in self.points.items()}
 
     def drawn(self) -> dict[Point, MeanEstimate]:
-        """Return the means over seeds in the unit of pictures."""
+        """Return the means over seeds in the units of pictures."""
         return {point: found.scaled(self.quantity.factor) for point, found in self.estimates().items()}
 
 
@@ -102,16 +102,16 @@ def estimate_rows(table: StudyTable, panels: Sequence[StudyPanel]) -> tuple[list
 def select_axes(
     table: StudyTable, choice: StudyFigureOptions, *, needs: int, by_measure: bool = False
 ) -> list[str]:
-    """Return the one or two axes that a figure draws: those asked for, then those of the study in order.
+    """Return the one or two axes that a figure draws: the requested ones, then the study's in order.
 
     Parameters
     ----------
     table : StudyTable
     choice : Choice
     needs : int
-        How many axes the figure cannot do without.
+        Number of axes that the figure requires.
     by_measure : bool
-        Whether the figure can tell lines apart by what they measure.
+        Whether the figure can distinguish lines by their measure.
 
     Raises
     ------
@@ -170,19 +170,19 @@ def make_panels(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequen
 
 
 def requested_quantities(table: StudyTable, choice: StudyFigureOptions) -> list[Quantity]:
-    """Return the quantities to draw: where none is asked for, attack accuracy if there is any."""
+    """Return the quantities to draw; the default is attack accuracy if there is any."""
     names = [quantity.name for quantity in table.values]
     texts = choice.measures or ["max_aac" if "max_aac" in names else names[0]]
     return list(dict.fromkeys(quantity for text in texts for quantity in table.quantities(text)))
 
 
 def label_positions(labels: Sequence[Label]) -> dict[Label, float]:
-    """Return where labels that are numbers stand on a horizontal axis."""
+    """Return the positions of numeric labels on a horizontal axis."""
     return {label: float(label) for label in labels}
 
 
 def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
-    """Give an axes its horizontal scale of numbers, linear or log, with a tick at each value if they are few."""
+    """Set the horizontal scale of numbers, linear or log, with a tick at each value if they are few."""
     at = label_positions(labels)
     low, high = min(at.values()), max(at.values())
     axes.set_xlabel(name)
@@ -198,7 +198,7 @@ def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
 
 
 def axis_limits(estimates: Iterable[MeanEstimate], *, with_zero: bool = False) -> tuple[float, float]:
-    """Return the ends of an axis that holds these estimates and their intervals with a margin, and perhaps zero."""
+    """Return the ends of an axis that holds these estimates and their intervals with a margin, optionally with zero."""
     ends = [value for e in estimates for value in (e.low, e.mean, e.high)]
     low, high = np.nanmin(ends), np.nanmax(ends)
     if with_zero:

@@ -1,4 +1,4 @@
-"""Utility against privacy: every combination of a study as a point, and those that no other one beats in both."""
+"""Utility against privacy: every combination of a study as a point, with the Pareto-optimal ones marked."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from gossiprec.measures.selectors import FILTERS
 MOST_PANELS = 4
 MOST_COLOURS = 7
 SHARE_MARGIN = 2.0
-"""Beyond 0 and 100 %, for marks that stand there."""
+"""Margin beyond 0 and 100 %, for marks at the ends."""
 SAME = 1e-9
 MOST_NAMED = 14
-"""Points of the front that are named in the picture; the csv names all."""
+"""Number of front points that are named in the picture; the csv names all."""
 
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """One combination: where it stands, and whether another one beats it."""
+    """One combination: its position, and whether another one beats it."""
 
     point: Point
     utility: MeanEstimate
@@ -43,14 +43,14 @@ class ParetoPoint:
     is_unbeaten: bool
 
     def scaled(self, utility: float, attack: float) -> ParetoPoint:
-        """Return the same in the units of pictures."""
+        """Return the point in the units of pictures."""
         return ParetoPoint(
             self.point, self.utility.scaled(utility), self.attack.scaled(attack), self.is_unbeaten
         )
 
 
 def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
-    """Return the table of the figure, and what draws it."""
+    """Return the table of the figure, and the function that draws it."""
     utility = utility_quantity(table, choice.against)
     attacks = requested_quantities(table, choice)
     if len(attacks) > MOST_PANELS:
@@ -72,18 +72,18 @@ def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
 
 
 def _telling(table: StudyTable) -> str | None:
-    """Return the axis that colours tell where none is asked for: the first with a handful of values."""
+    """Return the default axis for colours: the first with few enough values."""
     few = (name for name in table.varying if len(table.labels(name)) <= MOST_COLOURS)
     return next(few, None)
 
 
 def utility_quantity(table: StudyTable, asked: str | None = None) -> Quantity:
-    """Return the measure of recommendation quality that is asked for, or the first.
+    """Return the requested measure of recommendation quality, or the first one.
 
     Raises
     ------
     LogError
-        If there is none.
+        If there is no such measure.
     """
     if asked is not None:
         return table.quantities(asked)[0]
@@ -140,7 +140,7 @@ def _figure(
 
 
 def _share_scales(grid: Sequence[Sequence[Axes]], utility: Quantity, attacks: Sequence[Quantity]) -> None:
-    """Give all panels one scale of utility, and those of one measure one scale of it."""
+    """Give all panels one scale of utility, and the panels of a measure one scale of it."""
     panels = [axes for (axes,) in grid]
     for axes in panels:
         axes.margins(0.08)
@@ -154,7 +154,7 @@ def _share_scales(grid: Sequence[Sequence[Axes]], utility: Quantity, attacks: Se
 
 
 def _hull(limits: Sequence[tuple[float, float]], quantity: Quantity) -> tuple[float, float]:
-    """Return the ends of all; an interval of shares may reach beyond what there is, a scale not."""
+    """Return the ends of all limits; intervals of shares may exceed 0 to 100 %, but their scale does not."""
     low, high = min(low for low, _ in limits), max(high for _, high in limits)
     return (max(low, -SHARE_MARGIN), min(high, 100.0 + SHARE_MARGIN)) if quantity.is_share else (low, high)
 
@@ -179,7 +179,7 @@ def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str
 
 
 def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[ParetoPoint]) -> list[str]:
-    """Draw the levels that an attack is read beside, as far as they are on the scale; return what they are."""
+    """Draw the reference levels of an attack that are on the scale; return their descriptions."""
     said, (_, top) = [], axes.get_ylim()
     for level, values in collect_levels(table, attack).items():
         at = [

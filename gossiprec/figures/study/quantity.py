@@ -1,4 +1,4 @@
-"""What a number of a study is: a measure, and of which attack."""
+"""A quantity of a study: a measure and, if it belongs to an attack, the attack's labels."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gossiprec.figures.study.labels import is_share, measure_label, observer_lab
 from gossiprec.measures.selectors import FILTERS
 
 Label = Any
-"""What the table says of an axis: text, a number, true or false, or None."""
+"""A value of an axis in the table: text, a number, true or false, or None."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A measure, of one attack where it is one of attacks."""
+    """A measure, with the labels of an attack if it belongs to one."""
 
     name: str
     observer: str | None = None
@@ -26,12 +26,12 @@ class Quantity:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """All labels that it has."""
+        """All labels of the quantity."""
         told = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
         return told | dict(self.others)
 
     def words(self) -> str:
-        """Return its name with its labels, as error messages and tables say it."""
+        """Return the name with its labels, for error messages and tables."""
         parts = [self.observer, self.relevance]
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
         parts += [f"K {self.community_size}" if self.community_size is not None else None]
@@ -40,7 +40,7 @@ class Quantity:
         return f"{self.name} ({told})" if told else self.name
 
     def about(self, *, without: Container[str] = ()) -> str:
-        """Return its labels in words, but for some."""
+        """Return the labels as text, except for some."""
         said = {"observer": observer_label, "relevance": rule_label}
         signs = {"community_size": "K"}
         return ", ".join(
@@ -50,7 +50,7 @@ class Quantity:
         )
 
     def text(self) -> str:
-        """Return it as it is asked for: ``max_aac[single,ndcg,0.9,5]``."""
+        """Return the form in which it is requested: ``max_aac[single,ndcg,0.9,5]``."""
         told = [format_label(self.labels.get(name, "*")) for name in FILTERS]
         while told and told[-1] == "*":
             told.pop()
@@ -59,22 +59,22 @@ class Quantity:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a fraction that pictures show in percent."""
+        """Whether the measure is a fraction that pictures show in percent."""
         return is_share(self.name)
 
     @property
     def unit(self) -> str:
-        """The label of its axis, in words."""
+        """The label of its axis."""
         words = measure_label(self.name)
         return f"{words} (%)" if self.is_share else words
 
     @property
     def factor(self) -> float:
-        """What its values are multiplied by in pictures; tables keep them as they are."""
+        """The factor from table values to picture values."""
         return 100.0 if self.is_share else 1.0
 
     def cells(self) -> list[Any]:
-        """Return it as the first cells of a csv row."""
+        """Return the quantity as the first cells of a csv row."""
         told = ",".join(f"{name}={format_label(value)}" for name, value in self.others)
         return [
             f"{self.name}[{told}]" if told else self.name,
@@ -83,7 +83,7 @@ class Quantity:
 
 
 def format_label(label: Label) -> str:
-    """Return what a picture says of a label."""
+    """Return the text of a label in pictures."""
     if isinstance(label, bool):
         return str(label).lower()
     return f"{label:g}" if isinstance(label, float) else str(label)

@@ -1,7 +1,7 @@
-"""What a measure is to be read beside: how far guessing comes, and how far anybody could.
+"""Reference levels of a measure: the accuracy of guessing, and the most that any attacker could find.
 
-A small number is no protection where nothing more could have been found. Pictures therefore draw these levels with a
-measure wherever the study has collected them.
+A small number is no protection if nothing more could have been found. Pictures therefore draw these levels with a
+measure whenever the study has collected them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_
 
 @dataclass(frozen=True)
 class ReferenceLevel:
-    """A kind of level: what it says of a measure, and how it looks.
+    """A kind of reference level: its meaning and its look.
 
     Attributes
     ----------
     words : str
     dashes
-        Of its line.
+        Line style.
     mark : str
-        On a line over numbers; a marker of matplotlib.
+        Matplotlib marker on a line over numbers.
     tick : str
-        In a row of words.
+        Matplotlib marker in a row of words.
     """
 
     words: str
@@ -37,7 +37,7 @@ class ReferenceLevel:
 
     @property
     def short(self) -> str:
-        """Its name alone."""
+        """The name without its explanation."""
         return self.words.partition(":")[0]
 
 
@@ -57,7 +57,7 @@ _OTHERS = {
 
 
 def collect_levels(table: StudyTable, quantity: Quantity) -> dict[ReferenceLevel, dict[Point, PerSeed]]:
-    """Return what the study has collected of the levels beside a quantity, by point and seed."""
+    """Return the collected reference levels of a quantity, by point and seed."""
     found = {
         level: table.values.get(replace(quantity, name=name), {}) for level, name in _beside(quantity.name)
     }
@@ -65,7 +65,7 @@ def collect_levels(table: StudyTable, quantity: Quantity) -> dict[ReferenceLevel
 
 
 def _beside(name: str) -> list[tuple[ReferenceLevel, str]]:
-    """Return the measures that say the levels beside one."""
+    """Return the measures that hold the reference levels of a measure."""
     metric, order = split_baseline_name(name)
     if "@" in name and order in ("", VALIDATED):
         return [(POPULARITY, baseline_metric_name(metric, "popularity"))]

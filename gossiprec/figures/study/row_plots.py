@@ -1,4 +1,4 @@
-"""Panels side by side over rows of words: points with their intervals, and the levels that they are read beside."""
+"""Panels in a row over rows of words: points with their intervals, and reference levels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gossiprec.figures.study.series_panels import (
 
 MOST_COLUMNS = 3
 LEAST_IN = 1.45
-"""Width of a panel."""
+"""Least width of a panel in inches."""
 WIDE_IN = 3.2
 ROW_IN, LINE_IN = 0.19, 0.11
-"""Height of a row, and what each further series adds to it."""
+"""Height of a row, and the additional height per further series, in inches."""
 ASIDE = 0.62
-"""Of a row's height: over which its series are spread."""
+"""Fraction of a row's height over which its series are spread."""
 
 Tint = Callable[[MeanEstimate], tuple[str, bool]]
 """The colour of a point, and whether it is filled."""
@@ -36,7 +36,7 @@ Tint = Callable[[MeanEstimate], tuple[str, bool]]
 
 @dataclass(frozen=True)
 class RowLabels:
-    """The rows: what they are called, and what they are values of."""
+    """The rows: their labels, and the axes that the labels are values of."""
 
     names: Mapping[Hashable, str]
     axis: str
@@ -50,19 +50,19 @@ def draw_rows(
     *,
     tint: Tint | None = None,
 ) -> Figure:
-    """Return the figure: rows are named at the left, panels stand side by side as far as there is room.
+    """Return the figure: rows are named at the left, and a line holds as many panels as fit.
 
     Parameters
     ----------
     parts : sequence of Part
-        Points at rows.
+        Panels with points at rows.
     rows : Rows
     scales : mapping
         The ends of the scale of each unit.
     said : str
-        What holds for all panels, below them.
+        Caption below all panels.
     tint : callable, optional
-        Chooses the look of each point; else series have colours. A line stands at zero then.
+        Chooses the look of each point; a line at zero is then drawn. Without it, series have colours.
     """
     names = [style.short_name(name) for name in rows.names.values()]
     left = (0.45 if rows.axis else 0.2) + max(map(style.text_width_in, names))
@@ -95,7 +95,7 @@ def draw_rows(
         _panel(axes, part, places, looks, tint)
         axes.set_xlim(*scales[part.unit])
         axes.set_ylim(len(names) - 0.4, -0.6)
-        is_first = number % n_columns == 0  # rows have their names once
+        is_first = number % n_columns == 0  # row names appear once per line of panels
         axes.set_yticks(range(len(names)), names if is_first else [""] * len(names))
         axes.set_ylabel(rows.axis if is_first else "")
         axes.set_xlabel(units[number])
@@ -106,7 +106,7 @@ def draw_rows(
 
 
 def _columns(margins: style.Margins, n_panels: int) -> int:
-    """Return how many panels stand side by side."""
+    """Return the number of panels per line."""
     fitting = [
         n for n in range(1, MOST_COLUMNS + 1) if margins.panel_width(style.PAGE_IN, n) >= LEAST_IN
     ] or [1]
@@ -146,7 +146,7 @@ def _panel(
 
 
 def _level(axes: Axes, curve: LevelCurve, places: Mapping[Hashable, float], aside: float, color: str) -> None:
-    """Draw a level: upright through all rows where it is the same for all, else a mark in each row."""
+    """Draw a level: one vertical line if it is the same in all rows, otherwise a mark in each row."""
     is_line = curve.is_flat and curve.series is None
     look: dict[str, Any] = level_handle(curve.level, is_line=is_line)
     if is_line:

@@ -1,4 +1,4 @@
-"""What lines and rows of a study are drawn from: panels of series, each with the levels that it is read beside."""
+"""Panels of series for lines and rows of a study, each with its reference levels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gossiprec.figures.study.reference_levels import ReferenceLevel, collect_lev
 from gossiprec.figures.study.table_reader import Point, StudyTable
 
 WHOLE = 102.0
-"""Top of a scale that shows all of 100 %."""
+"""Top of a scale that shows the full 100 %."""
 FAR = 4.0
-"""How many times the greatest mean or end of an interval a level may be, to be on the scale."""
+"""A level up to this multiple of the greatest mean or interval end is kept on the scale."""
 
 Places = dict[Hashable, float]
 
@@ -32,11 +32,11 @@ class StudySeries:
     Attributes
     ----------
     name : str
-        Empty for the only one.
+        Empty if it is the only series.
     points : dict of Hashable to Estimate
-        By value along the axis; in the unit of pictures.
+        Estimates by value along the axis, in the unit of pictures.
     levels : dict of Level to dict
-        Where each level stands at each value.
+        Value of each level at each value along the axis.
     """
 
     name: str
@@ -52,7 +52,7 @@ class SeriesPanel:
     ----------
     title : str
     unit : str
-        What stands along its scale. Panels with the same have the same scale.
+        Label of its scale; panels with equal units share a scale.
     is_share : bool
     series : sequence of Series
     """
@@ -64,13 +64,13 @@ class SeriesPanel:
 
     @property
     def estimates(self) -> list[MeanEstimate]:
-        """All that it shows."""
+        """All estimates in the panel."""
         return [estimate for series in self.series for estimate in series.points.values()]
 
 
 @dataclass(frozen=True)
 class LevelCurve:
-    """A level as it is drawn: once in grey where all series share it, else in the look of each.
+    """A level as it is drawn: once in grey if all series share it, otherwise in the look of each series.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class LevelCurve:
     series : str, optional
     places : dict
     is_flat : bool
-        Whether it is the same everywhere.
+        Whether it has the same value everywhere.
     """
 
     level: ReferenceLevel
@@ -157,9 +157,9 @@ def _is_flat(places: Places) -> bool:
 
 
 def shared_limits(parts: Sequence[SeriesPanel], *, with_zero: bool = False) -> dict[str, tuple[float, float]]:
-    """Return the ends of the scale of each unit: of all that is shown in it, and of the levels that are near.
+    """Return the ends of the scale of each unit, which hold all its estimates and the levels near them.
 
-    Shares, counts and the like begin at zero, also where an interval reaches below.
+    Shares, counts and other non-negative measures begin at zero, even if an interval extends below.
     """
     found = {}
     for unit in dict.fromkeys(part.unit for part in parts):
@@ -189,7 +189,7 @@ def shared_limits(parts: Sequence[SeriesPanel], *, with_zero: bool = False) -> d
 
 
 def describe_off_scale(part: SeriesPanel, scale: tuple[float, float]) -> str:
-    """Return which levels are off the scale and where, in words; empty if none is."""
+    """Return the levels that are off the scale, with their values, as text; empty if there are none."""
     said = []
     for level in dict.fromkeys(curve.level for curve in level_curves(part)):
         values = [v for curve in level_curves(part) if curve.level == level for v in curve.places.values()]
@@ -209,7 +209,7 @@ def series_styles(parts: Iterable[SeriesPanel]) -> dict[str, style.LineStyle]:
 def legend_handles(
     parts: Sequence[SeriesPanel], looks: Mapping[str, style.LineStyle], *, in_rows: bool
 ) -> list[Line2D]:
-    """Return the entries of a legend: series by their names, then what levels are."""
+    """Return the entries of a legend: first the series by name, then the levels."""
     dots = {"linestyle": "none", "markersize": 5} if in_rows else {}
     found = [Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items() if name]
     drawn = [curve for part in parts for curve in level_curves(part)]
@@ -228,7 +228,7 @@ def legend_handles(
 
 
 def level_handle(level: ReferenceLevel, *, is_line: bool) -> dict[str, Any]:
-    """Return how a level is drawn: as a line, or as a mark of its own in each row."""
+    """Return the style of a level: a line, or its own mark in each row."""
     if is_line:
         return {"linestyle": level.dashes, "linewidth": 1.0, "marker": level.mark, "markersize": 6}
     size = 8 if level.tick == "|" else 4.5

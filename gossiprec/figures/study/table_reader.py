@@ -1,4 +1,4 @@
-"""The table of a study as figures need it: values by quantity, by combination of the axes, and by seed."""
+"""The table of a study for figures: values by quantity, combination of the axes, and seed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gossiprec.figures.style import MAX_NAME, short_name
 from gossiprec.measures.selectors import FILTERS, read_measure
 
 Point = tuple[Label, ...]
-"""A combination: one label for each axis, in their order."""
+"""A combination: one label per axis, in the order of the axes."""
 PerSeed = dict[int, float]
 Values = dict[Quantity, dict[Point, PerSeed]]
 
 
 LEAST = ("upper_bound", "random_bound", "last_aac")
-"""Measures that stand last: they say how others are to be read."""
+"""Measures that come last, because they only help to interpret others."""
 
 
 class PointNames(NamedTuple):
-    """What combinations are called in a picture, and the axes whose values that are, where the names leave them out."""
+    """Names of combinations in a picture, and the axes of their values if the names leave those out."""
 
     of: dict[Point, str]
     axes: str
@@ -37,7 +37,7 @@ class PointNames(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyTable:
-    """What a study has found so far.
+    """The results of a study so far.
 
     Attributes
     ----------
@@ -45,16 +45,16 @@ class StudyTable:
     axes : tuple of str
     baseline : dict of str to Label
     values : dict
-        By quantity, point and seed; NaN and missing values are left out. Quantities that only the axes tell apart are
-        one (:mod:`~gossiprec.figures.study.label_folding`).
+        Values by quantity, point and seed, without NaN and missing
+        values. Quantities that differ only by the axes are joined (:mod:`~gossiprec.figures.study.label_folding`).
     apart : dict
-        The same as the runs name their attacks.
+        The values with the attacks as named in the runs.
     runs : dict
         Folder under ``runs/`` by point and seed, also of runs that failed.
     words : dict of str to str
-        What axes are called in pictures, of those whose names say too little.
+        Labels in pictures for axes with unclear names.
     picture : dict of str
-        What the study file says that its first picture is; empty if it says nothing.
+        Figure that the study file names; empty if it names none.
     """
 
     path: Path
@@ -95,12 +95,12 @@ class StudyTable:
         return found
 
     def axis(self, name: str) -> int:
-        """Return the place of an axis.
+        """Return the index of an axis.
 
         Raises
         ------
         LogError
-            If there is none of that name.
+            If there is no axis of that name.
         """
         if name not in self.axes:
             known = ", ".join(self.axes) or "none"
@@ -116,12 +116,12 @@ class StudyTable:
         return sorted(found, key=float) if is_numeric(found) else found
 
     def label(self, name: str, text: str) -> Label:
-        """Return the value of an axis that is written so.
+        """Return the value of an axis that has this text.
 
         Raises
         ------
         LogError
-            If it has none.
+            If it has no such value.
         """
         labels = {format_label(label): label for label in self.labels(name)}
         if text not in labels:
@@ -135,31 +135,31 @@ class StudyTable:
 
     @cached_property
     def _alike(self) -> set[str]:
-        """The labels of attacks that are the same for all: they tell none apart."""
+        """The labels that are equal for all attacks, and therefore distinguish none."""
         attacks = [quantity.labels for quantity in self.values if quantity.observer is not None]
         found = {name: {attack[name] for attack in attacks if name in attack} for name in FILTERS}
         return {name for name, labels in found.items() if len(labels) == 1}
 
     def about(self, quantity: Quantity) -> str:
-        """Return the labels of a quantity in words; those that all attacks of the study share go without saying.
+        """Return the labels of a quantity as text, without those that all attacks of the study share.
 
-        Who observes is said of an attack of which there is nothing else to say.
+        The observer is named if there is nothing else to name.
         """
         return quantity.about(without=self._alike) or quantity.about(without={*FILTERS[1:]})
 
     def title(self, quantity: Quantity) -> str:
-        """Return what stands above a panel whose axes do not say what is measured."""
+        """Return the title of a panel, used if its axes do not name the measure."""
         about = self.about(quantity)
         return f"{measure_label(quantity.name)}, {about}" if about else measure_label(quantity.name)
 
     def called(self, axis: str) -> str:
-        """Return what an axis is called in pictures."""
+        """Return the label of an axis in pictures."""
         return self.words.get(axis, axis)
 
     def names_of(self, points: Iterable[Point]) -> PointNames:
-        """Return what labels say of some combinations: values of the axes that vary among them.
+        """Return names for some combinations, made of the values of the axes that vary among them.
 
-        With the names of the axes where there is room in all of them.
+        The names include the axes if there is room for them in all names.
         """
         drawn = list(points)
         axes = [name for name in self.varying if len({point[self.axis(name)] for point in drawn}) > 1]
@@ -190,7 +190,7 @@ class StudyTable:
 
 
 def order_quantities(table: StudyTable) -> list[Quantity]:
-    """Return the quantities of a study: what attacks find first, then utility, then the rest, and bounds last."""
+    """Return the quantities of a study: attack accuracy first, then utility, then others, and bounds last."""
 
     def rank(quantity: Quantity) -> int:
         if quantity.name in LEAST:
@@ -207,12 +207,12 @@ def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
     ----------
     folder : Path
     or_empty : bool
-        Take a study of which no run is finished.
+        Also accept a study without finished runs.
 
     Raises
     ------
     LogError
-        If the folder is not of a study, or no run of it is finished.
+        If the folder holds no study, or none of its runs is finished.
     """
     for name in ("study.json", "table.parquet"):
         if not (folder / name).is_file():
@@ -243,7 +243,7 @@ def label_cells(point: Point) -> list[str]:
 
 
 def is_numeric(labels: Sequence[Label]) -> bool:
-    """Say whether labels can be places on a scale: numbers, also those that a study writes as labels of settings."""
+    """Return whether labels can be positions on a scale: numbers, or numeric labels of settings."""
     return all(map(_is_number, labels))
 
 
@@ -257,7 +257,7 @@ def _is_number(label: Label) -> bool:
 
 
 def merge_quantities(apart: Values, points: Iterable[Point]) -> Values:
-    """Return the values in which quantities are one that only the axes tell apart, over points in this order."""
+    """Return the values with quantities that differ only by the axes joined, over points in this order."""
     order = {point: place for place, point in enumerate(points)}
 
     def join(parts: list[dict[Point, PerSeed]]) -> dict[Point, PerSeed]:
