@@ -191,7 +191,7 @@ def published_split(data: Interactions) -> Split:
 
     References
     ----------
-    The counts are those of gowalla_format_for_gmf.ipynb, github.com/YacineBelal/PEPPER: the order of n items is cut
+    The counts follow gowalla_format_for_gmf.ipynb, github.com/YacineBelal/PEPPER: the order of n items is cut
     at floor(0.8 n) and floor(0.9 n), so only the validation part may be empty.
     """
     pairs = first_interactions(data)

@@ -142,7 +142,7 @@ def read_interactions(source: FileSource, layout: TextFormat, *, time: Convert =
     ------
     DataError
         If the source is damaged or empty, a line has the wrong number of columns, a user or an item has no
-        name, a rating is not a number, or a time is neither a number nor a date.
+        name, a rating is not a number, or a time has no known form.
     """
     codes, readers = make_column_parsers(time=time)
     named = {name: read for name, read in readers.items() if name in layout.columns}

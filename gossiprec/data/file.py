@@ -207,7 +207,7 @@ class DelimitedFile(Dataset):
 
         @property
         def asked(self) -> FormatHints:
-            """The format that the options specify; None where they leave it to detection."""
+            """The format that the options specify; None values are detected."""
             quote = None if self.quote == "none" else self.quote
             return FormatHints(
                 self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter

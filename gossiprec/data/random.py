@@ -27,9 +27,8 @@ class RandomFractionSplit(SplitRule):
     Notes
     -----
     Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at
-    Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at least one
-    item. Validation items are drawn from the items that are not test items.
-    The draw of an item depends only on (seed, user, item).
+    least one item. Validation items are drawn from the items that are not test items. The draw of an item
+    depends only on (seed, user, item).
     """
 
     class Options(OptionSet):

@@ -191,8 +191,8 @@ def zip_members(path: Path) -> list[str]:
 
     Raises
     ------
-    If it is not a zip archive.
-        If it is no zip archive.
+    DataError
+        If it is not a zip archive.
     """
     try:
         with open_regular_file(path) as file, zipfile.ZipFile(file) as archive:

@@ -1,4 +1,4 @@
-"""Feeds: what a model learns from, one file each. A model names its feed; nothing else does."""
+"""Feeds: the training samples of models, one feed per file. Each model names its feed."""
 
 from __future__ import annotations
 

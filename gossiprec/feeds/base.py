@@ -1,4 +1,4 @@
-"""What models learn from: every node's training data, as named columns of samples."""
+"""The base class of feeds: every node's training data, as named columns of samples."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Feed(ABC):
     Attributes
     ----------
     member : ndarray of uint8, shape (n_nodes, ceil(n_items / 8))
-        Bit ``item % 8`` of byte ``item // 8`` says that the item is a positive.
+        Bit ``item % 8`` of byte ``item // 8`` is set if the item is a positive.
     """
 
     item_columns: tuple[str, ...]
-    """Columns of a sample that hold items; -1 is none."""
+    """Columns of a sample that hold items; -1 means none."""
 
     context_columns: ClassVar[tuple[str, ...]] = ()
-    """Columns of a query, besides ``items``, that hold items; -1: not known."""
+    """Columns of a query, in addition to ``items``, that hold items; -1 means unknown."""
 
     def __init__(self, positives: Ragged, n_items: int) -> None:
         self.positives = positives
@@ -52,17 +52,17 @@ class Feed(ABC):
 
     @abstractmethod
     def n_samples(self, negatives: int) -> I64:
-        """Return the samples of one pass over each node's data, shape (n_nodes,)."""
+        """Return the number of samples in one pass over each node's data, shape (n_nodes,)."""
 
     @abstractmethod
     def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
-        """Return the samples of a node's local update number `update`: a function of its arguments alone.
+        """Return the samples of a node's local update number `update`, a function of the arguments only.
 
         Negatives are uniform over the items that are not training positives of the node.
         """
 
     def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
-        """Return the samples of all nodes' local updates of this number, one node after the other, with ``user``."""
+        """Return the samples of all nodes' local updates of this number, node by node, with ``user``."""
         each = [
             self.samples(node, update=update, negatives=negatives, seed=seed)
             for node in range(len(self.positives))
@@ -72,60 +72,60 @@ class Feed(ABC):
         return {"user": np.repeat(np.arange(len(each), dtype=np.int32), sizes), **joined}
 
     def samples_of_some(self, nodes: I64, updates: I64, *, negatives: int, seed: int) -> list[Columns]:
-        """Return the samples of some local updates, shape (n,) each: what :meth:`samples` returns for one."""
+        """Return the samples of some local updates, one result of :meth:`samples` per update; shapes (n,)."""
         return [
             self.samples(node, update=update, negatives=negatives, seed=seed)
             for node, update in zip(nodes.tolist(), updates.tolist(), strict=True)
         ]
 
     def only(self, nodes: I64) -> Feed:
-        """Return the data of some nodes, under their numbers; those of all others are empty."""
+        """Return the data of some nodes, under their numbers; all other nodes have no data."""
         return type(self)(select_sets(self.positives, nodes), self.n_items)
 
     def of_one(self, node: int) -> Feed:
-        """Return the data of one node, as those of node 0."""
+        """Return the data of one node, as the data of node 0."""
         return type(self)(Ragged.from_parts([self.positives[node]]), self.n_items)
 
     def of_items(self, items: npt.NDArray[np.integer]) -> Feed:
-        """Return what a single node that has taken some items would learn from."""
+        """Return the training data of a single node with these items."""
         return type(self)(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
 
     def history(self, node: int) -> I32:
-        """Return the training items that a node's state follows from, in the order of time if there is one."""
+        """Return the training items that determine a node's state, in order of time if it is known."""
         positives: I32 = self.positives[node]
         return positives
 
     def targets(self, node: int) -> Columns:
-        """Return what a node has taken, as a query: ``items`` and the context columns."""
+        """Return the training items of a node as a query: ``items`` and the context columns."""
         return {"items": self.positives[node]}
 
     def references(self, node: int, items: I32, draw: np.random.Generator) -> Columns:
-        """Return items that a node has not taken, as a query like that of its targets."""
+        """Return items that a node has not interacted with, as a query like :meth:`targets`."""
         return {"items": items}
 
     def before_tests(self, split: Split) -> Columns:
-        """Return the context of every test item, in the order of ``split.test``; empty where there is none."""
+        """Return the context of every test item, in the order of ``split.test``; empty without context columns."""
         return {}
 
     def before_next(self, split: Split) -> Columns:
-        """Return the context in which each user is recommended a list, (n_users,) each; empty where there is none."""
+        """Return each user's context for a recommended list, shape (n_users,) per column; empty without context."""
         return {}
 
     def histories(self, split: Split, before: str) -> Columns:
-        """Return what is looked at of all that each user took before a part of the split, ``test`` or ``validation``.
+        """Return each user's history before a part of the split, ``test`` or ``validation``.
 
         Returns
         -------
         mapping of str to ndarray of int32, shape (n_users, ...)
-            Columns of a query as a whole; empty where models know their users by rows.
+            Columns of a whole query; empty for models that identify users by rows.
         """
         return {}
 
 
 FEW = 1024
-"""Blocks of words below which a call takes as long whatever their number."""
+"""Blocks of words below which the time of a call does not depend on their number."""
 TRIES = 4
-"""Draws of each negative then made at once; the first that is no positive counts."""
+"""Draws per negative that are then made at once; the first one that is not a positive counts."""
 
 
 def positives_bitset(positives: Ragged, n_items: int) -> U8:
@@ -143,20 +143,20 @@ def draw_negatives(feed: Feed, node: int, n_positives: int, *, update: int, nega
 
 
 def draw_all_negatives(feed: Feed, *, update: int, negatives: int, seed: int) -> I64:
-    """Return those of all nodes' positives, one node after the other."""
+    """Return the negatives of all nodes' positives, node by node."""
     nodes, sizes = np.arange(len(feed.positives)), feed.positives.sizes
     return _draw_negatives(feed, nodes, sizes, update=update, negatives=negatives, seed=seed)
 
 
 def draw_negatives_of_nodes(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
-    """Return those of the positives of some nodes in a local update of each, one node after the other."""
+    """Return the negatives of some nodes' positives in a local update of each, node by node."""
     return _draw_negatives(
         feed, nodes, feed.positives.sizes[nodes], update=updates, negatives=negatives, seed=seed
     )
 
 
 def draw_shared_negatives(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
-    """Return items that are not training positives of some nodes, one row for a local update of each."""
+    """Return items that are not training positives of some nodes, one row per node and local update."""
     each = np.ones(len(nodes), np.int64)
     return _draw_negatives(feed, nodes, each, update=updates, negatives=negatives, seed=seed)
 
@@ -164,7 +164,7 @@ def draw_shared_negatives(feed: Feed, nodes: I64, updates: I64, *, negatives: in
 def _draw_negatives(
     feed: Feed, nodes: I64, n_positives: I64, *, update: int | I64, negatives: int, seed: int
 ) -> I64:
-    """Return items that are not training positives of some nodes; what one draws depends on nobody beside it."""
+    """Return items that are not training positives of some nodes; each node's draws are independent of the others."""
     blocks = -(-negatives // 4)
     node, number = (np.repeat(each, n_positives) for each in (nodes, np.broadcast_to(update, nodes.shape)))
     place = np.arange(len(node)) - np.repeat(np.cumsum(n_positives) - n_positives, n_positives)
@@ -180,7 +180,7 @@ def _draw_negatives(
         items = words.reshape(len(rows), tries, -1).astype(np.uint64) * np.uint64(feed.n_items)
         items = (items >> np.uint64(32)).astype(np.int64)
         taken = feed.member[node[rows, None, None], items // 8] >> (items % 8).astype(np.uint8) & 1
-        if tries > 1:  # of each the first that is no positive, or the first
+        if tries > 1:  # for each negative, the first try that is not a positive, or else the first one
             chosen = np.argmin(taken, axis=1)[:, None]
             items, taken = (np.take_along_axis(each, chosen, axis=1) for each in (items, taken))
         items, taken = items[:, 0], taken[:, 0]
@@ -192,7 +192,7 @@ def _draw_negatives(
 
 
 def select_sets(sets: Ragged, nodes: I64) -> Ragged:
-    """Return the sets of some nodes under their numbers; all others are empty."""
+    """Return the sets of some nodes under their numbers; all other sets are empty."""
     kept = np.zeros(len(sets), np.bool_)
     kept[nodes] = True
     if kept.all():

@@ -1,4 +1,4 @@
-"""Sequences with gaps: some items are masked, and what was there is to be told from the others."""
+"""Feed of masked sequences: some items are masked, to be predicted from the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gossiprec.rng import generator
 
 
 class MaskedFeed(SequenceFeed):
-    """A sample is a user's sequence: items are ``previous`` at places where they are known, and ``items`` at gaps.
+    """Sequences with gaps: known items are in ``previous``, masked items in ``items``.
 
     Parameters
     ----------
@@ -23,11 +23,11 @@ class MaskedFeed(SequenceFeed):
     sequences : Ragged of int32
         Training items of each node, in the order of time.
     max_length : int
-        Only so many places, the latest, are looked at.
+        Number of latest items to use.
     mask : float
-        Share of the places that are gaps; one is in any case.
+        Share of the places that are masked; at least one place always is.
     last_alone : float
-        Share of the local updates in which the last place is the only gap.
+        Share of the local updates in which only the last place is masked.
     """
 
     fewest = 1
@@ -60,16 +60,16 @@ class MaskedFeed(SequenceFeed):
         return cls(whole.positives, whole.n_items, whole.sequences, max_length, mask, last_alone)
 
     def alike(self, positives: Ragged, sequences: Ragged) -> MaskedFeed:
-        """Return the feed of other sequences that is alike in all else."""
+        """Return the feed of other sequences with the same options."""
         return MaskedFeed(positives, self.n_items, sequences, self.max_length, self.mask, self.last_alone)
 
     @property
     def longest_history(self) -> int:
-        """Items of a history that are looked at, before the gap behind them."""
+        """Number of items of a history that are used; a gap follows them."""
         return self.max_length - 1
 
     def places(self, node: int, update: int, seed: int) -> Mapping[str, I32]:
-        """Return what is known and what is to be told at each place of a sequence."""
+        """Return the known items and the masked items at each place of a sequence."""
         latest = self.sequences[node][-self.max_length :]
         draw = generator(seed, "masked-items", node, update)
         is_last_alone, chances = draw.random() < self.last_alone, draw.random(len(latest))

@@ -15,22 +15,22 @@ from gossiprec.feeds.base import (
 
 
 class PairwiseFeed(Feed):
-    """Samples are ``items``, each beside one of its ``negatives``."""
+    """Samples are ``items``, each paired with one of its ``negatives``."""
 
     item_columns = ("items", "negatives")
 
     def n_samples(self, negatives: int) -> I64:
-        """Return the samples of one pass over each node's data."""
+        """Return the number of samples in one pass over each node's data."""
         return self.positives.sizes * negatives
 
     def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
-        """Return each positive as often as it has negatives, and these."""
+        """Return each positive once per negative, with the negatives."""
         positives = self.positives[node]
         drawn = draw_negatives(self, node, len(positives), update=update, negatives=negatives, seed=seed)
         return {"items": positives.repeat(negatives), "negatives": drawn.ravel().astype(np.int32)}
 
     def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
-        """Return those of all nodes, drawn at once."""
+        """Return the samples of all nodes, drawn at once."""
         drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
         users, items = (
             column.astype(np.int32).repeat(negatives)
@@ -39,7 +39,7 @@ class PairwiseFeed(Feed):
         return {"user": users, "items": items, "negatives": drawn.ravel().astype(np.int32)}
 
     def samples_of_some(self, nodes: I64, updates: I64, *, negatives: int, seed: int) -> list[Columns]:
-        """Return those of some nodes, drawn at once."""
+        """Return the samples of some nodes, drawn at once."""
         drawn = draw_negatives_of_nodes(self, nodes, updates, negatives=negatives, seed=seed)
         ends = np.cumsum(self.positives.sizes[nodes] * negatives).tolist()
         others = drawn.ravel().astype(np.int32)

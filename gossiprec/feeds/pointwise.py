@@ -14,7 +14,7 @@ class PointwiseFeed(Feed):
     item_columns = ("items",)
 
     def n_samples(self, negatives: int) -> I64:
-        """Return the samples of one pass over each node's data."""
+        """Return the number of samples in one pass over each node's data."""
         return self.positives.sizes * (1 + negatives)
 
     def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
@@ -24,7 +24,7 @@ class PointwiseFeed(Feed):
         return _labelled(positives, drawn)
 
     def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
-        """Return those of all nodes, drawn at once."""
+        """Return the samples of all nodes, drawn at once."""
         drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
         users = self.positives.owners.astype(np.int32).repeat(1 + negatives)
         return {"user": users, **_labelled(self.positives.values, drawn)}

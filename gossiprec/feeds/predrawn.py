@@ -1,4 +1,4 @@
-"""Samples of single local updates, drawn beforehand, with items numbered among those that the node touches."""
+"""Predrawn samples of single local updates, with items numbered among the items that the node touches."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class PredrawnSamples:
     Attributes
     ----------
     items : ndarray of int32, shape (n_touched,)
-        All items in them, ascending.
+        All items of the samples, ascending.
     samples : Columns
-        With items by their places among these; -1 is none.
+        The samples, with items as positions in `items`; -1 means none.
     """
 
     items: I32
@@ -38,7 +38,7 @@ class PredrawnSamples:
         seed: int,
         changed: Callable[[Columns], Columns],
     ) -> PredrawnSamples:
-        """Draw the samples of a node's local update; what is `changed` of them is learnt from."""
+        """Draw the samples of a node's local update; `changed` maps them to the samples to learn from."""
         drawn = changed(feed.samples(node, update=update, negatives=negatives, seed=seed))
         named = np.concatenate([drawn[name].ravel() for name in feed.item_columns])
         items = np.unique(named[named >= 0]).astype(np.int32)
@@ -50,7 +50,7 @@ class PredrawnSamples:
 
 
 class PredrawnFeed(Feed):
-    """A feed of such samples, by node."""
+    """A feed of predrawn samples, by node."""
 
     def __init__(self, feed: Feed, touched: Mapping[int, PredrawnSamples], n_items: int) -> None:
         super().__init__(Ragged.from_sizes(np.zeros(0, np.int64), np.zeros(0, np.int32)), n_items)
@@ -58,12 +58,12 @@ class PredrawnFeed(Feed):
         self._touched = touched
 
     def n_samples(self, negatives: int) -> I64:
-        """Return the samples of each node's update; none of those that are not here."""
+        """Return the number of samples of each node's update; 0 for nodes without predrawn samples."""
         sizes = np.zeros(max(self._touched, default=-1) + 1, np.int64)
         for node, touched in self._touched.items():
             sizes[node] = len(next(iter(touched.samples.values())))
         return sizes
 
     def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
-        """Return what was drawn."""
+        """Return the predrawn samples of a node."""
         return self._touched[node].samples

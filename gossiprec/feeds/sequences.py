@@ -1,4 +1,4 @@
-"""Sequences: what users have taken, in the order of time, each beside what came before it."""
+"""Feed of sequences: users' items in order of time, each with the item before it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound="SequenceFeed")
 
 
 class SequenceFeed(ListFeed):
-    """A sample is a user's sequence: at each place the item taken, ``items``, and the one before, ``previous``.
+    """Sequences of users: at each place the item, ``items``, and the item before it, ``previous``.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ class SequenceFeed(ListFeed):
     sequences : Ragged of int32
         Training items of each node, in the order of time.
     max_length : int
-        Only so many places, the latest, are looked at.
+        Number of latest places to use.
     """
 
     item_columns = ("previous", "items", "negatives")
     context_columns = ("previous",)
     fewest = 2
-    """Items of a sequence from which something can be learnt."""
+    """Least length of a sequence for learning."""
 
     def __init__(self, positives: Ragged, n_items: int, sequences: Ragged, max_length: int) -> None:
         super().__init__(positives, n_items)
@@ -54,34 +54,34 @@ class SequenceFeed(ListFeed):
 
     @property
     def longest_history(self) -> int:
-        """Items of a history that are looked at."""
+        """Number of items of a history that are used."""
         return self.max_length
 
     def n_samples(self, negatives: int) -> I64:
-        """Return 1 for each node with a sequence to learn from."""
+        """Return 1 for each node with a long enough sequence, else 0."""
         return (self.sequences.sizes >= self.fewest).astype(np.int64)
 
     def places(self, node: int, update: int, seed: int) -> Mapping[str, I32]:
-        """Return the item before, and the item that came, at each place but the first of a sequence."""
+        """Return the item and the item before it at each place of a sequence except the first."""
         latest = self.sequences[node][-self.max_length - 1 :]
         return {"previous": latest[:-1], "items": latest[1:]}
 
     def only(self, nodes: I64) -> SequenceFeed:
-        """Return the data of some nodes, under their numbers; those of all others are empty."""
+        """Return the data of some nodes, under their numbers; all other nodes have no data."""
         return self.alike(select_sets(self.positives, nodes), select_sets(self.sequences, nodes))
 
     def of_one(self, node: int) -> SequenceFeed:
-        """Return the data of one node, as those of node 0."""
+        """Return the data of one node, as the data of node 0."""
         return self.of_items(self.sequences[node])
 
     def of_items(self, items: npt.NDArray[np.integer]) -> SequenceFeed:
-        """Return what a single node would learn from that has taken some items one after the other."""
+        """Return the training data of a single node with these items, in this order."""
         sequence = items.astype(np.int32)
         positives, sequences = (Ragged.from_parts([part]) for part in (np.unique(sequence), sequence))
         return self.alike(positives, sequences)
 
     def alike(self, positives: Ragged, sequences: Ragged) -> SequenceFeed:
-        """Return the feed of other sequences that is alike in all else."""
+        """Return the feed of other sequences with the same options."""
         return type(self)(positives, self.n_items, sequences, self.max_length)
 
     def history(self, node: int) -> I32:
@@ -90,27 +90,27 @@ class SequenceFeed(ListFeed):
         return latest
 
     def targets(self, node: int) -> Columns:
-        """Return what a node has taken, each beside the item before."""
+        """Return the items of a node, each with the item before it."""
         items = self.sequences[node]
         before = np.concatenate([np.full(1, -1, np.int32), items])[: len(items)]
         return {"items": items, "previous": before}
 
     def references(self, node: int, items: I32, draw: np.random.Generator) -> Columns:
-        """Return items that a node has not taken, each beside one before that, drawn from its sequence at random."""
+        """Return items that a node has not interacted with, each with a random previous item of its sequence."""
         before = self.targets(node)["previous"]
         if not len(before):
             return {"items": items, "previous": np.full(len(items), -1, np.int32)}
         return {"items": items, "previous": before[draw.integers(len(before), size=len(items))]}
 
     def histories(self, split: Split, before: str) -> Columns:
-        """Return each user's latest items before a part, ``history``, shape (n_users, length); -1 behind them."""
+        """Return each user's latest items before a part, ``history``, shape (n_users, length), padded with -1."""
         rows = _parts_of(split, *("train", "validation")[: 2 if before == "test" else 1])
         latest = [pad_row(rows[user][-self.longest_history :]) for user in range(len(rows))]
         return {"history": stack_padded(latest)}
 
 
 def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
-    """Return the items of some parts of a split in the order of time."""
+    """Return the items of some parts of a split in order of time."""
     ordered = split.sequences
     if ordered is None:
         raise DataError(

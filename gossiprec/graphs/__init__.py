@@ -1,6 +1,6 @@
-"""Graphs as pure functions: parameters in, a networkx graph out; files of graphs, and functions that measure them.
+"""Graphs as pure functions: parameters in, a networkx graph out; also files of graphs, and measures of graphs.
 
-Nodes are 0 .. n - 1. The same arguments give the same graph. Nothing here knows of models or recommenders.
+Nodes are 0 .. n - 1. Equal arguments give equal graphs. Nothing here depends on models or recommenders.
 """
 
 from __future__ import annotations

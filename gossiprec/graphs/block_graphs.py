@@ -21,7 +21,7 @@ def draw_block_graph(
     probabilities: Sequence[Sequence[float]] | None,
     seed: int,
 ) -> nx.Graph:
-    """Return a connected graph whose links are independent, with probabilities by the blocks of their ends.
+    """Return a connected graph of independent links, with probabilities by the blocks of their ends.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ def draw_block_graph(
         Block of each node, 0 .. n_blocks - 1. The graph keeps it as the node attribute ``block``.
     within, between : float
     probabilities : sequence of sequence of float, shape (n_blocks, n_blocks), or None
-        Instead of the two; symmetric.
+        Used in place of the two; symmetric.
     seed : int
 
     Raises
     ------
     ValueError
-        If the probabilities do not fit, or no connected graph was found.
+        If the probabilities are invalid, or no connected graph was found.
     """
     blocks = np.asarray(block_of, np.int64)
     table = _table(int(blocks.max()) + 1, within, between, probabilities)

@@ -1,4 +1,4 @@
-"""Brandes' search from one node after the other. Plain Python on plain arrays, so that numba can compile it."""
+"""Brandes' search from several nodes in turn. Plain Python on plain arrays, so that numba can compile it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from gossiprec.arrays import F64, I32, I64
 def add_dependencies(
     out_offsets: I32, successors: I32, in_offsets: I32, predecessors: I32, first: I64, total: F64
 ) -> None:
-    """Add to `total`, shape (n,), the shares of the shortest paths from some first nodes that lead through each node.
+    """Add to `total`, shape (n,), each node's shares of the shortest paths from some first nodes.
 
     Parameters
     ----------
     out_offsets, successors : ndarray of int32, shapes (n + 1,) and (n_links,)
         Node v's links lead to ``successors[out_offsets[v]:out_offsets[v + 1]]``.
     in_offsets, predecessors : ndarray of int32
-        Where they come from, likewise.
+        Sources of the links into each node, in the same form.
     first : ndarray of int64
     total : ndarray of float64, shape (n,)
 
     Notes
     -----
-    Nodes of a level stand in the reverse of the order in which they were found, as the rows of scipy's products do:
-    sums are then taken in the order of :func:`gossiprec.graphs.centrality.betweenness`'s other form, to the last bit.
+    Nodes of a level are in the reverse of the order in which they were found, like the rows of scipy's products. Sums
+    are then taken in the same order as in :func:`gossiprec.graphs.centrality.betweenness`'s other form, so that the
+    results are bit-identical.
     """
     n = len(out_offsets) - 1
     depth = np.empty(n, np.int32)

@@ -1,7 +1,7 @@
-"""How central each node is: shares of shortest paths, PageRank, hops to a group.
+"""Centrality of nodes: shares of shortest paths, PageRank, hops to a group.
 
-Functions take sparse arrays, entry (u, v) for a link u -> v (:func:`gossiprec.graphs.measures.adjacency` makes one of a
-graph), because graphs of who met whom have up to a million links.
+Functions take sparse arrays with entry (u, v) for a link u -> v (:func:`gossiprec.graphs.measures.adjacency` makes
+one from a graph), because graphs of contacts have up to a million links.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gossiprec.loop_jit import jit_cached
 from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
-    from gossiprec.graphs.measures import Matrix  # networkx with it, which a run may do without
+    from gossiprec.graphs.measures import Matrix  # imports networkx, which a run may not need
 
 EXACT_UP_TO = 2000
-"""Nodes up to which betweenness counts the paths from every node."""
+"""Number of nodes up to which betweenness counts the paths from every node."""
 
 SAMPLES = 512
-"""Nodes whose paths are counted in larger graphs."""
+"""Number of nodes from which paths are counted in larger graphs."""
 
 _BLOCK = 512
 
 PLAIN_VISITS = 20_000_000
-"""Links followed, of all searches, up to which nothing is compiled for it."""
+"""Links followed in all searches up to which compiling is not worthwhile."""
 
 Places = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]
 
@@ -38,14 +38,14 @@ Places = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]
 def betweenness(
     links: Matrix, *, exact_up_to: int = EXACT_UP_TO, samples: int = SAMPLES, seed: int = 0
 ) -> F64:
-    """Return the share of the shortest paths between two other nodes that lead through each node, shape (n,).
+    """Return each node's share of the shortest paths between two other nodes, shape (n,).
 
     Parameters
     ----------
     links : sparse array, shape (n, n)
-        Values do not matter: a path's length is its number of hops. Of an undirected graph both directions.
+        Values do not matter: the length of a path is its number of hops. An undirected graph has both directions.
     exact_up_to : int
-        In larger graphs only the paths from `samples` nodes are counted, drawn from `seed`, and scaled up.
+        In larger graphs only the paths from `samples` nodes, drawn with `seed`, are counted, and scaled up.
     samples : int
     seed : int
 
@@ -56,9 +56,10 @@ def betweenness(
 
     Notes
     -----
-    Normalised by (n - 1)(n - 2), as in networkx. Searches go level by level from many first nodes at once, and cost as
-    much as the links they meet: n * links altogether, however long the paths. Where that is much, they go one by one in
-    a compiled loop, to the same result: of 30,000 nodes and 450,000 links it takes a tenth of the time.
+    Normalised by (n - 1)(n - 2), as in networkx. Searches go level by level from many first nodes at once, and cost
+    as much as the links that they follow: n * links in total, however long the paths. If that is much, searches run
+    one by one in a compiled loop, with the same result: for 30,000 nodes and 450,000 links this takes a tenth of the
+    time.
     """
     n = links.shape[0]
     if n < 3:
@@ -78,7 +79,7 @@ def betweenness(
 
 
 def _of_star(forward: Matrix) -> F64 | None:
-    """Return the betweenness in a star, whose hub is an end of every link; None: it is no star."""
+    """Return the betweenness in a star, in which the hub is an end of every link; None for any other graph."""
     n = forward.shape[0]
     into, out = np.bincount(forward.indices, minlength=n), np.diff(forward.indptr)
     hub = int(np.argmax(into + out))
@@ -92,9 +93,9 @@ def _of_star(forward: Matrix) -> F64 | None:
 
 
 def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
-    """Return the same as :func:`_dependencies`, in memory that does not grow with the number of searches.
+    """Return the result of :func:`_dependencies`, in memory that does not grow with the number of searches.
 
-    As many searches as there are cores go on at a time; their results are added in the order of `first`.
+    As many searches as there are cores run in parallel; their results are added in the order of `first`.
     """
     backward, total, search = (
         sparse.csr_array(forward.T),
@@ -116,7 +117,7 @@ def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
 
 
 def _dependencies(forward: Matrix, first: I64) -> F64:
-    """Return, summed over some first nodes, the paths' shares that lead through each node."""
+    """Return each node's shares of the shortest paths, summed over some first nodes."""
     searches, shape = np.arange(len(first)), (len(first), forward.shape[0])
     backward = sparse.csr_array(forward.T)
     depth, paths, through = np.full(shape, -1, np.int32), np.zeros(shape), np.zeros(shape)
@@ -130,7 +131,7 @@ def _dependencies(forward: Matrix, first: I64) -> F64:
         levels.append((at[0][new], at[1][new]))
         found = counts[new]
     for level in range(len(levels) - 2, 0, -1):
-        # Each path to a farther node leads through nearer ones, in proportion to the paths that reach these.
+        # Each path to a farther node leads through nearer ones, in proportion to their numbers of paths.
         at = levels[level]
         at, shares = _entries(_sparse(at, (1.0 + through[at]) / paths[at], shape) @ backward)
         nearer = depth[at] == level - 1
@@ -141,27 +142,27 @@ def _dependencies(forward: Matrix, first: I64) -> F64:
 
 
 def _sparse(at: Places, values: F64, shape: tuple[int, int]) -> Matrix:
-    """Return a sparse array with these values at these places, which are in order of rows."""
+    """Return a sparse array with these values at these places, which are ordered by row."""
     ends = np.concatenate([[0], np.cumsum(np.bincount(at[0], minlength=shape[0]))])
     return sparse.csr_array((values, at[1], ends), shape=shape)
 
 
 def _entries(array: Matrix) -> tuple[Places, F64]:
-    """Return the places and the values of a sparse array's entries, in order of rows."""
+    """Return the places and the values of a sparse array's entries, ordered by row."""
     return (np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)), array.indices), array.data
 
 
 def pagerank(links: Matrix, *, damping: float = 0.85, tolerance: float = 1e-10) -> F64:
-    """Return the share of its time that a random surfer spends at each node, shape (n,).
+    """Return the share of time that a random surfer spends at each node, shape (n,).
 
     Parameters
     ----------
     links : sparse array, shape (n, n)
-        Link weights; a node without links is left for any node.
+        Link weights; from a node without links the surfer moves to any node.
     damping : float
-        Probability of following a link rather than jumping anywhere.
+        Probability of following a link instead of jumping to a random node.
     tolerance : float
-        Largest sum of absolute changes at which iterating ends.
+        Sum of absolute changes at which the iteration ends.
 
     References
     ----------
@@ -173,14 +174,14 @@ def pagerank(links: Matrix, *, damping: float = 0.85, tolerance: float = 1e-10) 
     scale = np.divide(1.0, out, out=np.zeros(n), where=~stuck)
     into = sparse.csr_array(links.T)
     rank, change = np.full(n, 1.0 / n), 1.0
-    while change > tolerance:  # by `damping` at each turn at least, so that it ends
+    while change > tolerance:  # it shrinks at least by `damping` per iteration, so that the loop ends
         new = damping * (into @ (rank * scale) + rank[stuck].sum() / n) + (1 - damping) / n
         rank, change = new, float(np.abs(new - rank).sum())
     return rank
 
 
 def hops_to(links: Matrix, group: npt.NDArray[np.integer]) -> F64:
-    """Return the number of hops from each node to the nearest of a group, shape (n,); infinite if there is no way."""
+    """Return the number of hops from each node to the nearest of a group, shape (n,); infinite if unreachable."""
     n = links.shape[0]
     hops = np.full(n, np.inf)
     front = np.zeros(n, np.bool_)

@@ -1,4 +1,4 @@
-"""Preconditions that several families share, and graphs that must be connected."""
+"""Preconditions that several families share, and draws of connected graphs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 ATTEMPTS = 100
-"""Draws of a graph that must be connected before it is given up."""
+"""Number of attempts to draw a connected graph."""
 
 
 def check_size(n: int, least: int = 2) -> None:
@@ -21,7 +21,7 @@ def check_size(n: int, least: int = 2) -> None:
 
 
 def check_probability(p: float, name: str = "p") -> None:
-    """Refuse what is no probability; NaN is none."""
+    """Refuse a number that is not a probability, including NaN."""
     if not 0 <= p <= 1:
         raise ValueError(f"found {name} = {p}, must be from 0 to 1")
 
@@ -37,12 +37,12 @@ def check_lattice_degree(n: int, k: int) -> None:
 
 
 def draw_connected(draw: Callable[[np.random.Generator], nx.Graph], seed: int, remedy: str) -> nx.Graph:
-    """Draw until the graph is connected: the family's law, given that it is.
+    """Draw from the family's distribution until the graph is connected.
 
     Raises
     ------
     ValueError
-        If none of :data:`ATTEMPTS` draws is; `remedy` says what to change.
+        If none of :data:`ATTEMPTS` draws is; `remedy` is the next step of the message.
     """
     import networkx as nx
 

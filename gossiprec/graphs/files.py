@@ -1,7 +1,7 @@
 """Graphs in files: GraphML, edge lists and node-link JSON.
 
-A file's nodes must be 0 .. n - 1, as numbers or as words for them; nothing is renumbered, because who holds whose data
-depends on it.
+A file's nodes must be 0 .. n - 1, as numbers or texts; they are not renumbered, because node n holds the data of user
+n.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FORM = '{"directed": false, "nodes": [{"id": 0}, ...], "edges": [{"source": 0, 
 
 
 def read_node_link(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
-    """Return whether links have a direction (None: not said), the nodes, and the links.
+    """Return whether links are directed (None if not stated), the nodes, and the links.
 
     Raises
     ------
     ValueError
-        If the text is not JSON of this form. Links may stand under ``edges`` or ``links``.
+        If the text is not JSON of this form. Links may be under ``edges`` or ``links``.
     """
     try:
         found = json.loads(text)
@@ -40,7 +40,7 @@ def read_node_link(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, A
 
 
 def read_node_link_data(found: Any) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
-    """Return the same from data that JSON has become."""
+    """Return the result of :func:`read_node_link` from parsed JSON."""
     key = "edges" if isinstance(found, dict) and "edges" in found else "links"
     if not isinstance(found, dict) or not isinstance(found.get(key), list):
         raise ValueError(f"found no list of links; expected {_FORM}")
@@ -76,14 +76,14 @@ SPACE = "http://graphml.graphdrawing.org/xmlns"
 
 
 def read_graphml(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
-    """Return whether links have a direction, the nodes, and the links.
+    """Return whether links are directed, the nodes, and the links.
 
-    Ids may be numbers, or numbers after an ``n``, as GraphML's own examples have them.
+    Ids may be numbers, or numbers after an ``n``, as in GraphML's own examples.
 
     Raises
     ------
     ValueError
-        If the text is not GraphML with one plain graph. Document types are refused: entities could blow up.
+        If the text is not GraphML with one plain graph. Document types are refused, because entities could expand.
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ValueError("found a document type declaration; remove it")
@@ -139,12 +139,12 @@ _BETWEEN = re.compile(r"[,;\s]+")
 
 
 def read_edge_list(text: str) -> tuple[bool | None, list[Any], list[tuple[str, str]]]:
-    """Return whether links have a direction (None: not said), no nodes, and the links.
+    """Return whether links are directed (None if not stated), an empty list of nodes, and the links.
 
     Raises
     ------
     ValueError
-        Naming the first line that is no link.
+        If a line is not a link; the message names the first one.
     """
     declared = _DECLARED.match(text)
     edges = []
@@ -172,7 +172,7 @@ def edge_list_text(graph: nx.Graph) -> str:
 
 
 def ordered_links(graph: nx.Graph) -> list[tuple[int, int]]:
-    """Return the links in ascending order, those of an undirected graph from the lower to the higher id."""
+    """Return the links in ascending order; links of an undirected graph lead from the lower to the higher id."""
     if graph.is_directed():
         return sorted(graph.edges)
     return sorted((min(link), max(link)) for link in graph.edges)
@@ -181,7 +181,7 @@ def ordered_links(graph: nx.Graph) -> list[tuple[int, int]]:
 Format = Literal["graphml", "edges", "json"]
 
 MAX_BYTES = 256 * 2**20
-"""Largest file that is read: some ten million links."""
+"""Largest file size in bytes, enough for about ten million links."""
 
 SUFFIXES: dict[str, Format] = {
     ".graphml": "graphml",
@@ -193,11 +193,11 @@ SUFFIXES: dict[str, Format] = {
     ".tsv": "edges",
     ".json": "json",
 }
-"""The format that the end of a file's name stands for."""
+"""Formats by suffix of the file's name."""
 
 
 Said = tuple[bool | None, list[Any], list[tuple[Any, Any]]]
-"""What a file says: whether links have a direction (None: it does not say), its nodes, its links."""
+"""Contents of a file: whether links are directed (None if not stated), its nodes, its links."""
 
 _READERS: dict[Format, Callable[[str], Said]] = {
     "graphml": read_graphml,
@@ -212,12 +212,12 @@ _WRITERS: dict[Format, Callable[[Any], str]] = {
 
 
 def infer_graph_format(path: Path, format: Format | None = None) -> Format:
-    """Return a file's format: as stated, or else by the end of its name.
+    """Return a file's format: the given one, or else the format of its suffix.
 
     Raises
     ------
     ValueError
-        If the name says nothing.
+        If the suffix has no format.
     """
     if format is None and path.suffix.lower() not in SUFFIXES:
         raise ValueError(
@@ -234,20 +234,20 @@ def read_graph(path: Path, *, directed: bool | None = None, format: Format | Non
     ----------
     path : Path
     directed : bool, optional
-        Whether links have a direction; must agree with the file where that says so. Left out: as the file says, and
-        undirected if it does not.
+        Whether links are directed; must agree with the file if the file states it. If omitted, the file decides; a
+        file that does not state it is undirected.
     format : {'graphml', 'edges', 'json'}, optional
-        By the end of the file's name if left out.
+        If omitted, the suffix of the file decides.
 
     Returns
     -------
     networkx.Graph or networkx.DiGraph
-        A pair of nodes is linked once, however often the file says so; weights and other data are left aside.
+        A pair of nodes is linked once, even if the file repeats it; weights and other data are ignored.
 
     Raises
     ------
     ValueError
-        If the file cannot be read as such a graph; the message names it, what was found and what is allowed.
+        If the file cannot be read as such a graph; the message names it, what was found and what was expected.
     """
     reader = _READERS[infer_graph_format(path, format)]
     try:
@@ -264,7 +264,7 @@ def build_graph(
     Raises
     ------
     ValueError
-        If nodes are not 0 .. n - 1, a node is linked to itself or to nobody, or directions contradict.
+        If nodes are not 0 .. n - 1, a node is linked to itself or has no link, or directions contradict.
     """
     import networkx as nx
 
@@ -291,12 +291,12 @@ def build_graph(
 
 
 def check_node_count(graph: nx.Graph, n_nodes: int, where: str) -> nx.Graph:
-    """Return the graph if it has as many nodes as the data have users.
+    """Return the graph if its number of nodes is the number of users in the data.
 
     Raises
     ------
     ValueError
-        Naming both numbers.
+        If it is not; the message has both numbers.
     """
     if len(graph) != n_nodes:
         raise ValueError(
@@ -312,7 +312,7 @@ def write_graph(graph: nx.Graph, path: Path, *, format: Format | None = None) ->
     Raises
     ------
     ValueError
-        If the end of the name stands for no format.
+        If the suffix has no format.
     OSError
         If the file cannot be written.
     """
@@ -341,7 +341,7 @@ def _text(path: Path) -> str:
 
 
 def _number(node: Any) -> int:
-    """Return the id that a node's name stands for."""
+    """Return the id that the name of a node denotes."""
     if isinstance(node, int) and not isinstance(node, bool) and node >= 0:
         return node
     if isinstance(node, str) and node.isascii() and node.isdigit() and (node == "0" or node[0] != "0"):

@@ -1,4 +1,4 @@
-"""Graphs that come with the package, by name: files in ``gossiprec/graphs/frozen`` that never change."""
+"""Bundled graphs by name: files in ``gossiprec/graphs/frozen`` that never change."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _SUFFIX = ".edges"
 
 @functools.cache
 def frozen_names() -> tuple[str, ...]:
-    """Return the names, in alphabetical order."""
+    """Return the names of the bundled graphs, in alphabetical order."""
     files = (file.name for file in _FOLDER.iterdir())
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)))
 
 
 def frozen_graph(name: str) -> nx.Graph:
-    """Return a graph that comes with the package.
+    """Return a bundled graph.
 
     Raises
     ------
     ValueError
-        If there is none of that name.
+        If there is no graph of that name.
     """
     return build_graph(*read_edge_list(frozen_text(name)), directed=None)
 
 
 def frozen_summary(name: str) -> str:
-    """Return what a frozen graph is: the second line of its file."""
+    """Return the description of a bundled graph: the second line of its file."""
     return frozen_text(name).splitlines()[1].lstrip("# ")
 
 
 def frozen_text(name: str) -> str:
-    """Return the file of a frozen graph."""
+    """Return the text of a bundled graph's file."""
     if name not in frozen_names():
         raise ValueError(f"unknown bundled graph {name!r}; expected one of {', '.join(frozen_names())}")
     return (_FOLDER / f"{name}{_SUFFIX}").read_text(encoding="utf-8")

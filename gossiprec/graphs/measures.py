@@ -1,4 +1,4 @@
-"""Numbers that describe a graph: degrees, distances, clustering, spectral gap, and how soon nodes meet.
+"""Numbers that describe a graph: degrees, distances, clustering, spectral gap, and times to contact.
 
 Graphs are networkx graphs over nodes 0 .. n - 1, undirected or directed; weights are ignored. A link u -> v of a
 directed graph means that u sends to v.
@@ -21,7 +21,7 @@ Matrix: TypeAlias = Any
 """A scipy sparse array."""
 
 DENSE_UP_TO = 2000
-"""Nodes up to which eigenvalues are found by dense algebra."""
+"""Number of nodes up to which eigenvalues are found by dense algebra."""
 
 _BLOCK = 256
 
@@ -42,7 +42,7 @@ def adjacency(graph: nx.Graph) -> Matrix:
             "found a node linked to itself; remove the link, because a node does not send to itself"
         )
     links = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=range(n), weight=None, format="csr"))
-    links.data = np.ones(links.nnz)  # of parallel links one counts
+    links.data = np.ones(links.nnz)  # parallel links count once
     return links
 
 
@@ -69,13 +69,13 @@ def degree_summary(graph: nx.Graph) -> dict[str, float]:
 
 
 def diameter(graph: nx.Graph) -> int | None:
-    """Return the largest number of hops between two nodes; None if one cannot reach the other."""
+    """Return the largest number of hops between two nodes; None if a node cannot reach another."""
     largest = max(float(hops.max()) for hops in _hops(adjacency(graph)))
     return int(largest) if math.isfinite(largest) else None
 
 
 def average_distance(graph: nx.Graph) -> float | None:
-    """Return the mean number of hops over all ordered pairs of nodes; None if one cannot reach the other."""
+    """Return the mean number of hops over all ordered pairs of nodes; None if a node cannot reach another."""
     links = adjacency(graph)
     n = links.shape[0]
     total = sum(float(hops.sum()) for hops in _hops(links))
@@ -83,7 +83,7 @@ def average_distance(graph: nx.Graph) -> float | None:
 
 
 def _hops(links: Matrix) -> Iterator[F64]:
-    """Yield distances in hops from some nodes to all, block by block: all at once take n * n numbers."""
+    """Yield distances in hops from blocks of nodes to all nodes; all at once would take n * n numbers."""
     from scipy.sparse.csgraph import shortest_path
 
     n = links.shape[0]
@@ -92,7 +92,7 @@ def _hops(links: Matrix) -> Iterator[F64]:
 
 
 def clustering(graph: nx.Graph) -> float:
-    """Return the mean over nodes of the share of linked pairs among a node's neighbours; 0 for fewer than two.
+    """Return the mean share of linked pairs among a node's neighbours; 0 for fewer than two.
 
     References
     ----------
@@ -108,22 +108,22 @@ def clustering(graph: nx.Graph) -> float:
 
 
 def spectral_gap(graph: nx.Graph, *, lazy: bool = False) -> float:
-    """Return 1 - |lambda_2| of the random walk that leaves a node by each of its links with the same probability.
+    """Return 1 - |lambda_2| of the random walk that follows each of a node's links with equal probability.
 
-    lambda_2 is the eigenvalue second in modulus. The larger the gap, the sooner what one node knows has reached all
-    alike. It is 0 for a graph that is not connected, and for a bipartite one, on which the walk never forgets which
-    side it is on; the lazy walk does.
+    lambda_2 is the eigenvalue with the second largest modulus. The larger the gap, the sooner information from one
+    node has reached all nodes equally. It is 0 for a graph that is not connected, and for a bipartite graph, in which
+    the walk never forgets its side; the lazy walk does.
 
     Parameters
     ----------
     graph : networkx.Graph or networkx.DiGraph
     lazy : bool
-        The walk stays where it is with probability 1/2: eigenvalues become (1 + lambda) / 2.
+        Whether the walk stays at its node with probability 1/2: eigenvalues become (1 + lambda) / 2.
 
     Raises
     ------
     ValueError
-        If a node has no link to leave by.
+        If a node has no outgoing link.
 
     References
     ----------
@@ -131,7 +131,7 @@ def spectral_gap(graph: nx.Graph, *, lazy: bool = False) -> float:
 
     Notes
     -----
-    Up to 2,000 nodes by dense algebra, above it by the Lanczos or the Arnoldi method from a fixed first vector.
+    Dense algebra for up to 2,000 nodes; for more, the Lanczos or the Arnoldi method from a fixed first vector.
     """
     links = adjacency(graph)
     degree = links.sum(axis=1)
@@ -154,7 +154,7 @@ def _lazy(walk: Matrix) -> Matrix:
 
 
 def _gap(eigenvalues: npt.NDArray[Any]) -> float:
-    """Return the gap, free of rounding below zero."""
+    """Return the gap, never below zero."""
     return max(0.0, 1.0 - float(np.sort(np.abs(eigenvalues))[-2]))
 
 
@@ -184,7 +184,7 @@ def _largest_symmetric(walk: Matrix) -> F64:
         return np.asarray(
             eigsh(walk, k=2, which="LM", ncv=64, maxiter=300, v0=first, return_eigenvectors=False)
         )
-    except ArpackNoConvergence:  # a long thin graph: many eigenvalues near 1, which inverting pulls apart
+    except ArpackNoConvergence:  # a long thin graph: many eigenvalues near 1, which inverting separates
         near = {"which": "LM", "v0": first, "return_eigenvectors": False}
         top = eigsh(walk.tocsc(), k=2, sigma=1.0 + 1e-7, **near)
         bottom = eigsh(walk.tocsc(), k=1, sigma=-1.0 - 1e-7, **near)
@@ -192,22 +192,22 @@ def _largest_symmetric(walk: Matrix) -> F64:
 
 
 def _first_vector(n: int) -> F64:
-    """Return the vector that iterations start from: always the same, or the last digits would change."""
+    """Return the first vector of iterations; it is fixed, because it affects the last digits."""
     return np.random.default_rng(n).standard_normal(n)
 
 
 def reachable_fraction(graph: nx.Graph) -> float:
-    """Return the share of the others that a node can ever hear from in a fixed graph, as a mean over nodes."""
+    """Return the share of the others that a node can ever hear from in a fixed graph, averaged over nodes."""
     links = adjacency(graph)
     n = links.shape[0]
     return float(links.nnz / (n * (n - 1)))
 
 
 def wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None:
-    """Return when the nodes of a fixed graph have heard from this share of the others, on average.
+    """Return the time until the nodes of a fixed graph have heard from this share of the others, on average.
 
-    A node that wakes sends to `fanout` of its out-neighbours, drawn anew, or to all if it has no more; a neighbour of
-    out-degree d is heard from at rate ``min(1, fanout / d)``.
+    A node that wakes sends to `fanout` random out-neighbours, or to all if it has no more; it is heard from by a
+    given neighbour at rate ``min(1, fanout / d)``, d being its out-degree.
 
     Parameters
     ----------
@@ -218,8 +218,8 @@ def wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None
     Returns
     -------
     float or None
-        Mean wake periods until the mean over nodes of the expected share is `fraction`; None if the graph has not so
-        many links (see :func:`reachable_fraction`), or just as many: then no time is long enough on average.
+        Mean wake periods until the mean over nodes of the expected share is `fraction`; None if the graph has fewer
+        links (see :func:`reachable_fraction`), or exactly as many: then the mean time is infinite.
     """
     _check_fraction(fraction)
     if fanout < 1:

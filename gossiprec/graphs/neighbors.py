@@ -1,4 +1,4 @@
-"""What an emulator needs of a graph: whom each node can send to."""
+"""Out-neighbours of a graph's nodes, in the form that the emulator needs."""
 
 from __future__ import annotations
 

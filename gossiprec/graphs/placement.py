@@ -1,8 +1,8 @@
-"""Where colluders sit: chosen by their place in a graph of contacts.
+"""Placement of colluders by their position in a graph of contacts.
 
-Contacts are a sparse array, entry (u, v) for how often u sent to v (:func:`gossiprec.graphs.measures.adjacency` makes
-one of a graph, each link once). Every choice is a function of its arguments; ties go to the lower id. A larger group
-placed in the same way contains the smaller one.
+Contacts are a sparse array with entry (u, v) for the number of messages from u to v
+(:func:`gossiprec.graphs.measures.adjacency` makes one from a graph, with each link once). Every choice is a function
+of its arguments; ties go to the lower id. A larger group placed in the same way contains the smaller one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from gossiprec.old_names import forward
 def place_colluders(
     contacts: Matrix, size: int, how: str, *, seed: int = 0, victim: int | None = None
 ) -> I64:
-    """Choose colluders.
+    """Return the nodes that collude, chosen by a placement.
 
     Parameters
     ----------
     contacts : sparse array, shape (n, n)
     size : int
-        Number of colluders, from 1 to n; to n - 1 around a victim.
+        Number of colluders, from 1 to n, or to n - 1 around a victim.
     how : str
-        ``random``; ``degree``, those who receive from most different nodes, then most often; ``betweenness``, those on
-        most shortest paths; ``clustered``, a ball around a node drawn from the seed; ``greedy-cover``, one after
-        another whoever adds most different senders; ``eclipse``, those who receive most from the victim, then those
-        who send most to it, then those next to it.
+        ``random``; ``degree``: nodes that receive from most different nodes, then most often; ``betweenness``: nodes
+        on most shortest paths; ``clustered``: a ball around a random node; ``greedy-cover``: at each step the node
+        that adds most different senders; ``eclipse``: nodes that receive most from the victim, then those that send
+        most to it, then those next to it.
     seed : int
-        For ``random`` and ``clustered``; also says which paths ``betweenness`` samples in large graphs.
+        Seed of ``random`` and ``clustered``, and of the paths that ``betweenness`` samples in large graphs.
     victim : int, optional
-        For ``eclipse``; never among the colluders.
+        The victim of ``eclipse``; never a colluder.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def place_colluders(
     Raises
     ------
     ValueError
-        If there is no such way, a size that cannot be, or a victim is missing, unknown or of no use.
+        If there is no such placement, the size is impossible, or a victim is missing, unknown or not applicable.
     """
     n = contacts.shape[0]
     if how not in PLACEMENTS:
@@ -65,7 +65,7 @@ def place_colluders(
 
 
 def count_senders_reached(contacts: Matrix, members: npt.NDArray[np.integer]) -> int:
-    """Return how many different nodes send to at least one of the members."""
+    """Return the number of different nodes that send to at least one of the members."""
     into = sparse.csc_array(contacts)[:, np.asarray(members)]
     return int(np.count_nonzero(into.sum(axis=1)))
 
@@ -76,33 +76,33 @@ def order_by_chance(contacts: Matrix, seed: int) -> I64:
 
 
 def order_by_degree(contacts: Matrix, seed: int = 0) -> I64:
-    """Return all nodes, those first who receive from most different nodes, of equals those who receive most."""
+    """Return all nodes, ordered by the number of different senders, then of messages received, descending."""
     return _sorted(-_senders(contacts), -contacts.sum(axis=0))
 
 
 def order_by_betweenness(contacts: Matrix, seed: int) -> I64:
-    """Return all nodes, those first through which most of the shortest paths lead."""
-    # Rounded: sums of shares in another order must not part nodes that are alike.
+    """Return all nodes, ordered by descending betweenness."""
+    # Rounded: sums in another order must not separate equivalent nodes.
     return _sorted(-np.round(betweenness(sparse.csr_array(contacts), seed=seed), 12))
 
 
 def order_by_ball(contacts: Matrix, seed: int) -> I64:
-    """Return all nodes by their hops from a random centre, whichever way links lead; of equals those it meets most."""
+    """Return all nodes by undirected hops from a random centre, then by contacts with it."""
     both = sparse.csr_array(contacts + contacts.T)
     centre = int(np.random.default_rng(seed).integers(both.shape[0]))
     return _sorted(hops_to(both, np.array([centre])), -both[[centre]].toarray()[0])
 
 
 def order_by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
-    """Return all nodes, each the one that hears from most nodes from which none before it hears.
+    """Return all nodes, each the one that hears from most nodes not covered by those before it.
 
-    When nobody adds anything, the cover begins anew with those who are left: every sender is then reached a second
+    If no node adds any sender, the cover begins again with the remaining nodes: every sender is then reached a second
     time, and so on.
 
     References
     ----------
     G. Nemhauser, L. Wolsey, M. Fisher, "An analysis of approximations for maximizing submodular set functions",
-    Mathematical Programming 14 (1978): the first cover reaches at least 1 - 1/e of what as many nodes could.
+    Mathematical Programming 14 (1978): the first cover reaches at least 1 - 1/e of the best cover of the same size.
     """
     n = contacts.shape[0]
     to, by = sparse.csr_array(contacts), sparse.csc_array(contacts)
@@ -117,12 +117,12 @@ def order_by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
         senders = by.indices[by.indptr[best] : by.indptr[best + 1]]
         new = senders[~covered[senders]]
         covered[new] = True
-        gains -= np.bincount(to[new].indices, minlength=n)  # who hears from these adds less
+        gains -= np.bincount(to[new].indices, minlength=n)  # nodes that hear from these add less
     return order
 
 
 def order_by_eclipse(contacts: Matrix, victim: int) -> I64:
-    """Return all nodes but the victim, those first who receive most from it, then those who send most to it."""
+    """Return all nodes but the victim, by messages received from it, then by messages sent to it."""
     both = sparse.csr_array(contacts + contacts.T)
     heard = sparse.csr_array(contacts)[[victim]].toarray()[0]
     told = sparse.csc_array(contacts)[:, [victim]].toarray()[:, 0]
@@ -142,12 +142,12 @@ PLACEMENTS = (*_ORDERS, "eclipse")
 
 
 def _senders(contacts: Matrix) -> I64:
-    """Return from how many different nodes each node receives, shape (n,)."""
+    """Return the number of different nodes that each node receives from, shape (n,)."""
     return np.asarray(np.bincount(sparse.csr_array(contacts).indices, minlength=contacts.shape[0]))
 
 
 def _sorted(*keys: npt.NDArray[np.number]) -> I64:
-    """Return places by the first key, then the second, ..., then the lower id."""
+    """Return positions ordered by the first key, then the second, ..., then the lower id."""
     return np.asarray(np.lexsort(keys[::-1]))
 
 

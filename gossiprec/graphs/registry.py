@@ -1,8 +1,8 @@
-"""The families of graphs by name: a new file in ``gossiprec/graphs/families`` adds one.
+"""Registry of graph families: a new file in ``gossiprec/graphs/families`` adds one.
 
-A family is a function. What it asks for is read from its signature: `n` (number of nodes), `seed`, `items` (of every
-node's user) and `places` are given by whoever draws a graph; every other argument is an option, and the decorator says
-what it means.
+A family is a function. Its signature declares its inputs: `n` (number of nodes), `seed`, `items` (of every node's
+user) and `places` are passed by the caller that draws a graph; every other argument is an option, which the decorator
+describes.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     import networkx as nx
 
 GIVEN = ("n", "seed", "items", "places")
-"""Arguments of a family that are no options."""
+"""Arguments of a family that are not options."""
 
 REQUIRED: Any = inspect.Parameter.empty
-"""The default of an option that must be stated."""
+"""The default of an option that must be given."""
 
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class FamilyOption:
-    """An argument that a user chooses.
+    """An argument of a family that the user chooses.
 
     Attributes
     ----------
     kind : type
         Any annotation, such as ``int``, ``float | None`` or ``tuple[int, ...]``.
     meaning : str
-        In one line.
+        Description in one line.
     default : object
     least, most : float, optional
-        Bounds that hold for any number of nodes, both allowed.
+        Inclusive bounds that hold for any number of nodes.
     """
 
     kind: Any
@@ -56,12 +56,12 @@ class GraphFamily:
     Attributes
     ----------
     name : str
-        As a scenario writes it.
+        The name in a scenario.
     draw : callable
-        The function itself: given what it asks for and its options, a graph over nodes 0 .. n - 1.
+        The function itself: from inputs and options to a graph over nodes 0 .. n - 1.
     options : mapping of str to Option
     asks : frozenset of str
-        Which of :data:`GIVEN` the function takes.
+        The inputs of :data:`GIVEN` that the function takes.
     """
 
     name: str
@@ -71,12 +71,12 @@ class GraphFamily:
 
     @property
     def __wrapped__(self) -> Callable[..., nx.Graph]:
-        """The function that the family stands for in the registry."""
+        """The function that is registered as the family."""
         return self.draw
 
     @property
     def summary(self) -> str:
-        """What its graphs look like, in one line."""
+        """Description of its graphs, in one line."""
         return (inspect.getdoc(self.draw) or "").partition("\n")[0]
 
     def graph(self, given: Mapping[str, Any], options: Mapping[str, Any]) -> nx.Graph:
@@ -85,14 +85,14 @@ class GraphFamily:
         Parameters
         ----------
         given : mapping
-            Values for :data:`GIVEN`; what the family does not ask for is left aside.
+            Values for :data:`GIVEN`; inputs that the family does not take are ignored.
         options : mapping
-            Values for the options; those left out take their defaults.
+            Values for the options; omitted options take their defaults.
 
         Raises
         ------
         ValueError
-            If there is no such graph; the message says what was found and what is allowed.
+            If there is no such graph; the message says what was found and what was expected.
         """
         defaults = {name: option.default for name, option in self.options.items()}
         asked = {name: given[name] for name in GIVEN if name in self.asks}
@@ -103,7 +103,7 @@ FAMILIES: Registry[GraphFamily] = Registry("family", "gossiprec.graphs.families"
 
 
 def register_family(name: str, **options: FamilyOption) -> Callable[[Draw], Draw]:
-    """Return a decorator that files a function under `name`.
+    """Return a decorator that registers a function under `name`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How much alike nodes are: by the items of their users, or by where these live."""
+"""Similarity of nodes: by the items or the homes of their users."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 Likeness = Callable[[slice], F64]
 EARTH_RADIUS_KM = 6371.0088
-"""Mean radius."""
+"""Mean radius in kilometres."""
 EVERYONE = slice(None)
 BLOCK_CELLS = 2_000_000
-"""Pairs of nodes compared at once."""
+"""Number of pairs of nodes compared at once."""
 
 
 def taste_similarity(
@@ -29,9 +29,9 @@ def taste_similarity(
     Parameters
     ----------
     items : sequence of sequence of int
-        Item ids of each of n nodes, none negative. Two empty sets have nothing in common: 0.
+        Item ids of each of n nodes, none negative. Two empty sets have similarity 0.
     rows : slice
-        Of these nodes to all.
+        Nodes that are compared with all nodes.
     """
     from scipy import sparse
 
@@ -48,19 +48,19 @@ def taste_similarity(
 
 
 def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
-    """Return the nearness of nodes: minus their great-circle distance in km, shape (n_rows, n).
+    """Return the proximity of nodes: minus their great-circle distance in km, shape (n_rows, n).
 
     Parameters
     ----------
     places : array-like, shape (n, 2)
         Latitude and longitude in degrees.
     rows : slice
-        Of these nodes to all.
+        Nodes that are compared with all nodes.
 
     Raises
     ------
     ValueError
-        If a place is off the globe.
+        If a place is not on the globe.
     """
     where = np.asarray(places, np.float64)
     if where.ndim != 2 or where.shape[1] != 2:
@@ -75,16 +75,16 @@ def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
     latitude, longitude = np.radians(where).T
     height = np.sin((latitude[rows, None] - latitude) / 2) ** 2
     across = np.sin((longitude[rows, None] - longitude) / 2) ** 2
-    # haversine of the angle between
+    # haversine of the angle between the places
     chord = height + np.cos(latitude)[rows, None] * np.cos(latitude) * across
     nearness: F64 = -2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.clip(chord, 0, 1)))
     return nearness
 
 
 def iter_similarity_blocks(likeness: Likeness, n: int) -> Iterator[tuple[int, F64]]:
-    """Yield the likeness of some nodes to all, and the first of them, block by block; -inf to themselves.
+    """Yield the first of a block of nodes, and the similarities of the block to all nodes; -inf to themselves.
 
-    All at once take n * n numbers, several times over.
+    All at once would take n * n numbers, several times over.
     """
     height = max(1, BLOCK_CELLS // n)
     for first in range(0, n, height):
@@ -95,13 +95,13 @@ def iter_similarity_blocks(likeness: Likeness, n: int) -> Iterator[tuple[int, F6
 
 
 def nearest_neighbors(likeness: Likeness, n: int, k: int) -> nx.Graph:
-    """Return the graph in which two nodes are linked if either is among the `k` likest of the other.
+    """Return the graph in which two nodes are linked if either is among the other's `k` most similar.
 
     Parameters
     ----------
     likeness : callable
-        Given a slice of nodes, their likeness to all, shape (n_rows, n): larger for the more alike; ties go to the
-        lower id. Links keep it as the attribute ``likeness``.
+        Function from a slice of nodes to their similarities to all nodes, shape (n_rows, n); ties go to the lower id.
+        Links keep the similarity as the attribute ``likeness``.
     n : int
     k : int
         1 <= k < n.
@@ -132,7 +132,7 @@ def check_connected(graph: nx.Graph, remedy: str) -> nx.Graph:
     Raises
     ------
     ValueError
-        If it falls into parts; `remedy` says what to change.
+        If it has several components; `remedy` is the next step of the message.
     """
     import networkx as nx
 

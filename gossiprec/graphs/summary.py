@@ -1,4 +1,4 @@
-"""All that is told of a graph at once."""
+"""All facts about a graph, for reports."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Fact = float | int | bool | str | list[int] | None
 
 
 def summarise_graph(graph: nx.Graph, *, fraction: float, fanout: int) -> dict[str, Fact]:
-    """Return sizes, degrees, distances, mixing, who can be met when, and whom it takes to see every link.
+    """Return sizes, degrees, distances, mixing, times to contact, and colluders that see every link.
 
     Parameters
     ----------
     graph : networkx.Graph or networkx.DiGraph
         Over nodes 0 .. n - 1.
     fraction : float
-        The share of the others for `wakes_to_meet`, from 0 to 1.
+        Share of the other nodes for `wakes_to_meet`, from 0 to 1.
     fanout : int
-        Peers that a node sends to at a wake.
+        Number of peers that a node sends to per wake.
 
     Returns
     -------
     dict
-        None stands for what does not exist: a diameter of a graph in parts, a gap where a walk can end, a time until
-        more nodes are met than have a link. ``cover_bound`` is n P / (P + 1), P the mean degree with directions left
-        aside; ``colluders`` see every link, and are ``n_colluders`` (few, not always the fewest).
+        A value that does not exist is None: the diameter of a disconnected graph, the gap if a walk can end, the time
+        until more nodes are met than have a link. ``cover_bound`` is n P / (P + 1), P the mean degree of the
+        undirected graph; ``colluders`` see every link, and are ``n_colluders`` (few, not always the fewest).
     """
     degrees = degree_summary(graph)
     undirected = graph.to_undirected()

@@ -1,7 +1,7 @@
-"""The fewest colluders that see every link: a vertex cover.
+"""Vertex covers: small groups of colluders that see every link.
 
-A link is seen if one of its ends colludes. Directed graphs are taken as undirected: a colluder sees what it sends and
-what it receives.
+A link is seen if one of its ends colludes. Directed graphs are treated as undirected: a colluder sees the messages
+that it sends and receives.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ Neighbors = list[set[int]]
 
 
 def colluder_bound(n: int, degree: float) -> float:
-    """Return ``n P / (P + 1)``: so many colluders, well placed, always suffice to see every link.
+    """Return ``n P / (P + 1)``, a number of well-placed colluders that always suffices to see every link.
 
     Parameters
     ----------
     n : int
         Number of nodes.
     degree : float
-        P: the mean degree of an undirected graph. Where every node sends to F fixed others, the links taken as
-        undirected have a mean degree of up to 2F: give that.
+        P: the mean degree of an undirected graph. If every node sends to F fixed others, the links taken as
+        undirected have a mean degree of up to 2F: pass that.
 
     Notes
     -----
-    The nodes outside a cover are pairwise unlinked, and a graph of mean degree P has at least ``n / (P + 1)`` pairwise
-    unlinked nodes. The bound holds for every simple graph, regular or not, and is attained by groups of P + 1 nodes all
-    linked to one another. Most graphs need fewer: :func:`find_colluder_cover` finds how many.
+    The nodes outside a cover are pairwise unlinked, and a graph of mean degree P has at least ``n / (P + 1)``
+    pairwise unlinked nodes. The bound holds for every simple graph, regular or not, and is attained by complete
+    groups of P + 1 nodes. Most graphs need fewer colluders: :func:`find_colluder_cover` finds them.
 
     References
     ----------
     P. Turán, "On an extremal problem in graph theory", 1941; Y. Caro (1979) and V. K. Wei (1981): the sum over nodes of
-    ``1 / (degree + 1)``, of which Jensen's inequality makes the above.
+    ``1 / (degree + 1)``, from which Jensen's inequality gives the bound.
     """
     if n < 1 or degree < 0:
         raise ValueError(
@@ -47,21 +47,21 @@ def colluder_bound(n: int, degree: float) -> float:
 
 
 def find_colluder_cover(graph: nx.Graph, *, exact: bool = False) -> list[int]:
-    """Return colluders who see every link, few of them, in ascending order.
+    """Return few colluders that see every link, in ascending order.
 
     Parameters
     ----------
     graph : networkx.Graph or networkx.DiGraph
         Over nodes 0 .. n - 1.
     exact : bool
-        Return as few as there can be, by integer programming: for some hundred nodes. Otherwise the node that
-        sees most unseen links is taken again and again, and the result improved by exchanges of one node for two
-        until there is none; ties go to the lower id.
+        Whether to find the minimum by integer programming, for some hundred nodes. Otherwise the node that sees most
+        unseen links is added repeatedly, and the result is improved by exchanges of two nodes for one until none is
+        left; ties go to the lower id.
 
     Raises
     ------
     ValueError
-        If the solver gives up.
+        If the solver fails.
 
     References
     ----------
@@ -79,7 +79,7 @@ def find_colluder_cover(graph: nx.Graph, *, exact: bool = False) -> list[int]:
 
 
 def _greedy(around: Neighbors) -> set[int]:
-    """Take the node with most links that nobody taken sees, until all are seen."""
+    """Return a cover by repeatedly taking the node with most links that no taken node sees."""
     unseen = [len(neighbors) for neighbors in around]
     heap = [(-degree, node) for node, degree in enumerate(unseen)]
     heapq.heapify(heap)
@@ -99,7 +99,7 @@ def _greedy(around: Neighbors) -> set[int]:
 
 
 def _exchange(around: Neighbors, outside: set[int]) -> None:
-    """Let nodes that nobody needs leave the cover, and one come in for two that leave, while that is possible."""
+    """Remove redundant nodes from the cover, and exchange two nodes for one, until neither is possible."""
     improved = True
     while improved:
         improved = False
@@ -112,7 +112,7 @@ def _exchange(around: Neighbors, outside: set[int]) -> None:
 
 
 def _two_for_one(around: Neighbors, outside: set[int], node: int) -> bool:
-    """Take `node` into the cover if two unlinked neighbours can leave for it."""
+    """Take `node` into the cover if two unlinked neighbours can then leave it."""
     free = [other for other in sorted(around[node]) if around[other] & outside == {node}]
     for place, first in enumerate(free):
         second = next((other for other in free[place + 1 :] if other not in around[first]), None)
@@ -124,7 +124,7 @@ def _two_for_one(around: Neighbors, outside: set[int], node: int) -> bool:
 
 
 def _fewest(around: Neighbors) -> list[int]:
-    """Solve: minimise the number of nodes taken, with at least one end of every link among them."""
+    """Return a minimum vertex cover, found by integer programming."""
     from scipy import sparse
     from scipy.optimize import Bounds, LinearConstraint, milp
 

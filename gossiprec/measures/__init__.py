@@ -1,8 +1,8 @@
-"""Measures as pure functions on arrays, one idea a file.
+"""Measures as pure functions on arrays, one idea per file.
 
-Nothing here knows a run, a model or a file. Measures of recommendations are registered, one a file, under the names
-by which scenarios ask for them; ``ranking`` and ``full_ranking`` find the ranks they look at. ``communities`` is the
-ground truth of the attack, ``attack`` its success, ``meetings`` how far a node can see, ``gini`` inequality.
+Nothing here depends on runs, models or files. Measures of recommendations are registered, one per file, under the
+names that scenarios use; ``ranking`` computes the ranks. ``communities`` is the ground truth of the attack,
+``attack_accuracy`` its success and the fraction of nodes met, ``gini`` inequality.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Success of the community detection attack, and its bounds.
 
-Ties are no knowledge: where scores tie at the border of the K best, each tied victim is guessed with the probability
-that it has if ties are broken at random. The accuracy is the expected share of the true community, of which users may
-be members by a fraction (:class:`gossiprec.measures.communities.Communities`). The denominator is always the community
+Ties carry no information: if scores tie at the border of the K best, each tied victim is guessed with its probability
+under random tie-breaking. The accuracy is the expected share of the true community, in which users may be fractional
+members (:class:`gossiprec.measures.communities.Communities`). The denominator is always the community
 size, even if fewer users were met.
 
 References
@@ -22,20 +22,20 @@ from gossiprec.arrays import F64, I64, Floats
 from gossiprec.measures.communities import Communities
 
 BLOCK_CELLS = 4_000_000
-"""Scores of victims that are ranked at once: some 60 MB with the temporaries, however many adversaries there are."""
+"""Scores of victims that are ranked at once: about 60 MB with the temporaries, for any number of adversaries."""
 
 
 class Guess(NamedTuple):
-    """The K victims that each adversary scores highest; victims that tie at the border are guessed by a fraction.
+    """The K victims that each adversary scores highest; victims tied at the border are guessed by a fraction.
 
     Attributes
     ----------
     border : ndarray, shape (n_adversaries,)
-        The K-th best score. Victims with a better one are guessed.
+        The K-th best score. Victims with a better score are guessed.
     share : ndarray of float64, shape (n_adversaries,)
         Probability that a victim at the border is guessed.
     number : ndarray of int64, shape (n_adversaries,)
-        How many victims are guessed: K, or all that were met if they are fewer.
+        Number of victims that are guessed: K, or the number of victims met if that is lower.
     """
 
     border: Floats
@@ -48,9 +48,7 @@ class Guess(NamedTuple):
 
     def weights(self, scores: Floats, adversaries: I64) -> F64:
         """Return the probability that victims with these scores are guessed by these adversaries."""
-        known = np.maximum(
-            scores, np.finfo(scores.dtype).min
-        )  # keeps NaN, which is below nothing and above nothing
+        known = np.maximum(scores, np.finfo(scores.dtype).min)  # keeps NaN, which compares as false
         border = self.border[adversaries]
         return np.asarray((known > border) + self.share[adversaries] * (known == border))
 
@@ -61,14 +59,14 @@ def guess(scores: Floats, k: int) -> Guess:
     Parameters
     ----------
     scores : ndarray, shape (n_adversaries, n_victims)
-        Relevance of each victim; NaN where the adversary has met no model of it (always so for itself).
+        Relevance of each victim; NaN if the adversary has met no model of it (always so for itself).
     k : int
     """
     lowest, n = np.finfo(scores.dtype).min, len(scores)
     found = Guess(np.full(n, lowest, scores.dtype), np.ones(n), np.zeros(n, np.int64))
     for rows in _blocks(scores):
         some = scores[rows]
-        # From this end: past many equal numbers, such as those of users never met, numpy takes ten times as long.
+        # Negated: past many equal numbers, as of users never met, numpy takes ten times as long.
         ordered = -np.fmax(some, -np.inf)
         ordered.partition(k - 1, axis=1)
         border = np.maximum(-ordered[:, k - 1], lowest)
@@ -102,15 +100,15 @@ def accuracies(scores: Floats, guesses: Guess, communities: Communities) -> F64:
 
 
 def accuracies_of(listed: Floats, guesses: Guess, communities: Communities) -> F64:
-    """Return :func:`accuracies` from the scores of the listed users alone, in the order of ``communities.values``."""
+    """Return :func:`accuracies` from the scores of the listed users only, in the order of ``communities.values``."""
     owners = communities.owners
     weights = guesses.weights(listed, owners) * (communities.share - communities.rest[owners])
     found = np.add.reduceat(weights, communities.offsets[:-1]) + communities.rest * guesses.number
-    return np.asarray(np.clip(found / communities.k, 0.0, 1.0))  # rounding may pass either end
+    return np.asarray(np.clip(found / communities.k, 0.0, 1.0))  # rounding may exceed either bound
 
 
 def overlaps(true: Communities, found: Communities) -> F64:
-    """Return the expected share of each community that is also in another one of its centre, shape (n,)."""
+    """Return the expected share of each community that the other community of its centre contains, shape (n,)."""
     shared = np.zeros(len(true))
     height = max(1, BLOCK_CELLS // true.n_users)
     for low in range(0, len(true), height):
@@ -122,7 +120,7 @@ def overlaps(true: Communities, found: Communities) -> F64:
 def shares_met(scores: Floats, communities: Communities) -> F64:
     """Return the share of each community that its adversary has met, shape (n_adversaries,).
 
-    Its mean is the upper bound: no ranking of the victims met can find more.
+    Its mean is an upper bound: no ranking of the victims met can find more.
     """
     owners = communities.owners
     met = ~np.isnan(scores[owners, communities.values])
@@ -133,7 +131,7 @@ def shares_met(scores: Floats, communities: Communities) -> F64:
 
 
 def certain_hits(scores: Floats, guesses: Guess, communities: Communities) -> tuple[I64, I64]:
-    """Return the pairs of an adversary (its row) and a member of its community that it guesses, without ties."""
+    """Return pairs of an adversary (its row) and a community member that it guesses without ties."""
     owners = communities.owners
     weights = guesses.weights(scores[owners, communities.values], owners)
     hits = (weights == 1.0) & (communities.share == 1.0)
@@ -141,12 +139,13 @@ def certain_hits(scores: Floats, guesses: Guess, communities: Communities) -> tu
 
 
 def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
-    """Return how exposed each victim is: the share found it of those adversaries to whose community it belongs.
+    """Return the exposure of each victim: the share of its adversaries that found it.
 
     Returns
     -------
     ndarray of float64, shape (n_victims,)
-        NaN for a victim that belongs to no adversary's community.
+        NaN for a victim that belongs to no adversary's community. The adversaries of a victim are those to the
+        community of which it belongs.
     """
     n_victims = communities.n_users
     asked, found = np.zeros(n_victims), np.zeros(n_victims)
@@ -167,7 +166,7 @@ def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
 
 
 def _blocks(scores: Floats) -> list[slice]:
-    """Return the rows of a table of scores, some at a time."""
+    """Return slices of the rows of a table of scores, each small enough to rank at once."""
     height = max(1, BLOCK_CELLS // max(1, scores.shape[1]))
     return [slice(low, min(low + height, len(scores))) for low in range(0, len(scores), height)]
 
@@ -182,8 +181,8 @@ def best_decile(accuracies: F64) -> tuple[float, float]:
 
     Notes
     -----
-    The paper defines "best 10 % AAC" as the minimum, which is a multiple of 1/K; some of its printed values
-    are not, so both are given.
+    The paper defines "best 10 % AAC" as the minimum, which is a multiple of 1/K; some of its published values are
+    not, so both are returned.
     """
     best = np.sort(accuracies)[-math.ceil(accuracies.size / 10) :]
     return float(best[0]), float(best.mean())
@@ -194,7 +193,7 @@ def random_bound(k: int, n: int) -> float:
 
     Notes
     -----
-    The paper's K/N; a guesser who leaves itself out reaches K/(N - 1).
+    This is the paper's K/N; a guesser that excludes itself reaches K/(N - 1).
     """
     return k / n
 
@@ -205,11 +204,11 @@ def predicted_fraction_met(views: npt.ArrayLike, *, n_nodes: int, view_size: int
     Parameters
     ----------
     views : array_like
-        V, uniform views drawn by each node so far (fractions are averages over nodes).
+        V, the number of uniform views drawn by each node so far (fractions are averages over nodes).
     n_nodes : int
         N.
     view_size : int
-        P, peers in a view that are sent to.
+        P, the number of peers in a view that are sent to.
 
     Notes
     -----
@@ -222,7 +221,7 @@ def predicted_fraction_met(views: npt.ArrayLike, *, n_nodes: int, view_size: int
 def first_contact_times(
     time: npt.NDArray[np.floating], sender: npt.NDArray[np.integer], receiver: npt.NDArray[np.integer]
 ) -> tuple[F64, I64]:
-    """Return when each receiver first heard from each of its senders.
+    """Return the time of each receiver's first message from each of its senders.
 
     Parameters
     ----------
@@ -234,7 +233,7 @@ def first_contact_times(
     time : ndarray of float64, shape (n_pairs,)
         Ascending.
     receiver : ndarray of int64, shape (n_pairs,)
-        Who met somebody new at that time.
+        The node that met a new sender at that time.
     """
     order = np.argsort(time, kind="stable")
     stride = int(sender.max(initial=0)) + 1
@@ -251,7 +250,7 @@ def fraction_met_at(time: F64, receiver: I64, *, at: F64, n_nodes: int) -> F64:
     time, receiver : ndarray, shape (n_pairs,)
         From :func:`first_contact_times`.
     at : ndarray of float64, shape (n_times,)
-        Ascending; a meeting counts from its own time on.
+        Ascending; a contact counts from its own time on.
     n_nodes : int
 
     Returns

@@ -1,4 +1,4 @@
-"""What a measure of recommendations is: a function of where items stand in the lists of the users."""
+"""The base class of measures of recommendations, and the rankings that they are functions of."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ import numpy as np
 from gossiprec.arrays import F64, I32, I64
 
 NOWHERE = np.iinfo(np.int32).max
-"""Rank of an item that a list has not."""
+"""Rank of an item that is not in a list."""
 BEHIND = NOWHERE - 1
-"""Rank of an item that stands behind all that is looked at."""
+"""Rank of an item beyond all ranks that are used."""
 NOTHING = -1
-"""Rank of a target that a user has already, and item where a list has ended."""
+"""Rank of a target that a user has already interacted with, and item after the end of a list."""
 
 
 @dataclass(frozen=True)
 class RelevantRanks:
-    """Where the relevant items of some lists stand.
+    """The ranks of the relevant items of some lists.
 
     Attributes
     ----------
     ranks : ndarray of int32, shape (n_lists, most)
-        0-based, ascending; :data:`NOWHERE` where a list has fewer relevant items than another. Each has at least one.
-        Of whole lists, ranks behind the longest that any metric looks at are :data:`BEHIND`.
+        0-based, ascending; :data:`NOWHERE` pads lists with fewer relevant items. Each list has at least one. In
+        rankings of all items, ranks beyond the longest cut-off of the metrics are :data:`BEHIND`.
     """
 
     ranks: I32
 
     @property
     def n_relevant(self) -> I64:
-        """Relevant items of each list, shape (n_lists,)."""
+        """Number of relevant items of each list, shape (n_lists,)."""
         return self.hits(NOWHERE)
 
     def hits(self, k: int) -> I64:
-        """Return the relevant items among the first `k` of each list, shape (n_lists,)."""
+        """Return the number of relevant items among the first `k` of each list, shape (n_lists,)."""
         return np.asarray(np.count_nonzero(self.ranks < k, axis=1), np.int64)
 
 
 class ValidationRanks(RelevantRanks):
-    """The same of validation items: no measure wants them, a metric asks for them in the place of test items."""
+    """The ranks of validation items, which a metric may use in place of test items."""
 
 
 @dataclass(frozen=True)
 class TargetRanks:
-    """Where the target items stand among the items with which a user has not interacted.
+    """The ranks of target items among the items with which a user has not interacted.
 
     Attributes
     ----------
     ranks : ndarray of int32, shape (n_users, n_targets)
-        0-based; :data:`NOTHING` where the user has interacted with the target.
+        0-based; :data:`NOTHING` if the user has interacted with the target.
     """
 
     ranks: I32
@@ -60,12 +60,12 @@ class TargetRanks:
 
 @dataclass(frozen=True)
 class TopItems:
-    """What users are recommended.
+    """The items recommended to each user.
 
     Attributes
     ----------
     items : ndarray of int32, shape (n_users, length)
-        Best first; :data:`NOTHING` where a user has no item left to be recommended.
+        Best first; :data:`NOTHING` if a user has no item left to be recommended.
     n_items : int
         Size of the catalogue.
     """
@@ -80,10 +80,10 @@ class Measure(ABC):
     Attributes
     ----------
     wants : type
-        What it looks at: :class:`RelevantRanks`, :class:`TargetRanks` or :class:`TopItems`.
+        The input of the measure: :class:`RelevantRanks`, :class:`TargetRanks` or :class:`TopItems`.
     sampled : bool
-        Whether ``name@K`` ranks each test item among a few sampled items, and ``full_name@K`` all items; else
-        ``name@K`` ranks all items.
+        Whether ``name@K`` ranks each test item among a few sampled items, and ``full_name@K`` among all items;
+        otherwise ``name@K`` ranks all items.
     """
 
     wants: ClassVar[type[Any]] = RelevantRanks
@@ -92,12 +92,12 @@ class Measure(ABC):
     @staticmethod
     @abstractmethod
     def of(seen: Any, k: int) -> F64:
-        """Return the values whose mean is the measure, as a rule one for each list; NaN: of nothing, left out.
+        """Return the values of which the measure is the mean, usually one per list; NaN values are left out.
 
         Parameters
         ----------
         seen : RelevantRanks, TargetRanks or TopItems
-            As wanted.
+            An instance of `wants`.
         k : int
             At least 1.
         """

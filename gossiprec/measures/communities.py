@@ -19,15 +19,15 @@ from gossiprec.errors import ScenarioError
 from gossiprec.ragged import Ragged, row_entries
 
 BLOCK_CELLS = 2_000_000
-"""Similarities held at once: about 100 MB with the temporaries, however many users there are."""
+"""Similarities held at once: about 100 MB with the temporaries, for any number of users."""
 
 
 @dataclass(frozen=True, eq=False)
 class Communities(Ragged):
-    """The K nearest of some users, one community per row; users tied at its border are members by a fraction.
+    """The K nearest users of some users, one community per row; users tied at the border are fractional members.
 
-    If `c` users are nearer than the border and `g` users tie at it, each of the tied is a member by ``(K - c) / g``:
-    the probability that it is among the K nearest if ties are broken at random. Each community adds up to K.
+    If `c` users are nearer than the border and `g` users tie at it, each tied user is a member by ``(K - c) / g``:
+    the probability that it is among the K nearest under random tie-breaking. Each community adds up to K.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Communities(Ragged):
     share : ndarray of float64, shape (offsets[-1],)
         Membership of each listed user, 0 to 1.
     rest : ndarray of float64, shape (n,)
-        Membership of all users that the community does not list: 0, or a fraction if most users tie at its border.
+        Membership of each user that the community does not list: 0, or a fraction if most users tie at its border.
     k : int
     n_users : int
     """
@@ -49,7 +49,7 @@ class Communities(Ragged):
 
     @property
     def tied(self) -> F64:
-        """Share of each community that ties decide, shape (n,)."""
+        """Share of each community that depends on ties, shape (n,)."""
         certain = np.add.reduceat(self.share == 1.0, self.offsets[:-1], dtype=np.float64)
         return np.asarray(1.0 - certain / self.k)
 
@@ -78,7 +78,7 @@ class Communities(Ragged):
 
     @classmethod
     def joined(cls, parts: Sequence[Communities]) -> Communities:
-        """Return the communities of several parts, of which there is at least one, as one object."""
+        """Return the communities of several parts (at least one) as one object."""
         sizes = np.concatenate([part.sizes for part in parts])
         values, share, rest = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "share", "rest")
@@ -93,7 +93,7 @@ class Communities(Ragged):
         Parameters
         ----------
         similarity : ndarray of float64, shape (n, n_users)
-            Below all others of its row for the user itself.
+            The value for the user itself must be below all others of its row.
         k : int
             1 to ``n_users - 1``.
         """
@@ -102,7 +102,7 @@ class Communities(Ragged):
         nearer, tied = similarity > border, similarity == border
         n_nearer, n_tied = np.count_nonzero(nearer, axis=1), np.count_nonzero(tied, axis=1)
         fraction = np.minimum((k - n_nearer) / n_tied, 1.0)
-        spread = (fraction < 1.0) & (2 * n_tied > n_users)  # list all others then: fewer
+        spread = (fraction < 1.0) & (2 * n_tied > n_users)  # then the other users are listed, which are fewer
         listed = np.where(spread[:, None], ~tied, nearer | tied)
         rows, ids = np.nonzero(listed)
         share = np.where(nearer[rows, ids], 1.0, np.where(tied[rows, ids], fraction[rows], 0.0))
@@ -116,9 +116,9 @@ def jaccard_communities(sets: Ragged, users: I64 | None = None, *, n_items: int,
     Parameters
     ----------
     sets : Ragged of int
-        The item ids of each user; an item named twice by a user counts once.
+        The item ids of each user; a repeated item counts once.
     users : ndarray of int64, shape (n,), optional
-        The users at the centres of the communities; all users if it is left out.
+        The users at the centres of the communities; all users if omitted.
     n_items : int
         Size of the id space.
     k : int
@@ -132,7 +132,7 @@ def jaccard_communities(sets: Ragged, users: I64 | None = None, *, n_items: int,
     Notes
     -----
     Quotients of small integers are correctly rounded, so equal similarities are equal numbers and ties are exact. The
-    published code breaks them by the order of ids; here they are no knowledge: see :class:`Communities`.
+    published code breaks ties by id; here ties carry no information: see :class:`Communities`.
     """
     return jaccard_communities_by_size(sets, users, n_items=n_items, sizes=(k,))[k]
 
@@ -157,7 +157,7 @@ def jaccard_communities_by_size(
 
 
 def jaccard_blocks(sets: Ragged, users: I64, *, n_items: int) -> Iterator[F64]:
-    """Yield the Jaccard similarities of some users to all users, a few users at a time; -1 to themselves."""
+    """Yield the Jaccard similarities of some users to all users, in blocks of users; -1 to themselves."""
     n_users = len(sets)
     ones = np.ones(sets.values.size, dtype=np.float32)  # counts up to 2**24 are exact
     owns = sparse.csr_matrix((ones, sets.values, sets.offsets), shape=(n_users, n_items), copy=True)

@@ -1,4 +1,4 @@
-"""Catalogue coverage: how many different items are shown to anybody."""
+"""Catalogue coverage: the share of items that are recommended to any user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Coverage(Measure):
 
     @staticmethod
     def of(seen: TopItems, k: int) -> F64:
-        """Return 1.0 for each item that is shown to somebody, else 0.0."""
+        """Return 1.0 for each item that is shown to a user, else 0.0."""
         shown = np.unique(seen.items[:, :k])
         found = np.zeros(seen.n_items)
         found[shown[shown != NOTHING]] = 1.0

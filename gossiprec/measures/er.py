@@ -1,4 +1,4 @@
-"""Exposure ratio: to how many users target items are shown."""
+"""Exposure ratio: the share of users to whom target items are shown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gossiprec.measures.base import NOTHING, Measure, TargetRanks
 
 @MEASURES.register("er")
 class ExposureRatio(Measure):
-    """Of the users who have not interacted with a target, the share with it in their first K; averaged over targets.
+    """The share of users with a target in their first K, among those new to it; averaged over targets.
 
-    A target with which every user has interacted is left out.
+    A user is new to a target if they have not interacted with it; a target without new users is left out.
 
     References
     ----------

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 
 def gini(values: npt.ArrayLike) -> float:
-    """Return the Gini coefficient: 0 when all are equal, ``(n - 1) / n`` when one has everything.
+    """Return the Gini coefficient: 0 if all are equal, ``(n - 1) / n`` if one has everything.
 
     Parameters
     ----------
     values : array_like, shape (n,)
-        Non-negative amounts. Nothing to share (no values, or all zero) counts as equal.
+        Non-negative amounts. No values, or only zeros, count as equal.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Hit rate: how many users find something they want in their list."""
+"""Hit rate: the share of users with a relevant item in their list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Hit(Measure):
 
     Notes
     -----
-    LensKit's ``Hit`` and RecBole's ``Hit``. With one test item for each user it is the same as recall.
+    LensKit's ``Hit`` and RecBole's ``Hit``. With one test item per user it equals recall.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Hit ratio: whether a test item gets into the first K."""
+"""Hit ratio: whether a test item is among the first K."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gossiprec.measures.base import Measure, RelevantRanks
 
 @MEASURES.register("hr")
 class HitRatio(Measure):
-    """1 where the test item is among the first K of the sampled items, averaged over test items, then users.
+    """1 if the test item is among the first K of the sampled items, averaged over test items, then users.
 
     References
     ----------

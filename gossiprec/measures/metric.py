@@ -1,4 +1,4 @@
-"""How a scenario asks for a measure of recommendations: ``[val_][full_]name@K``."""
+"""Names of metrics in a scenario: ``[val_][full_]name@K``."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import RelevantRanks, ValidationRanks
 
 SAMPLED = 99
-"""Items that the user has not interacted with, drawn for each test item to rank it among."""
+"""Number of items without an interaction of the user that are drawn to rank each test item among."""
 ON_VALIDATION = "val_"
-"""How names of metrics begin that rank validation items in the place of test items."""
+"""Prefix of metrics that rank validation items in place of test items."""
 RETIRED = {"full_hr": "recall"}
-"""Names under which something was measured that has a name of its own: a run of before must not be mistaken."""
+"""Former names of metrics, and their present names; results of older runs must not be misread."""
 
 _FORM = re.compile(r"(val_)?(full_)?([^@\s]+)@([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A measure, the rankings it is taken of, and where they are cut.
+    """A measure, the kind of ranking that it uses, and the cut-off.
 
     Attributes
     ----------
     name : str
-        As written.
+        The name in the scenario.
     measure : type of Measure
     k : int
     full : bool
-        Whether all items are ranked; else a test item among the sampled ones.
+        Whether all items are ranked; otherwise a test item is ranked among the sampled ones.
     on_validation : bool
-        Whether validation items are relevant; else test items.
+        Whether validation items are relevant; otherwise test items are.
     """
 
     name: str
@@ -44,27 +44,27 @@ class MetricSpec:
 
     @property
     def looks_at(self) -> type[Any]:
-        """What the measure is shown."""
+        """The input of the measure."""
         return ValidationRanks if self.on_validation else self.measure.wants
 
     @property
     def of_test_items(self) -> bool:
-        """Whether it says where test items stand: then users with test items have a value each."""
+        """Whether it uses the ranks of test items, so that each user with test items has a value."""
         return self.looks_at is RelevantRanks
 
 
 def measure_name(text: str) -> str:
-    """Return the registered name in a metric that :func:`read_metric` takes."""
+    """Return the registered name in a metric that :func:`read_metric` accepts."""
     return text.removeprefix(ON_VALIDATION).removeprefix("full_").partition("@")[0]
 
 
 def read_metric(text: str) -> MetricSpec:
-    """Return the metric that `text` names.
+    """Return the metric with this name.
 
     Raises
     ------
     ValueError
-        If there is none; the message says what to write.
+        If there is none; the message shows what is valid.
     """
     form = _FORM.fullmatch(text)
     if not form:

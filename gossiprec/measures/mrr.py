@@ -1,4 +1,4 @@
-"""Mean reciprocal rank: how far down the first hit stands."""
+"""Mean reciprocal rank: the inverse rank of the first hit."""
 
 from __future__ import annotations
 

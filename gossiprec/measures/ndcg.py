@@ -12,7 +12,7 @@ from gossiprec.measures.ranking import discounted_gains
 
 @MEASURES.register("ndcg")
 class NDCG(Measure):
-    """Discounted gain of the hits over that of the ideal list, which begins with ``min(K, n_relevant)`` hits.
+    """Discounted gain of the hits over the gain of the ideal list, which begins with ``min(K, n_relevant)`` hits.
 
     References
     ----------
@@ -27,7 +27,7 @@ class NDCG(Measure):
         """Return the NDCG of each list."""
         hits, most = seen.hits(k), np.minimum(k, seen.n_relevant)
         found = np.zeros(len(hits))
-        for count in np.unique(hits[hits > 0]):  # lists of one length together: each sum as it would be alone
+        for count in np.unique(hits[hits > 0]):  # grouped by length: sums do not depend on other lists
             rows = hits == count
             found[rows] = discounted_gains(seen.ranks[rows, :count]).sum(axis=1)
         ideal = np.cumsum(discounted_gains(np.arange(most.max(initial=0))))

@@ -1,4 +1,4 @@
-"""Precision: how much of the list is what a user wants."""
+"""Precision: the share of the list that is relevant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gossiprec.measures.base import Measure, RelevantRanks
 
 @MEASURES.register("precision")
 class Precision(Measure):
-    """Relevant items among the first K, over K: also where fewer items are left to be recommended."""
+    """Relevant items among the first K, divided by K, even if fewer items are left to be recommended."""
 
     @staticmethod
     def of(seen: RelevantRanks, k: int) -> F64:

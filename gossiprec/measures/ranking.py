@@ -1,7 +1,7 @@
-"""Where one relevant item stands among sampled candidates, what that is worth, and means over users.
+"""Rank of a relevant item among sampled candidates, its discounted gain, and means over users.
 
-Ranks are 0-based. Ties count against the relevant item: a model that scores everything alike recommends
-nothing, and must not be rewarded for it. A score that is not a number counts as lost wherever it stands.
+Ranks are 0-based. Ties count against the relevant item: a model that scores all items equally recommends nothing, and
+must not be rewarded for it. A NaN score counts as a loss, for candidates and relevant items.
 
 References
 ----------
@@ -17,25 +17,25 @@ from gossiprec.arrays import F64, I32, I64, Bools
 from gossiprec.measures.base import BEHIND, NOTHING, NOWHERE, RelevantRanks
 
 CUTOFF = 20
-"""Rank at which attacks and merges by performance cut NDCG, as in the published code of the CDA paper."""
+"""Cut-off of NDCG in attacks and merges by performance, as in the published code of the CDA paper."""
 PADDING = -1
-"""In place of an item, behind the sampled candidates of a user who leaves fewer than others."""
+"""Value after the sampled candidates of a user who has fewer than others."""
 
 
 def candidate_ranks(positive: npt.NDArray[np.floating], negatives: npt.NDArray[np.floating]) -> I64:
-    """Rank each relevant item among its own candidates: the number of candidates it does not beat.
+    """Return the rank of each relevant item: the number of its candidates that it does not beat.
 
     Parameters
     ----------
     positive : ndarray, shape (...,)
         Scores of the relevant items.
     negatives : ndarray, shape (..., n_candidates)
-        Scores of the candidates of each.
+        Scores of each item's candidates.
 
     Returns
     -------
     ndarray of int64, shape (...,)
-        0 is the top; ``n_candidates`` the bottom.
+        0 is the top, ``n_candidates`` the bottom.
     """
     beaten = negatives < positive[..., None]
     return np.asarray(negatives.shape[-1] - np.count_nonzero(beaten, axis=-1), dtype=np.int64)
@@ -47,19 +47,19 @@ def discounted_gains(ranks: npt.NDArray[np.integer]) -> F64:
 
 
 def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:
-    """Average the values of each user's test items.
+    """Return the mean value of each user's test items.
 
     Parameters
     ----------
     values : ndarray of float64, shape (n_test,)
-        One value for each test item, users in order; NaN: of nothing, left out.
+        One value per test item, users in order; NaN values are left out.
     offsets : ndarray of int, shape (n_users + 1,)
         User ``u`` owns ``values[offsets[u]:offsets[u + 1]]``.
 
     Returns
     -------
     ndarray of float64, shape (n_users,)
-        NaN where a user has no test item with a value.
+        NaN if a user has no test item with a value.
     """
     sizes = np.diff(offsets)
     known = ~np.isnan(values)
@@ -71,7 +71,7 @@ def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:
 
 
 def nanmean(values: F64) -> float:
-    """Average over those that have a value (users with a test item, targets with a user); NaN when none has."""
+    """Return the mean of the values that are not NaN (users with a test item, targets with a user), or NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float("nan")
 
@@ -79,18 +79,18 @@ def nanmean(values: F64) -> float:
 def relevant_ranks(
     scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools, k: int
 ) -> RelevantRanks:
-    """Rank the relevant items of each user among the candidates, as far as the first `k`, without sorting the lists.
+    """Return the ranks of each user's relevant items among the candidates, up to rank `k`, without sorting.
 
     Parameters
     ----------
     scores : ndarray, shape (n_users, n_items)
         Overwritten.
     candidates : ndarray of bool, shape (n_users, n_items)
-        The items that may be recommended: those not seen in training.
+        The items that may be recommended: those that are not training items.
     relevant : ndarray of bool, shape (n_users, n_items)
-        The test items; those that are no candidates are left out, and so are users without any.
+        The test items; items that are not candidates are left out, and so are users without relevant items.
     k : int
-        Ranks of `k` and above are told as :data:`~gossiprec.measures.base.BEHIND`.
+        Ranks of `k` and above become :data:`~gossiprec.measures.base.BEHIND`.
     """
     users, items = np.divmod(np.flatnonzero(relevant & candidates), scores.shape[1])  # nonzero is slow in 2-D
     own = scores[users, items]
@@ -100,9 +100,7 @@ def relevant_ranks(
     scores[others & np.isnan(scores)] = np.inf  # it beats every relevant item
     best = _largest(scores, k)
     not_beaten = np.count_nonzero(best[users] >= own[:, None], axis=1)
-    not_beaten = np.minimum(
-        not_beaten, np.count_nonzero(others, axis=1)[users]
-    )  # what is masked ties with -inf
+    not_beaten = np.minimum(not_beaten, np.count_nonzero(others, axis=1)[users])  # masked items tie with -inf
     order = np.lexsort((-own, users))
     counts = np.bincount(users, minlength=len(scores))
     place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -113,7 +111,7 @@ def relevant_ranks(
 
 
 def _largest(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floating]:
-    """Return the `k` largest scores of each row, or all, in any order; rows are rearranged."""
+    """Return the `k` largest scores of each row, or all, in any order; the rows are reordered in place."""
     first = max(scores.shape[1] - k, 0)
     if first:
         scores.partition(first, axis=1)
@@ -121,7 +119,7 @@ def _largest(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floatin
 
 
 def target_ranks(scores: npt.NDArray[np.floating], candidates: Bools, targets: I64) -> I32:
-    """Rank each target among the candidates of each user.
+    """Return the rank of each target among the candidates of each user.
 
     Parameters
     ----------
@@ -134,18 +132,18 @@ def target_ranks(scores: npt.NDArray[np.floating], candidates: Bools, targets: I
     Returns
     -------
     ndarray of int32, shape (n_users, n_targets)
-        0-based ranks; -1 where the target is no candidate.
+        0-based ranks; -1 if the target is not a candidate.
     """
     found = np.full((len(scores), len(targets)), NOTHING, np.int32)
     for place, target in enumerate(targets.tolist()):
         open_to = candidates[:, target]
-        not_beaten = candidates & ~(scores < scores[:, target, None])  # itself is among them
+        not_beaten = candidates & ~(scores < scores[:, target, None])  # the target itself is included
         found[open_to, place] = np.count_nonzero(not_beaten[open_to], axis=1) - 1
     return found
 
 
 def top_items(scores: npt.NDArray[np.floating], candidates: Bools, k: int) -> I32:
-    """Return the `k` candidates that each user scores highest, ties by lower id.
+    """Return the `k` candidates with the highest scores of each user; ties go to the lower id.
 
     Parameters
     ----------
@@ -156,7 +154,7 @@ def top_items(scores: npt.NDArray[np.floating], candidates: Bools, k: int) -> I3
     Returns
     -------
     ndarray of int32, shape (n_users, k)
-        Best first; -1 where fewer than `k` candidates have a score.
+        Best first; -1 if fewer than `k` candidates have a score.
     """
     known = np.where(candidates & ~np.isnan(scores), scores, -np.inf)
     best = top_k(known, k)
@@ -165,10 +163,10 @@ def top_items(scores: npt.NDArray[np.floating], candidates: Bools, k: int) -> I3
 
 
 def top_k_mask(scores: npt.NDArray[np.floating], k: int) -> Bools:
-    """Say which entries are among the `k` largest of their row, shape (n_rows, n_columns); see :func:`top_k`."""
+    """Return whether each entry is among the `k` largest of its row, same shape as `scores`; see :func:`top_k`."""
     if k == 0:
         return np.zeros(scores.shape, bool)
-    # From this end: past many equal numbers, such as those of users never met, numpy takes ten times as long.
+    # Negated: past many equal numbers, as of users never met, numpy takes ten times as long.
     negated = -scores
     negated.partition(k - 1, axis=1)
     threshold = -negated[:, k - 1, None]

@@ -1,4 +1,4 @@
-"""Recall: how much of what a user wants is in the list."""
+"""Recall: the share of a user's relevant items that is in the list."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gossiprec.measures.base import Measure, RelevantRanks
 
 @MEASURES.register("recall")
 class Recall(Measure):
-    """Relevant items among the first K, over all relevant items.
+    """Relevant items among the first K, divided by all relevant items.
 
     Notes
     -----
-    Also the hit ratio "averaged over test items, then users" of a ranking of all items.
+    It is also the hit ratio, averaged over test items, then users, of a ranking of all items.
     """
 
     @staticmethod

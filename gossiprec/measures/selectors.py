@@ -1,4 +1,4 @@
-"""How a number of a run is called: ``hr@20``, ``hr@20[popularity]``, ``max_aac[single,standardized,0.99]``."""
+"""Names of a run's numbers: ``hr@20``, ``hr@20[popularity]``, ``max_aac[single,standardized,0.99]``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FILTERS = ("observer", "relevance", "momentum", "community_size")
-"""Labels of the attacks that rank users, in the order in which filters come that name none."""
+"""Labels of the attacks that rank users, in the order of filters without a label."""
 OF_ATTACKS = (
     "max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound",
     "exposure_defended", "exposure_undefended", "tied_share",
 )  # fmt: skip
 """Numbers of each such attack."""
 BESIDE = ("popularity", "random")
-"""Orders of the items, learnt by no model, of which the metrics can be taken as well."""
+"""Orders of the items that no model learns, for which metrics can be computed, too."""
 VALIDATED = "validated"
-"""In brackets behind a metric: as it was at the report at which validation items were recommended best."""
+"""Suffix, in brackets, of a metric's value at the report with the best validation metric."""
 
 _FORM = re.compile(r"\s*([A-Za-z0-9_@.-]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
@@ -25,41 +25,41 @@ _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
 
 @dataclass(frozen=True)
 class MeasureSelector:
-    """A number of a run, or of those of its attacks whose labels pass the filters.
+    """A number of a run, or of those attacks with labels that pass the filters.
 
     Attributes
     ----------
     name : str
     filters : mapping of str to str, float or int
-        Values that labels must have; those of labels other than :data:`FILTERS` as written.
+        Values that labels must have; for labels not in :data:`FILTERS`, the text as written.
     """
 
     name: str
     filters: Mapping[str, Any] = field(default_factory=dict)
 
     def takes(self, labels: Mapping[str, Any]) -> bool:
-        """Say whether what has these labels passes."""
+        """Return whether an attack with these labels passes the filters."""
         return all(_is(labels.get(name), wanted) for name, wanted in self.filters.items())
 
 
 def baseline_metric_name(metric: str, order: str) -> str:
-    """Return what a metric of another order of the items, or of the report that is chosen, is called."""
+    """Return the name of a metric of another order of the items, or at the validated report."""
     return f"{metric}[{order}]"
 
 
 def split_baseline_name(name: str) -> tuple[str, str]:
-    """Return a metric and the order it is taken of, or :data:`VALIDATED`; an empty order: of the models."""
+    """Return a metric and its order of items or :data:`VALIDATED`; the order is empty for the models' own."""
     metric, bracket, order = name.removesuffix("]").rpartition("[")
     return (metric, order) if bracket and order in (*BESIDE, VALIDATED) and "@" in metric else (name, "")
 
 
 def unlisted_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels that no column of a table is called after."""
+    """Return the labels that are not columns of a table."""
     return {name: value for name, value in labels.items() if name not in FILTERS}
 
 
 def _is(found: Any, wanted: Any) -> bool:
-    """Compare a label with what was written."""
+    """Return whether a label equals the text of a filter."""
     if isinstance(found, str) or not isinstance(wanted, str):
         return bool(found == wanted)
     if isinstance(found, bool) or found is None:
@@ -71,12 +71,12 @@ def _is(found: Any, wanted: Any) -> bool:
 
 
 def read_measure(text: str) -> MeasureSelector:
-    """Return the measure that `text` names; filters come in order (``*``: any) or as ``momentum=0.99``.
+    """Return the measure that `text` names; filters come in order (``*`` for any) or as ``momentum=0.99``.
 
     Raises
     ------
     ValueError
-        If it has another form; the message says which.
+        If it has another form; the message shows the valid one.
     """
     form = _FORM.fullmatch(text)
     if not form:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @register_family("barabasi-albert", m=FamilyOption(int, "number of links of each new node", 2, least=1))
 def barabasi_albert(n: int, m: int, seed: int) -> nx.Graph:
-    """Return a graph grown node by node: each newcomer links to `m` others, in proportion to their degrees.
+    """Return a graph grown node by node: each new node links to `m` others, in proportion to their degrees.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def barabasi_albert(n: int, m: int, seed: int) -> nx.Graph:
     Raises
     ------
     ValueError
-        If there are too few nodes for it.
+        If there are too few nodes.
 
     References
     ----------

@@ -29,17 +29,17 @@ def blocks_by_taste(
     within: float = 0.3,
     between: float = 0.02,
 ) -> nx.Graph:
-    """Return a connected stochastic block graph whose blocks are communities of users of like taste.
+    """Return a connected stochastic block graph, the blocks of which are communities of users of similar taste.
 
     Parameters
     ----------
     items : sequence of sequence of int
         Item ids of each node's user.
     seed : int
-        Of the communities as well as of the links.
+        Seed of the communities and of the links.
     nearest : int
-        Communities are found, by modularity, in the graph that ties every node to so many others of the largest
-        Jaccard similarity, with the similarities as weights. Their number is what the data say.
+        Communities are found, by modularity, in the graph that links every node to this number of others with the
+        largest Jaccard similarity, with the similarities as weights. Their number depends on the data.
     within, between : float
         0 <= p <= 1.
 
@@ -56,7 +56,7 @@ def blocks_by_taste(
 
 
 def taste_communities(items: Sequence[Sequence[int]], nearest: int, seed: int) -> list[int]:
-    """Return the community of each node, numbered in the order of their lowest nodes."""
+    """Return the community of each node; communities are numbered in the order of their lowest nodes."""
     import networkx as nx
 
     ties = nearest_neighbors(partial(taste_similarity, items), len(items), nearest)

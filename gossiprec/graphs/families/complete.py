@@ -18,7 +18,7 @@ def complete(n: int) -> nx.Graph:
     Raises
     ------
     ValueError
-        If n < 2: a node would have nobody to talk to.
+        If n < 2: a node would have no peer.
     """
     import networkx as nx
 

@@ -20,7 +20,7 @@ def erdos_renyi(n: int, p: float, seed: int) -> nx.Graph:
     n : int
         Number of nodes, at least 2.
     p : float
-        0 <= p <= 1. Graphs are seldom connected where p is below ln(n) / n.
+        0 <= p <= 1. Graphs with p below ln(n) / n are seldom connected.
     seed : int
 
     Raises

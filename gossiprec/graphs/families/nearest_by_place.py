@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "nearest-by-place", k=FamilyOption(int, "number of nearest nodes that a node is linked to", 5, least=1)
 )
 def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
-    """Return the graph that links every node to the `k` that are nearest on the globe.
+    """Return the graph that links every node to the `k` nearest nodes on the globe.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
     Raises
     ------
     ValueError
-        If `k` is out of range, a place is off the globe, or the graph is not connected.
+        If `k` is out of range, a place is not on the globe, or the graph is not connected.
     """
     return check_connected(
         nearest_neighbors(partial(spatial_proximity, places), len(np.asarray(places)), k), "raise k"

@@ -1,4 +1,4 @@
-"""Neighbours of the same taste."""
+"""Neighbours of similar taste."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     k=FamilyOption(int, "number of most similar nodes that a node is linked to", 5, least=1),
 )
 def nearest_by_taste(items: Sequence[Sequence[int]], k: int) -> nx.Graph:
-    """Return the graph that links every node to the `k` whose users' items are most like its own.
+    """Return the graph that links every node to the `k` nodes with the most similar items.
 
     Parameters
     ----------
     items : sequence of sequence of int
-        Item ids of each node's user. Likeness is the Jaccard similarity; ties go to the lower id.
+        Item ids of each node's user. The similarity is the Jaccard similarity; ties go to the lower id.
     k : int
-        1 <= k < n. A link leads both ways, so that a node of common taste has more than `k` neighbours.
+        1 <= k < n. A link leads both ways, so a node of common taste has more than `k` neighbours.
 
     Raises
     ------

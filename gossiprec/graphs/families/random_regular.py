@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @register_family("random-regular", degree=FamilyOption(int, "number of neighbours of every node", 3, least=1))
 def random_regular(n: int, degree: int, seed: int) -> nx.Graph:
-    """Return a connected graph drawn from those in which every node has the same degree.
+    """Return a random connected graph in which every node has the same degree.
 
     Parameters
     ----------

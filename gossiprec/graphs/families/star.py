@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @register_family("star")
 def star(n: int) -> nx.Graph:
-    """Return the graph in which node 0, the centre, is linked to each of the n - 1 others, and these to nobody else.
+    """Return the graph in which node 0, the centre, is linked to each of the n - 1 others, and no others are linked.
 
     Raises
     ------
     ValueError
-        If n < 2: a node would have nobody to talk to.
+        If n < 2: a node would have no peer.
     """
     import networkx as nx
 

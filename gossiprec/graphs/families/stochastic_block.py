@@ -44,18 +44,18 @@ def stochastic_block(
         Number of nodes.
     seed : int
     blocks : int
-        1 <= blocks <= n: blocks of consecutive nodes whose sizes differ by one at most.
+        1 <= blocks <= n: blocks of consecutive nodes, with sizes that differ by at most one.
     sizes : sequence of int, optional
-        Sizes of the blocks, which add up to n; then `blocks` does not matter.
+        Sizes of the blocks, which add up to n; `blocks` is then ignored.
     within, between : float
         0 <= p <= 1.
     probabilities : sequence of sequence of float, optional
-        Symmetric, one row and column for each block; then `within` and `between` do not matter.
+        Symmetric, one row and column for each block; `within` and `between` are then ignored.
 
     Raises
     ------
     ValueError
-        If sizes or probabilities do not fit, or no connected graph was found.
+        If sizes or probabilities are invalid, or no connected graph was found.
 
     References
     ----------

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 SIDE = 3
-"""Least rows and columns: with two, up and down would be the same neighbour."""
+"""Minimum of rows and columns: with two, the neighbours above and below would be the same node."""
 
 
 @register_family(
@@ -21,14 +21,14 @@ SIDE = 3
     ),
 )
 def torus(n: int, rows: int | None = None) -> nx.Graph:
-    """Return a grid that wraps around: every node is linked to those above, below, left and right of it.
+    """Return a grid that wraps around: every node is linked to the nodes above, below, left and right of it.
 
     Parameters
     ----------
     n : int
-        Number of nodes: rows times columns, both at least 3. Node ``r * columns + c`` stands in row r, column c.
+        Number of nodes: rows times columns, both at least 3. Node ``r * columns + c`` is in row r, column c.
     rows : int, optional
-        The largest divisor of n up to its square root if left out.
+        If omitted, the largest divisor of n up to its square root.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Small worlds."""
+"""Small-world graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     p=FamilyOption(float, "probability that a link is rewired", 0.1, least=0, most=1),
 )
 def watts_strogatz(n: int, k: int, p: float, seed: int) -> nx.Graph:
-    """Return a connected small world: a ring lattice of which each link is rewired with probability `p`.
+    """Return a connected small-world graph: a ring lattice with links rewired with probability `p`.
 
     Parameters
     ----------
