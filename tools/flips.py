@@ -1,6 +1,6 @@
 """Is damage found? Random single-bit flips in a log, and the readable part compared with what was written.
 
-    python benchmarks/flips.py [--flips 1000] [--seed 1] [RUN]
+    python -m tools.flips [--flips 1000] [--seed 1] [RUN]
 
 Flips one bit at a time in the event log of RUN, or of a small run made for the purpose, and prints a JSON line: how
 many flips were found, after how many everything before the damaged record was still read, row for row, and how many
@@ -10,13 +10,12 @@ whole chunks beyond the damage were found again. Leaves with 1 if any flip was m
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-
-from common import emit, say
 
 from gossiprec import simulate
 from gossiprec.errors import LogError
@@ -54,7 +53,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gossiprec-flips-") as folder:
         path = log_of(asked.run, Path(folder))
         written, size = chunks(read_log(path, strict=True)), path.stat().st_size
-        say(f"{size:,} bytes, {len(written):,} chunks")
+        print(f"{size:,} bytes, {len(written):,} chunks", file=sys.stderr, flush=True)
         with path.open("r+b", buffering=0) as file:
             for _ in range(asked.flips):
                 place, bit = draw.randrange(size), 1 << draw.randrange(8)
@@ -69,7 +68,7 @@ def main() -> int:
                 file.seek(place)
                 file.write(bytes([byte]))
         whole = verify_log(path).complete
-    emit(flips=asked.flips, bytes=size, **counts, intact_again=whole)
+    print(json.dumps(dict(flips=asked.flips, bytes=size, **counts, intact_again=whole)), flush=True)
     return 0 if whole and counts["found"] == counts["before_read"] == asked.flips else 1
 
 

@@ -4,7 +4,7 @@ Mutants of all files in ``scenarios/`` and ``scenarios/studies/``, structure-awa
 command line in this process: ``scenario check`` and ``simulate --dry-run`` (on tiny data, where the file is otherwise
 right), or ``study --dry-run``::
 
-    python benchmarks/fuzz.py [--count 5000] [--seed 1] [--first 0] [--limit 120] [--keep DIR]
+    python -m tools.fuzz [--count 5000] [--seed 1] [--first 0] [--limit 120] [--keep DIR]
 
 prints one JSON line: how many ended with which exit status, and what was found. Exit statuses are right if a good file
 gives 0 and a bad one 2 with a message, the same from every command; 1 stands for what the machine lacks. `--keep`
@@ -16,9 +16,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -29,11 +31,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from common import emit, say
-from mutants import Corpus, mutant
-
 from gossiprec.cli.main import COMMANDS, exit_code
 from gossiprec.scenario import json_schema, load_scenario
+from tools.mutants import Corpus, mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 RATINGS = (
@@ -161,13 +161,21 @@ def examined(options: argparse.Namespace) -> Examiner:
             (examine_study if is_study else examine_scenario)(examiner, file, Path(folder) / "out")
             for fault in examiner.wrong[before:]:
                 fault["file"] = file.name
-                say(f"{file.name}: {fault['command']}: {fault['fault']}: {fault['what'][-300:]}")
+                print(
+                    f"{file.name}: {fault['command']}: {fault['fault']}: {fault['what'][-300:]}",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 if options.keep:
                     options.keep.mkdir(parents=True, exist_ok=True)
                     shutil.copy(file, options.keep)
             file.unlink()
             if number % 500 == 499:
-                say(f"{number + 1 - options.first} examined, {len(examiner.wrong)} faults")
+                print(
+                    f"{number + 1 - options.first} examined, {len(examiner.wrong)} faults",
+                    file=sys.stderr,
+                    flush=True,
+                )
         os.chdir(ROOT)
     return examiner
 
@@ -187,17 +195,18 @@ def main() -> int:
     warnings.simplefilter("always")
     begin = time.perf_counter()
     examiner = examined(options)
-    emit(
-        benchmark="fuzz",
-        count=options.count,
-        seed=options.seed,
-        answers=dict(sorted(examiner.answers.items())),
-        wrong=len(examiner.wrong),
-        faults=dict(Counter(fault["fault"] for fault in examiner.wrong)),
-        slowest_s=round(examiner.slowest[0], 2),
-        slowest=examiner.slowest[1],
-        seconds=round(time.perf_counter() - begin, 1),
-    )
+    figures = {
+        "benchmark": "fuzz",
+        "count": options.count,
+        "seed": options.seed,
+        "answers": dict(sorted(examiner.answers.items())),
+        "wrong": len(examiner.wrong),
+        "faults": dict(Counter(fault["fault"] for fault in examiner.wrong)),
+        "slowest_s": round(examiner.slowest[0], 2),
+        "slowest": examiner.slowest[1],
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+    print(json.dumps(figures), flush=True)
     return 1 if examiner.wrong else 0
 
 

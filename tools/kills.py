@@ -1,6 +1,6 @@
 """Is nothing lost? Runs are killed with kill -9 at random moments, resumed, and compared with runs left alone.
 
-    python benchmarks/kills.py [--kills 50] [--seed 1]
+    python -m tools.kills [--kills 50] [--seed 1]
 
 Prints a JSON line for each kind of run, and one for all. Every other kill takes the whole process group, and so also
 the process that is writing a checkpoint; the others leave that process behind, an orphan. Half of the resumed runs are
@@ -21,8 +21,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from common import emit, say
 
 from gossiprec.emulation import resume, simulate
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
@@ -70,7 +68,7 @@ def started(job: Callable[[], object]) -> int:
             job()
             status = 0
         except BaseException as error:
-            say(f"  failed: {error}")
+            print(f"  failed: {error}", file=sys.stderr, flush=True)
         finally:
             os._exit(status)
     return process
@@ -149,7 +147,7 @@ class Trials:
         self.counts["identical"] += same
         if not same:
             differs = [name for name, found in outcome(path).items() if found != self._expected[name]]
-            say(f"  run {number} differs in {', '.join(differs)}; see {path}")
+            print(f"  run {number} differs in {', '.join(differs)}; see {path}", file=sys.stderr, flush=True)
 
     def _killed(self, path: Path, job: Callable[[], object], *, group: bool) -> bool:
         return killed(started(job), path, self._draw.uniform(0, self.seconds), group=group)
@@ -167,10 +165,10 @@ def main() -> int:
         trials = Trials(kind, folder / kind, draw)
         for number in range(round(share * asked.kills)):
             trials.kill_one(number)
-            say(f"{kind}: {trials.counts}")
-        emit(kind=kind, seconds=trials.seconds, **trials.counts)
+            print(f"{kind}: {trials.counts}", file=sys.stderr, flush=True)
+        print(json.dumps(dict(kind=kind, seconds=trials.seconds, **trials.counts)), flush=True)
         total, identical = total + trials.counts["kills"], identical + trials.counts["identical"]
-    emit(kills=total, identical=identical)
+    print(json.dumps({"kills": total, "identical": identical}), flush=True)
     return 0 if identical == total else 1
 
 

@@ -1,0 +1,53 @@
+"""The figures of the code: each count on a tree made for it."""
+
+import pytest
+
+from tools.code_figures import code_lines, measure_tree
+
+MODULE = '''"""Docstring
+of two lines."""
+
+# a comment
+import os  # counts
+
+
+def work(a, b):
+    """Do it."""
+    return (
+        a
+        + b
+    )
+'''
+
+
+def test_comments_blank_lines_and_docstrings_are_no_code():
+    assert code_lines(MODULE) == 6
+
+
+@pytest.fixture
+def tree(tmp_path):
+    package = tmp_path / "gossiprec"
+    package.mkdir()
+    (tmp_path / "analysis").mkdir()
+    names = ", ".join(f"p{n}" for n in range(9))
+    body = "\n".join(f"    x{n} = {n}" for n in range(61))
+    same = "class Same:\n    pass\n"
+    (package / "__init__.py").write_text("")
+    (package / "one.py").write_text(f"from gossiprec import two\n{same}def many({names}):\n    pass\n")
+    (package / "two.py").write_text(f"{same}def long():\n    from gossiprec.one import many\n{body}\n")
+    (package / "three.py").write_text(
+        "from typing import TYPE_CHECKING\nfrom gossiprec.one import many\n"
+        "if TYPE_CHECKING:\n    from gossiprec.four import Four\n"
+    )
+    (package / "four.py").write_text("from gossiprec.three import many\nclass Four:\n    pass\n")
+    return tmp_path
+
+
+def test_each_figure_finds_what_it_counts(tree):
+    figures = measure_tree(tree)
+    assert figures.long_functions == ["gossiprec.two.long"]
+    assert figures.many_parameters == ["gossiprec.one.many (9)"]
+    assert figures.repeated_classes == {"Same": ["gossiprec.one", "gossiprec.two"]}
+    assert figures.cycles == [["gossiprec.one", "gossiprec.two"]]  # not through what type checks alone import
+    assert figures.counts()["modules"] == 5
+    assert figures.counts()["small_modules"] == 4

@@ -1,0 +1,158 @@
+"""How large is the code? Lines, modules, long functions, long argument lists, repeated names and import cycles.
+
+    python -m tools.code_figures [--list] [ROOT]
+
+prints one JSON line for `gossiprec` and `analysis`; ``--list`` also prints the functions, names and cycles that are
+counted. A line of code has a token other than a comment; docstrings do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import networkx as nx
+
+PACKAGES = ("gossiprec", "analysis")
+LONG, MANY, SMALL = 60, 8, 28
+"""Lines of a long function, parameters that are still few, and lines of code of a small module, at most."""
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass
+class CodeFigures:
+    """Figures of a tree of Python modules."""
+
+    lines: int = 0
+    modules: dict[str, int] = field(default_factory=dict)
+    long_functions: list[str] = field(default_factory=list)
+    many_parameters: list[str] = field(default_factory=list)
+    repeated_classes: dict[str, list[str]] = field(default_factory=dict)
+    cycles: list[list[str]] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """Return the figures as numbers."""
+        return {
+            "lines": self.lines,
+            "modules": len(self.modules),
+            "small_modules": sum(lines <= SMALL for lines in self.modules.values()),
+            f"functions_over_{LONG}_lines": len(self.long_functions),
+            f"functions_over_{MANY}_parameters": len(self.many_parameters),
+            "repeated_public_classes": len(self.repeated_classes),
+            "import_cycles": len(self.cycles),
+        }
+
+
+def code_lines(text: str) -> int:
+    """Return the number of lines of code in a module: no blank lines, comments or docstrings."""
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(lines - docstrings)
+
+
+def measure_tree(root: Path, packages: tuple[str, ...] = PACKAGES) -> CodeFigures:
+    """Return the figures of some packages below a folder."""
+    figures, classes = CodeFigures(), defaultdict(list)
+    trees = {}
+    for package in packages:
+        for path in sorted((root / package).rglob("*.py")):
+            name, text = _module_name(path.relative_to(root)), path.read_text(encoding="utf-8")
+            trees[name] = ast.parse(text)
+            figures.modules[name] = code_lines(text)
+    figures.lines = sum(figures.modules.values())
+    for name, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(name)
+        for function in (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)):
+            _measure_function(figures, f"{name}.{function.name}", function)
+    figures.repeated_classes = {name: where for name, where in sorted(classes.items()) if len(where) > 1}
+    graph = nx.DiGraph(
+        (name, other) for name, tree in trees.items() for other in _imported(name, tree, trees)
+    )
+    figures.cycles = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
+    return figures
+
+
+def _measure_function(
+    figures: CodeFigures, name: str, function: ast.FunctionDef | ast.AsyncFunctionDef
+) -> None:
+    arguments = function.args
+    count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    if (function.end_lineno or function.lineno) - function.lineno + 1 > LONG:
+        figures.long_functions.append(name)
+    if count > MANY:
+        figures.many_parameters.append(f"{name} ({count})")
+
+
+def _module_name(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(name: str, tree: ast.Module, known: dict[str, ast.Module]) -> Iterator[str]:
+    """Yield the modules that a module imports when it runs, in functions too; not those for type checks alone."""
+    checked = {id(node) for test in ast.walk(tree) if _is_type_check(test) for node in ast.walk(test)}
+    for node in ast.walk(tree):
+        if id(node) in checked:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                other = f"{node.module}.{alias.name}"
+                target = other if other in known else node.module
+                if target in known and target != name:
+                    yield target
+
+
+def _is_type_check(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def main() -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[1])
+    parser.add_argument("--list", action="store_true", help="print what is counted, too")
+    options = parser.parse_args()
+    figures = measure_tree(options.root)
+    if options.list:
+        for name in ("long_functions", "many_parameters", "repeated_classes", "cycles"):
+            print(name, json.dumps(getattr(figures, name), indent=1), file=sys.stderr)
+    print(json.dumps(figures.counts()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
