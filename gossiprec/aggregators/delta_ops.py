@@ -10,7 +10,7 @@ import numpy as np
 
 from gossiprec.aggregators.base import Inbox, ModelDelta
 from gossiprec.arrays import F32, F64, I32
-from gossiprec.loop_jit import jit_cached
+from gossiprec.native.loop_jit import jit_cached
 
 
 def drop_nonfinite(inbox: Inbox) -> Inbox:

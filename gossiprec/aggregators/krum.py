@@ -18,7 +18,7 @@ from gossiprec.aggregators import AGGREGATORS, base
 from gossiprec.aggregators.base import Inbox
 from gossiprec.aggregators.touched_base import TouchedRule, TouchedRuleOptions, mean_over_uploads
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.loop_jit import jit_cached
+from gossiprec.native.loop_jit import jit_cached
 from gossiprec.options import LARGEST
 
 

@@ -1,6 +1,6 @@
 """What single adversaries see, compiled, for any model.
 
-The loops are templates: :func:`gossiprec.numerics.jit.specialise` puts a model's own `score_kept` and `fit_user` (see
+The loops are templates: :func:`gossiprec.native.jit.specialise` puts a model's own `score_kept` and `fit_user` (see
 :class:`gossiprec.models.base.kernel_interface.ModelKernels`) in the places of those named here.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, specialise, swap_float_mode
 from gossiprec.numerics.float16_rows import load_float32, widen_row
-from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialise, swap_float_mode
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy

@@ -11,7 +11,7 @@ from numpy import float32, uint8
 
 from gossiprec.arrays import F32, I64
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.numerics.jit import inline, kernel
+from gossiprec.native.jit import inline, kernel
 from gossiprec.numerics.relevance_kernels import SCRATCH, WORTH, mean_ndcg
 
 SETS = 512

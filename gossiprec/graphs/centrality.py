@@ -15,8 +15,8 @@ from scipy import sparse
 
 from gossiprec.arrays import F64, I64
 from gossiprec.graphs.brandes import add_dependencies
-from gossiprec.loop_jit import jit_cached
 from gossiprec.machine import usable_cores
+from gossiprec.native.loop_jit import jit_cached
 
 if TYPE_CHECKING:
     from gossiprec.graphs.measures import Matrix  # imports networkx, which a run may not need

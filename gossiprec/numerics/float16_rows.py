@@ -12,7 +12,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy import float32, uint64
 
-from gossiprec.numerics.jit import copy_floats, inline
+from gossiprec.native.jit import copy_floats, inline
 from gossiprec.numerics.rounding import FACTORS
 
 U32 = np.uint32

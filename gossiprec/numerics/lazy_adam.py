@@ -23,7 +23,7 @@ import math
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.numerics.jit import inline, noinline
+from gossiprec.native.jit import inline, noinline
 
 SPREAD = 1.07
 """Largest ratio of two r_j within a segment."""

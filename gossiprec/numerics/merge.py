@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.jit import copy_floats, inline
+from gossiprec.native.jit import copy_floats, inline
 
 BLOCK = 2048
 """Numbers merged at a time: a block of the row stays in the first-level cache while every version is merged into it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.numerics.jit import inline
+from gossiprec.native.jit import inline
 
 uint64 = np.uint64
 

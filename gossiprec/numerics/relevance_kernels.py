@@ -12,7 +12,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF, discounted_gains
-from gossiprec.numerics.jit import inline, strict_math
+from gossiprec.native.jit import inline, strict_math
 from gossiprec.numerics.relevance import CLOSENESS, MEAN_SCORE, MEMBERS, NDCG
 from gossiprec.numerics.small_matmul import LANES, count_not_below
 

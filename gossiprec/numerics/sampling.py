@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gossiprec.native.jit import inline
 from gossiprec.numerics.draw_purposes import NEGATIVES, SHUFFLE
-from gossiprec.numerics.jit import inline
 from gossiprec.numerics.philox import bounded_word, philox
 
 

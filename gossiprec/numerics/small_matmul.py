@@ -12,8 +12,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from gossiprec.native.jit import inline, noinline
 from gossiprec.numerics.flat_ops import axpy, dot
-from gossiprec.numerics.jit import inline, noinline
 from gossiprec.portable import target_features
 
 _WIDE = "avx512f" in target_features()

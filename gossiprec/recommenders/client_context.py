@@ -108,7 +108,7 @@ class AnalyticTerm:
     Attributes
     ----------
     add : kernel
-        ``add(client)``, compiled by :mod:`gossiprec.numerics.jit`, adds to the slopes of a :class:`KernelStep`.
+        ``add(client)``, compiled by :mod:`gossiprec.native.jit`, adds to the slopes of a :class:`KernelStep`.
     numbers : ndarray of float64
         What the kernel is told of the options.
     extra : str or None

@@ -16,7 +16,7 @@ from pydantic import Field
 from gossiprec.aggregators.base import ModelDelta
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.loop_jit import jit_cached
+from gossiprec.native.loop_jit import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.options import Options
 from gossiprec.servers import SERVERS

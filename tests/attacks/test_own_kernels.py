@@ -11,7 +11,7 @@ from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import normal
-from gossiprec.numerics.jit import inline, noinline
+from gossiprec.native.jit import inline, noinline
 from gossiprec.numerics.relevance import RELEVANCE
 from gossiprec.options import Options
 from gossiprec.testing import temporarily_registered

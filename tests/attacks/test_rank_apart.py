@@ -11,7 +11,7 @@ from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.fictive_users import FictiveUsers
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.models.gmf.observer_kernels import CLASSES, build_column_table
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 from tests.attacks.glimpses import make_world
 
 filled = kernel(build_column_table.py_func)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.numerics.jit import NO_DENORMALS, ON_X86, kernel, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, ON_X86, kernel, swap_float_mode
 
 DENORMAL = np.float32(1e-40)
 

@@ -13,8 +13,8 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation.assembly import kernel_warmup
 from gossiprec.emulation.assembly.kernel_warmup import compile_kernels
 from gossiprec.emulation.run.progress import NullProgress
-from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.kernel_cache import (
+from gossiprec.native.jit import kernel
+from gossiprec.native.kernel_cache import (
     KernelCache,
     KernelNotCachedError,
     MissingKernelPolicy,

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import estimate_run, prepare, resume, simulate
 from gossiprec.emulation.assembly.libraries import PARTS
-from gossiprec.numerics import jit, kernel_cache
+from gossiprec.native import jit, kernel_cache
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often, outcome
 from tests.emulation.sharded import Threads, divided

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF, discounted_gains
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 from gossiprec.numerics.relevance_kernels import MANY, SCRATCH, mean_ndcg
 from gossiprec.numerics.small_matmul import LANES
 

@@ -14,7 +14,7 @@ from gossiprec.cache_dir import distrust, exposed
 OTHER = 12345
 """A user id that is neither ours nor root's."""
 KERNEL = """
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 
 @kernel
 def double(x):
@@ -23,7 +23,7 @@ def double(x):
 RUN = """
 import json
 from doubling import double
-from gossiprec.numba_cache import unreported_problems
+from gossiprec.native.numba_cache import unreported_problems
 value = double(1.0)
 print(json.dumps([value, sum(double.stats.cache_hits.values()), unreported_problems(), unreported_problems()]))
 """

@@ -13,15 +13,14 @@ import sys
 import numba
 import pytest
 
-from gossiprec.numerics.jit import inline, kernel, noinline
-from gossiprec.numerics.jitable import jitable
+from gossiprec.native.jit import inline, jitable, kernel, noinline
 
 KERNELS = """
 import numpy as np
 from numpy import float32
-from gossiprec.numerics.jit import kernel, outline
+from gossiprec.native.jit import kernel, noinline
 
-@outline
+@noinline
 def squares(x, y):
     found = float32(0.0)
     for k in range(len(x)):
@@ -31,7 +30,7 @@ def squares(x, y):
         found += inner * inner
     return found
 
-@outline
+@noinline
 def move(values, slopes, means):
     for k in range(len(values)):
         means[k] = float32(0.9) * means[k] + float32(0.1) * slopes[k] * slopes[k]

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from gossiprec.numerics import kernel_cache
-from gossiprec.numerics.jit import inline, kernel
+from gossiprec.native import kernel_cache
+from gossiprec.native.jit import inline, kernel
 
 KERNELS = """
-from gossiprec.numerics.jit import inline, kernel, specialised
+from gossiprec.native.jit import inline, kernel, specialise
 import sibling
 from sibling import CONSTANT, deep, make
 import types
@@ -47,7 +47,7 @@ by_closure = make(int(sibling.FACTOR))
 hooks = {"by_name": by_name, "by_module": by_module, "by_constant": by_constant, "by_closure": by_closure}
 """
 SIBLING = """
-from gossiprec.numerics.jit import inline
+from gossiprec.native.jit import inline
 from deeper import double
 CONSTANT, FACTOR = 3.0, 5
 
@@ -66,7 +66,7 @@ def make(factor):
     return times
 """
 DEEPER = """
-from gossiprec.numerics.jit import inline
+from gossiprec.native.jit import inline
 
 @inline
 def double(x):
@@ -74,8 +74,8 @@ def double(x):
 """
 RUN = """
 import json
-from kernels import hooks, own_kernel, specialised, template
-compiled = {"own_kernel": own_kernel, **{name: specialised(template, hook=hook) for name, hook in hooks.items()}}
+from kernels import hooks, own_kernel, specialise, template
+compiled = {"own_kernel": own_kernel, **{name: specialise(template, hook=hook) for name, hook in hooks.items()}}
 told = {name: each(1.0) for name, each in compiled.items()}
 print(json.dumps([told, sum(sum(each.stats.cache_hits.values()) for each in compiled.values())]))
 """

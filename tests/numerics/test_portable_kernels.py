@@ -33,7 +33,7 @@ PROCESSORS = {"nehalem": OLD, "haswell": NEWER, "skylake-avx512": (*NEWER, "avx5
 RUNS = [*product(("nehalem", "haswell"), (True, False)), ("skylake-avx512", True)]
 """Processors that this one pretends to be, and whether it compiles for the portable target; wide code would not run."""
 SUM = """
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import dot
 
 @kernel
@@ -51,11 +51,11 @@ llvm.get_host_cpu_name, llvm.get_host_cpu_features = lambda: name, lambda: featu
 import numpy as np
 from sums import total
 from gossiprec.numerics.small_matmul import LANES
-from gossiprec.portable import target
+from gossiprec.portable import describe_target
 
 numbers = np.random.default_rng(1).normal(size=1003).astype(np.float32)
 sums = [float(total(numbers[:n])) for n in range(3, 1003, 50)]
-print(json.dumps({"sums": sums, "lanes": LANES, "target": target()}))
+print(json.dumps({"sums": sums, "lanes": LANES, "target": describe_target()}))
 """
 
 pytestmark = pytest.mark.skipif(

@@ -399,6 +399,6 @@ def _loop(expected_messages: int) -> Callable[..., tuple[int, int]]:
 
     if expected_messages < SMALL:
         return planner_loop.plan_events
-    from gossiprec.numerics.jit import kernel
+    from gossiprec.native.jit import kernel
 
     return kernel(planner_loop.plan_events)  # type: ignore[no-any-return]

@@ -58,7 +58,7 @@ from gossiprec.compute.plan.planner_state import (
     WEIGHTED,
     WRITTEN,
 )
-from gossiprec.numerics.jitable import jitable
+from gossiprec.native.jit import jitable
 
 UNMIXED = -1.0
 """In place of what a node's version keeps against the one it pushed last: that one is not merged into it."""

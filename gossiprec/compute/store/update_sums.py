@@ -1,4 +1,4 @@
-"""What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.loop_jit`).
+"""What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.native.loop_jit`).
 
 They go over many updates in a call, because a call costs as much as a small update. Rows are reached by places in flat
 arrays and not as views, each of which counts references: sums of eight numbers took eight times as long. Places are
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
-from gossiprec.loop_jit import jit_cached
+from gossiprec.native.loop_jit import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.servers.base import ThreadPoolLike
 

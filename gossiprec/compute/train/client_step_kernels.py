@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
+from gossiprec.native.jit import inline, noinline
 from gossiprec.numerics.flat_ops import axpy, copy_range, fill_range
-from gossiprec.numerics.jit import inline, noinline
 
 VALUES, SLOPES, FIRST, SECOND = range(4)
 """Rows of what a client trains: numbers, their gradient, and Adam's moments of them."""

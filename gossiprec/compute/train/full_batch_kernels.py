@@ -16,7 +16,7 @@ from gossiprec.compute.train.client_step_kernels import (
     optimizer_step,
     store_client,
 )
-from gossiprec.numerics.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
 from gossiprec.recommenders.client_context import KernelStep
 

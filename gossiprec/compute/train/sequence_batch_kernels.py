@@ -15,8 +15,8 @@ from gossiprec.compute.train.client_step_kernels import (
     sgd_step_from_version,
     store_client,
 )
+from gossiprec.native.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 from gossiprec.numerics.flat_ops import copy_range
-from gossiprec.numerics.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 
 
 @functools.cache

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from gossiprec.emulation.run.progress import Progress
 from gossiprec.gc_pause import gc_paused
 from gossiprec.machine import usable_cores
-from gossiprec.numba_cache import unreported_problems
-from gossiprec.numerics.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
+from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
+from gossiprec.native.numba_cache import unreported_problems
 
 Part = Callable[[], None]
 """What compiles the kernels of a part of the run, or loads what an earlier run has compiled."""

@@ -56,7 +56,7 @@ from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.errors import ScenarioError
 from gossiprec.inputs import Inputs, record_inputs
 from gossiprec.models import BlockRole
-from gossiprec.numerics.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
+from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.recommenders.base import overrides_method
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn

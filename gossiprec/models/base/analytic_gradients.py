@@ -18,7 +18,7 @@ class AnalyticGradient:
     ----------
     fill : kernel
         ``fill(core, items, slopes, item_slopes, samples, positives, shape, room)``, compiled by
-        :mod:`gossiprec.numerics.jit`, overwrites `slopes` and `item_slopes` with the gradient:
+        :mod:`gossiprec.native.jit`, overwrites `slopes` and `item_slopes` with the gradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.
@@ -48,7 +48,7 @@ class PairGradient:
     Attributes
     ----------
     fill : kernel
-        ``fill(core, items, slopes, item_slopes, liked, others, numbers)``, compiled by :mod:`gossiprec.numerics.jit`,
+        ``fill(core, items, slopes, item_slopes, liked, others, numbers)``, compiled by :mod:`gossiprec.native.jit`,
         overwrites `slopes` and `item_slopes` with the gradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
@@ -74,7 +74,7 @@ class SequenceGradient:
     ----------
     fill : kernel
         ``fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape)``, compiled by
-        :mod:`gossiprec.numerics.jit`, overwrites `slopes` and `item_slopes` with the gradient:
+        :mod:`gossiprec.native.jit`, overwrites `slopes` and `item_slopes` with the gradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 
 
 @kernel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from numpy import float32
 
+from gossiprec.native.jit import inline
 from gossiprec.numerics.exponential import exp32
 from gossiprec.numerics.flat_ops import fill_range
-from gossiprec.numerics.jit import inline
 
 
 @inline

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
+from gossiprec.native.jit import inline, noinline
 from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.jit import inline, noinline
 
 
 @noinline

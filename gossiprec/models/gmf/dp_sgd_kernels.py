@@ -14,8 +14,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.gmf.kernels import max_samples
+from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.dp_noise import GROUP
-from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.noise_kernels import fill_noise, new_noise_buffer
 from gossiprec.numerics.sampling import sample_negatives, shuffle
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.gmf.kernels import max_samples, new_workspace, train
-from gossiprec.numerics.jit import NO_DENORMALS, kernel, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, kernel, swap_float_mode
 from gossiprec.numerics.lazy_adam import new_tables
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into, sum_range
-from gossiprec.numerics.jit import kernel
 
 
 def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:

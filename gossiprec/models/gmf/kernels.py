@@ -16,7 +16,7 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.models.gmf.performance_kernels import merge_by_performance
-from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.lazy_adam import (
     advance_record,
     advance_rows,

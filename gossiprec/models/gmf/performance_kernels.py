@@ -6,7 +6,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.numerics.jit import copy_floats, inline, noinline
+from gossiprec.native.jit import copy_floats, inline, noinline
 from gossiprec.numerics.relevance_kernels import GAINS
 
 

@@ -18,8 +18,8 @@ from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import PairGradient
 from gossiprec.models.base.pair_kernels import bpr_gradient
+from gossiprec.native.jit import kernel, noinline
 from gossiprec.numerics.flat_ops import axpy, dot, scale_into
-from gossiprec.numerics.jit import kernel, noinline
 
 
 def gradient(n_layers: int, first: int, l2: float) -> PairGradient:

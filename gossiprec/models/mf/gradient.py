@@ -6,8 +6,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into
-from gossiprec.numerics.jit import kernel
 
 
 def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:

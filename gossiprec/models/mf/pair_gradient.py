@@ -7,8 +7,8 @@ from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import PairGradient
 from gossiprec.models.base.pair_kernels import bpr_gradient
+from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import axpy, dot, fill_range, scale_into
-from gossiprec.numerics.jit import kernel
 
 
 def gradient(*, summed: bool = False) -> PairGradient:

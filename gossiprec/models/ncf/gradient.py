@@ -11,6 +11,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.native.jit import kernel, noinline
 from gossiprec.numerics.flat_ops import (
     copy_range,
     dot,
@@ -20,7 +21,6 @@ from gossiprec.numerics.flat_ops import (
     relu_range,
     sum_range,
 )
-from gossiprec.numerics.jit import kernel, noinline
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 BLOCK = 256

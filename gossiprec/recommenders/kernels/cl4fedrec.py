@@ -9,8 +9,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
+from gossiprec.native.jit import kernel, noinline, specialise
 from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.jit import kernel, noinline, specialise
 from gossiprec.numerics.small_matmul import pad_to_tile
 from gossiprec.recommenders.kernels.contrastive import (
     add_noisy_views,

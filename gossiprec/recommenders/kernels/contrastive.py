@@ -9,8 +9,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
+from gossiprec.native.jit import noinline
 from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.jit import noinline
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 AT_ONCE = 64

@@ -6,8 +6,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
+from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import copy_range, dot, sum_range
-from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 

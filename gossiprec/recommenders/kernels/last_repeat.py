@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy import float32
 
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 
 
 @kernel

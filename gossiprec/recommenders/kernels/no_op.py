@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossiprec.numerics.jit import noinline
+from gossiprec.native.jit import noinline
 
 
 @noinline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 from gossiprec.recommenders.kernels.contrastive import add_noisy_views
 
 

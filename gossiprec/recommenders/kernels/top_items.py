@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.numerics.jit import inline, kernel, noinline
+from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.numerics.small_matmul import add_product
 
 _MOST = 2047

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.jit import kernel
+from gossiprec.native.jit import kernel
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.jit import kernel, noinline
+from gossiprec.native.jit import kernel, noinline
 from gossiprec.numerics.small_matmul import WIDE, add_squares
 
 

@@ -115,12 +115,12 @@ class _OwnFiles(IndexDataCacheFile):
     def _load_index(self) -> Any:
         if self._refuses(self._index_path):
             return {}
-        return super()._load_index()  # type: ignore[no-untyped-call]
+        return super()._load_index()
 
     def _load_data(self, name: str) -> Any:
-        if self._refuses(self._data_path(name)):  # type: ignore[no-untyped-call]
+        if self._refuses(self._data_path(name)):
             return None
-        return super()._load_data(name)  # type: ignore[no-untyped-call]
+        return super()._load_data(name)
 
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[Any]:
@@ -149,8 +149,6 @@ class ModuleCodeCache(FunctionCache):
     _impl_class = _Implementation
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
+        super().__init__(function)
         of = self._cache_file
-        self._cache_file = _OwnFiles(  # type: ignore[no-untyped-call]
-            self._cache_path, self._impl.filename_base, of._source_stamp
-        )
+        self._cache_file = _OwnFiles(self._cache_path, self._impl.filename_base, of._source_stamp)

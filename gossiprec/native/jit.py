@@ -11,10 +11,10 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
-from gossiprec.numerics.kernel_cache import KernelCache
-from gossiprec.numerics.kernel_linking import link_only, link_privately
+from gossiprec.native.kernel_cache import KernelCache
+from gossiprec.native.kernel_linking import link_only, link_privately
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
@@ -123,3 +123,9 @@ def swap_float_mode(typing, mode):
         return before
 
     return types.uint32(types.uint32), generate
+
+
+def jitable(function: Any) -> Any:
+    """Return the function as it is; kernels that call it compile it for themselves."""
+    link_only(function)
+    return register_jitable(function)

@@ -21,7 +21,7 @@ def jit_cached(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     import numba
 
-    from gossiprec.numba_cache import ModuleCodeCache
+    from gossiprec.native.numba_cache import ModuleCodeCache
 
     source = Path(function.__code__.co_filename).read_bytes()
     folder = cache_dir() / f"{function.__name__}-{hashlib.sha256(source).hexdigest()[:16]}"

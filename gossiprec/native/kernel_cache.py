@@ -15,14 +15,14 @@ import numba
 from filelock import FileLock, Timeout
 
 from gossiprec.cache_dir import cache_dir
-from gossiprec.numba_cache import ModuleCodeCache
-from gossiprec.numerics.code_hash import hash_function
+from gossiprec.native.code_hash import hash_function
+from gossiprec.native.numba_cache import ModuleCodeCache
 
 PATIENCE_S = 300.0
 """How long one process waits for another that compiles the same kernel before it compiles it as well."""
 
 
-_HOW = ("code_hash.py", "jit.py", "jitable.py", "kernel_cache.py", "kernel_linking.py")
+_HOW = ("code_hash.py", "jit.py", "kernel_cache.py", "kernel_linking.py")
 """What says how kernels are compiled, and what is in them: no kernel need reach it."""
 
 

@@ -1,0 +1,1 @@
+"""Everything that touches numba, LLVM and the cache of compiled kernels."""
