@@ -1,1 +1,1 @@
-"""Reports: one HTML page of runs and studies, read from their folders, that needs no network."""
+"""Reports: one HTML page about runs and studies, read from their folders, that needs no network."""

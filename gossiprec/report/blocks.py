@@ -1,6 +1,6 @@
-"""What sections are made of: plain data that the page's scripts draw, one class for each kind of block.
+"""The blocks of sections: plain data that the page's scripts draw, one class per kind of block.
 
-Accuracies, shares and metrics are fractions; an axis or column that is a percentage says so, and the page multiplies.
+Accuracies, shares and metrics are fractions; the page converts an axis or column marked as a percentage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class TextParagraphs:
-    """Paragraphs; `fixed`: text to be shown letter by letter, folded away under its title."""
+    """Paragraphs; `fixed` is text in a fixed-width font, folded away under its title."""
 
     paragraphs: Sequence[str]
     title: str = ""
@@ -29,7 +29,7 @@ class TextParagraphs:
 
 @dataclass(frozen=True)
 class Tile:
-    """A number, written out, under its name, with a word on what it means."""
+    """A formatted number under its name, with a short explanation."""
 
     name: str
     value: str
@@ -38,7 +38,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Headline figures side by side."""
+    """A row of headline figures."""
 
     tiles: Sequence[Tile]
 
@@ -51,14 +51,14 @@ class ChartAxis:
     ----------
     label : str
     percent : bool
-        Its values are fractions, shown in percent.
+        Whether its values are fractions, shown in percent.
     zero : bool
         Whether it has to show zero.
     log : bool
     names : sequence of str
-        Names of the places 0, 1, ... where they are no numbers.
+        Names of the positions 0, 1, ... if the axis is not numeric.
     ticks : sequence of float
-        Where numbers stand; left to the page if empty.
+        Positions of the tick labels; chosen by the page if empty.
     """
 
     label: str
@@ -71,26 +71,26 @@ class ChartAxis:
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """The points of one name in a chart; sequences have the length of `y`.
+    """A named series of points in a chart; sequences have the length of `y`.
 
     Attributes
     ----------
     name : str
     x : sequence of sequences of float
-        For each horizontal axis of the chart.
+        Positions of the points, for each horizontal axis of the chart.
     y : sequence of float
     low, high, left, right : sequence of float
-        Ends of intervals in y and in x; empty where there are none.
+        Ends of intervals in y and in x; empty if there are none.
     texts : sequence of str
-        What each point is called.
+        Label of each point.
     hollow : sequence of bool
-        Points that are drawn as rings.
+        Whether each point is drawn as a ring.
     faint : bool
-        Drawn thinly, in dots: a bound, not a finding.
+        Whether it is drawn thin and dotted: a bound, not a finding.
     mark : str, optional
-        Drawn otherwise than the chart.
+        Kind of mark, if it differs from the chart's.
     colour : int, optional
-        Number of its colour; by its place among the series if left out, grey if it is faint.
+        Index of its colour; by default its index among the series, or grey if it is faint.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Chart:
     upright : mapping of str to float
         Vertical lines by name.
     details : mapping of str to Table
-        What a click on the point of that text opens.
+        Table that a click on a point opens, by the point's label.
     """
 
     title: str
@@ -156,7 +156,7 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class IntervalMark:
-    """A value between two ends: of what is possible, or of an interval."""
+    """A value between two ends: the range of possible values, or an interval."""
 
     name: str
     value: float | None
@@ -167,18 +167,18 @@ class IntervalMark:
 
 @dataclass(frozen=True)
 class IntervalChart:
-    """Values between ends, one below the other on a common scale that holds zero.
+    """Values between ends, in rows on a common scale that includes zero.
 
     Attributes
     ----------
     title : str
     spans : sequence of Span
     words : sequence of str
-        What low, value and high are called.
+        Names of low, value and high.
     percent : bool
     note : str
     apart : bool
-        Spans are intervals: those that do not hold zero are marked.
+        Whether intervals that exclude zero are marked.
     """
 
     title: str
@@ -191,7 +191,7 @@ class IntervalChart:
 
 @dataclass(frozen=True)
 class NetworkGraph:
-    """Who met whom.
+    """The network of contacts between nodes.
 
     Attributes
     ----------
@@ -200,13 +200,13 @@ class NetworkGraph:
     links : sequence of int
         The links drawn: both ends of the first, of the second, ...
     values : mapping of str to sequence of float
-        Numbers of each node by measure: those that colours can tell.
+        Values of each node by measure, for colours.
     shares : sequence of str
         The measures that are fractions.
     met : str
         Rows of bits in base64: whether node u received a message from node v.
     finders : mapping of str to sequence of int
-        By attack: an adversary and whom it found, the next adversary and whom it found, ...
+        By attack: pairs of an adversary and a user that it found, one after the other.
     note : str
     """
 
@@ -222,7 +222,7 @@ class NetworkGraph:
 
 @dataclass(frozen=True)
 class BlockChoice:
-    """Blocks of which the reader sees one, by name."""
+    """Blocks of which the reader sees one, chosen by name."""
 
     label: str
     blocks: Mapping[str, Any]
@@ -233,7 +233,7 @@ Block = TextParagraphs | Tiles | Chart | TableBlock | IntervalChart | NetworkGra
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report under a heading of its own."""
+    """A part of a report with its own heading."""
 
     title: str
     blocks: Sequence[Block]
@@ -263,5 +263,5 @@ def to_plain_data(value: Any) -> Any:
 
 
 def block_or_choice(label: str, blocks: Mapping[str, Block]) -> Block:
-    """Return the only block, or where there are several the choice among them."""
+    """Return the only block, or a choice among several."""
     return BlockChoice(label, blocks) if len(blocks) > 1 else next(iter(blocks.values()))

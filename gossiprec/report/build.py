@@ -1,4 +1,4 @@
-"""What a report holds: the sections of its studies and runs, in order."""
+"""The sections of a report on studies and runs, in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STUDY_MARK = "study.json"
 
 
 def is_study(path: Path) -> bool:
-    """Say whether a folder is that of a study."""
+    """Return whether a folder is the folder of a study."""
     return (path / STUDY_MARK).is_file()
 
 
@@ -37,7 +37,7 @@ def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
     Raises
     ------
     LogError
-        If one is neither, or cannot be read.
+        If a folder is neither, or cannot be read.
     """
     studies = [path for path in paths if is_study(path)]
     found = [section for path in studies for section in _of_study(path, home)]
@@ -46,7 +46,7 @@ def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
 
 
 def is_in_progress(paths: Sequence[Path]) -> bool:
-    """Say whether any of the runs or studies may still grow."""
+    """Return whether any of the runs or studies may still grow."""
     from gossiprec.report.study import is_running
 
     return any(is_running(path) if is_study(path) else _may_grow(path) for path in paths)
@@ -70,7 +70,7 @@ def _of_study(path: Path, home: Path) -> Iterator[Section]:
 
 
 def _all_of(package: ModuleType, subject: Any) -> Iterator[Section]:
-    """Yield the sections that a package's modules make of a subject, in their order; some have nothing to say."""
+    """Yield the sections that a package's modules make of a subject, in order; a module may yield none."""
     modules = [
         importlib.import_module(f"{package.__name__}.{found.name}")
         for found in pkgutil.iter_modules(package.__path__)

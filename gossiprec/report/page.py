@@ -1,4 +1,4 @@
-"""The page: sections as data, and what shows them, in one file that asks no network for anything."""
+"""The page of a report: section data and scripts in one file that needs no network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIBRARIES = {
     "d3.min.js": ("7.9.2", "912111098ea99503a6f4967361d2bbdc9dbf58cf9c678c8e27e5b02d1a07f0c1"),
     "plot.min.js": ("0.6.17", "4358086467740777dd788d6b27a95cebdbaefdd50c730a3060117073bd7134cb"),
 }
-"""Scripts of others: version, and SHA-256 of the file in ``vendored/``."""
+"""Third-party scripts: version, and SHA-256 of the file in ``vendored/``."""
 
 SCRIPTS = ("format.js", "tables.js", "charts.js", "spans.js", "graph.js", "page.js")
 
@@ -32,7 +32,7 @@ def write_report(paths: Sequence[Path], out: Path, *, reload_s: float | None = N
         Run directories and folders of studies.
     out : Path
     reload_s : float, optional
-        The page loads itself again after so many seconds.
+        Seconds after which the page reloads itself.
 
     Raises
     ------
@@ -65,12 +65,12 @@ def render_page(title: str, sections: Sequence[Section], *, reload_s: float | No
         "scripts": "\n".join(_text("page", name) for name in SCRIPTS),
         "data": to_script_json(data),
     }
-    pieces = _text("page", "page.html").split("@@")  # text, a part's name, text, ...
+    pieces = _text("page", "page.html").split("@@")  # text, name of a part, text, ...
     return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces)).encode()
 
 
 def to_script_json(data: object) -> str:
-    """Return data as JSON that cannot end the script element it stands in, whatever text it holds."""
+    """Return data as JSON that cannot end the script element around it, whatever text it holds."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")
 

@@ -1,4 +1,4 @@
-"""The runs of a report, as its sections ask for them."""
+"""The runs of a report, in the form in which its sections use them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gossiprec.figures.attack_selection import FIELDS, AttackKey, attack_curves,
 from gossiprec.report.blocks import ChartAxis
 
 CLOCKS = {"round": ChartAxis("round"), "time": ChartAxis("virtual time (mean wake periods)")}
-"""The clocks of tables of a run, by column."""
+"""Clocks of a run's tables, by column."""
 
 LABELS = FIELDS[1:]
 """Labels of attacks."""
 
 OF_NODES = {"found": "exposure", "accuracy": "attack accuracy"}
-"""Measures of nodes that belong to an attack: both are shares of a community."""
+"""Measures of nodes that belong to an attack; both are fractions of a community."""
 
 
 @dataclass(frozen=True)
 class ReportRuns:
-    """Some runs, by the names that tell them apart."""
+    """Some runs, with names that distinguish them."""
 
     runs: Sequence[Run]
 
@@ -48,11 +48,11 @@ class ReportRuns:
 
     @cached_property
     def reached(self) -> dict[str, float]:
-        """How far the log of each run reaches, in virtual time."""
+        """Virtual time up to which the log of each run has events."""
         return {name: logged_until(run) for name, run in self.named.items()}
 
     def called(self, name: str, words: str) -> str:
-        """Return what something of a run is called: with the run's name where there are several."""
+        """Return a label for a part of a run: with the run's name if there are several runs."""
         return words if self.is_one else f"{name}: {words}" if words else name
 
     @cached_property
@@ -62,18 +62,18 @@ class ReportRuns:
 
     @property
     def common_words(self) -> str:
-        """What all attacks have in common beside their observers, as a sentence; empty where that is nothing."""
+        """What all attacks share apart from their observers, as a sentence; empty if that is nothing."""
         same = [name for name in LABELS[1:] if name not in self._varying]
         key = next(iter(self.attacks))
         return f"All with {', '.join(key.words(name) for name in same)}." if same else ""
 
     def name_of(self, key: AttackKey) -> str:
-        """Return an attack in words: its observer, in what it differs from others, its run where there are several."""
+        """Return an attack as text: its observer, its varying labels, and its run if there are several."""
         told = (key.words(name) for name in LABELS if name == "observer" or name in self._varying)
         return self.called(key.run, ", ".join(told))
 
     def measure_words(self, measure: str, run: str) -> str:
-        """Return a measure of nodes in words, such as ``found[single/ndcg/b0.9/k5]``."""
+        """Return a measure of nodes as text; it may be ``found[single/ndcg/b0.9/k5]``."""
         kind, bracket, label = measure.removesuffix("]").partition("[")
         if not bracket or kind not in OF_NODES:
             return measure.replace("_", " ")
@@ -81,18 +81,18 @@ class ReportRuns:
         return f"{OF_NODES[kind]}, {', '.join(key.words(n) for n in LABELS if n == 'observer' or n in self._varying)}"
 
     def events(self, kind: str) -> Iterator[tuple[str, Columns]]:
-        """Yield runs by name with the rows of a kind of event that they logged; without those that logged none."""
+        """Yield the names of the runs that logged a kind of event, with its rows."""
         for name, run in self.named.items():
             if run.log.rows.get(kind):
                 yield name, run.events(kind)
 
 
 def logged_until(run: Run) -> float:
-    """Return how far the log of a run reaches, in virtual time; 0 where it is empty."""
+    """Return the virtual time up to which the log of a run has events; 0 if it is empty."""
     ends = [run.log.time_span(kind) for kind in ("wake", "message", "evaluate") if run.log.rows.get(kind)]
     return max((end[1] for end in ends if end), default=0.0)
 
 
 def thin_indices(n_points: int, most: int) -> npt.NDArray[Any]:
-    """Return the places of at most about `most` of some points, the first and the last among them."""
+    """Return about `most` evenly chosen indices of the points, including the first and the last."""
     return np.unique(np.linspace(0, n_points - 1, min(n_points, most)).round().astype(np.int64))

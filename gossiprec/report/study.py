@@ -1,4 +1,4 @@
-"""The study of a report, as its sections ask for it."""
+"""The study of a report, in the form in which its sections use it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARK, RUNS = "study.json", "runs"
 
 @dataclass(frozen=True)
 class ReportStudy:
-    """A study as its folder tells it.
+    """A study as stored in its folder.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class ReportStudy:
     home: Path
 
     def name_of(self, point: Point) -> str:
-        """Return a combination in words: the values of the axes that vary."""
+        """Return a combination as text: the values of the axes that vary."""
         told = (f"{name} {format_label(point[self.table.axis(name)])}" for name in self.table.varying)
         return ", ".join(told) or "the unmodified scenario"
 
     def link(self, run: str) -> list[str]:
-        """Return the name of a run and the address of its report, which is empty where none was written."""
+        """Return the name of a run and the address of its report, which is empty if there is no report."""
         report = self.table.path / RUNS / run / "report.html"
         return [run, os.path.relpath(report, self.home) if report.exists() else ""]
 
@@ -70,18 +70,18 @@ def quantity_columns(quantities: Iterable[Quantity]) -> list[TableColumn]:
 
 
 def read_report_study(path: Path, home: Path) -> ReportStudy:
-    """Read a study, also one of which no run is finished.
+    """Read a study, even if none of its runs is finished.
 
     Raises
     ------
     LogError
-        If the folder cannot be read as one.
+        If the folder cannot be read as a study.
     """
     return ReportStudy(read_study(path, or_empty=True), _mark(path), home)
 
 
 def study_status(path: Path) -> str:
-    """Return how a study stands: as its ``study.json`` says, or ``killed`` or ``unknown`` where no process shows."""
+    """Return the status in ``study.json``, or ``killed`` or ``unknown`` if no process appears to run the study."""
     mark = _mark(path)
     status = str(mark.get("status"))
     if status == "running" and not is_locked(path / LOCK):
@@ -90,12 +90,12 @@ def study_status(path: Path) -> str:
 
 
 def is_running(path: Path) -> bool:
-    """Say whether a study may still be carried out."""
+    """Return whether a study may still be running."""
     return study_status(path) in ("running", UNKNOWN)
 
 
 def unfinished_runs(path: Path) -> dict[str, str]:
-    """Return the runs of a study that have begun and not ended, and how each stands, in words."""
+    """Return the runs of a study that have begun and not ended, with their status as text."""
     found = {}
     for folder in sorted((path / RUNS).glob("*/")):
         try:

@@ -1,4 +1,4 @@
-"""YAML to typed scenario: every problem listed at once, with file, line and key path."""
+"""Scenarios: from YAML to typed options, with every problem listed at once by file, line and key path."""
 
 from gossiprec.scenario.cross_checks import (
     check_activity_groups,

@@ -1,4 +1,4 @@
-"""The scenarios and studies that come with gossiprec."""
+"""The scenarios and studies that are bundled with gossiprec."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ STUDIES = "studies"
 PLACES = {"scenarios": ("*.yaml", "papers/*/*.yaml"), STUDIES: (f"{STUDIES}/*.yaml",)}
 KINDS = tuple(PLACES)
 LONG = 100
-"""Characters of a sentence that is shortened."""
+"""Length in characters above which a sentence is shortened."""
 BASE = re.compile(r"\.\./(\w+)\.yaml")
-"""How a study names the scenario that it varies."""
+"""Pattern of the path by which a study refers to its base scenario."""
 FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
-"""The folders of a checkout in the text of a scenario."""
+"""Pattern of the checkout's folders in the text of a scenario."""
 
 
 @dataclass(frozen=True)
 class BundledFile:
-    """A scenario or a study.
+    """A bundled scenario or study.
 
     Attributes
     ----------
     name : str
-        That of its file.
+        Name of its file, without the suffix.
     kind : str
         One of :data:`KINDS`.
     path : Path
-        The file that comes with gossiprec.
+        The bundled file.
     text : str
         YAML, with comments.
     """
@@ -46,7 +46,7 @@ class BundledFile:
 
     @property
     def file(self) -> Path:
-        """Where it is written, from the working folder."""
+        """The path to which it is written, relative to the working folder."""
         return Path(STUDIES if self.kind == STUDIES else "", f"{self.name}.yaml")
 
     @property
@@ -58,23 +58,23 @@ class BundledFile:
 
     @property
     def written(self) -> str:
-        """The text as it is written: without the folder that it has in a checkout."""
+        """The text to be written: without the folders of a checkout."""
         return FOLDERS.sub("", self.text)
 
     @property
     def data(self) -> tuple[str, str] | None:
-        """The data set that must be there, and the path at which it is sought; None where none is needed."""
+        """The required data set and its path, or None if no file is required."""
         dataset = (yaml.safe_load(self.text) or {}).get("dataset", {})
         return (str(dataset["name"]), str(dataset["path"])) if "path" in dataset else None
 
     @property
     def needs(self) -> list[BundledFile]:
-        """Return the scenarios that it refers to, which must lie beside it."""
+        """Return the scenarios to which it refers, which must be in the same place."""
         return [get_bundled("scenarios", name) for name in dict.fromkeys(BASE.findall(self.text))]
 
 
 def bundled_dir() -> Path:
-    """Return where they are: in the package once it is installed, else in ``scenarios/`` of the checkout."""
+    """Return the folder of the bundled files: in the installed package, or ``scenarios/`` of the checkout."""
     installed = Path(__file__).with_name("shipped")
     return installed if installed.is_dir() else Path(__file__).parents[2] / "scenarios"
 
@@ -91,13 +91,13 @@ def bundled_files(kind: str) -> dict[str, BundledFile]:
 def new_path(old: Path) -> Path | None:
     """Return the present path of a shipped scenario that used to be at `old`.
 
-    All scenarios were once in one folder. Today some are in folders below it: the present path is that of the file of
-    the same name that comes with gossiprec, below the folder of `old`.
+    All scenarios were once in one folder; now some are in folders below it. The present
+    path is the path of the bundled file of the same name, below the folder of `old`.
 
     Returns
     -------
     Path or None
-        None if no such file is there.
+        None if there is no such file.
     """
     one = bundled_files("scenarios").get(old.stem)
     if one is None or old.suffix != ".yaml":
@@ -112,7 +112,7 @@ def get_bundled(kind: str | None, name: str) -> BundledFile:
     Raises
     ------
     ScenarioError
-        If there is none; the message names the near one.
+        If there is none; the message names the nearest name.
     """
     known = {key: one for each in KINDS if kind in (None, each) for key, one in bundled_files(each).items()}
     plain = name.removesuffix(".yaml").replace("-", "_")
@@ -135,17 +135,17 @@ def write_bundled(one: BundledFile, into: Path, *, force: bool = False) -> dict[
     one : Shipped
     into : Path
     force : bool
-        Whether files that say something else may be replaced.
+        Whether files with other content may be replaced.
 
     Returns
     -------
     dict of Path to bool
-        Each file, and whether it was written; False: it was there.
+        Each file, and whether it was written; False if it existed with this content.
 
     Raises
     ------
     ScenarioError
-        If a file says something else; then none is written.
+        If a file has other content; then no file is written.
     ResourceError
         If a file cannot be written.
     """

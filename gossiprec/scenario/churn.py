@@ -1,4 +1,4 @@
-"""The section ``churn``: when nodes are away, and what becomes of their messages and models meanwhile."""
+"""The section ``churn``: offline periods of nodes, and the handling of their messages and models."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gossiprec.scenario.time_options import PositiveTime, RandomTime, Time, Unif
 
 
 class NodeSelection(Options):
-    """The nodes that an entry is about."""
+    """The nodes to which an entry applies."""
 
     nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
 
 
 class AlternatingSessions(NodeSelection):
-    """Nodes come and go: a time online, a time offline, and so on, each drawn anew."""
+    """Nodes alternate between online and offline periods, each drawn independently."""
 
     online: RandomTime = Field(description="Distribution of a time online.")
     offline: RandomTime = Field(description="Distribution of a time offline.")
@@ -63,7 +63,7 @@ class PeriodicSessions(NodeSelection):
 
 
 class TraceSessions(Options):
-    """Nodes come and go as a file says."""
+    """Nodes come and go as recorded in a file."""
 
     trace: str = Field(
         min_length=1, description="CSV file with the header node,time,online (0 or 1) or node,from,until."
@@ -92,14 +92,14 @@ Sessions: TypeAlias = Annotated[
 
 
 class PermanentChange(Options):
-    """Nodes that join, or leave, once and for good."""
+    """Nodes that join, or leave, once and permanently."""
 
     nodes: Nodes = Field(description="{fraction: f}, or a list of node ids.")
     at: Time | UniformTime = Field(description="Time of the event, or {law: uniform, low: l, high: h}.")
 
 
 class Churn(Options):
-    """When nodes are away, and what becomes of their messages and models meanwhile. Without it nobody ever is."""
+    """Offline periods of nodes, and the handling of their messages and models. Without it all nodes are online."""
 
     sessions: tuple[Sessions, ...] = Field(
         default=(), description="Online sessions of nodes; one entry or a list."
@@ -122,5 +122,5 @@ class Churn(Options):
 
     @property
     def plain(self) -> bool:
-        """Whether nobody is ever away."""
+        """Whether all nodes are always online."""
         return not (self.sessions or self.join or self.leave)

@@ -1,4 +1,4 @@
-"""Checks across sections, and those that need to know how many users and items there are."""
+"""Checks across sections, and checks that need the numbers of users and items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gossiprec.scenario.problems import KeyPath, Problems
 def check_sections(
     scenario: Scenario, problems: Problems, *, peers_meet: bool = True, holds_all_data: bool = False
 ) -> None:
-    """Note what contradicts something else in the same scenario, whatever the data.
+    """Note contradictions within a scenario that do not depend on the data.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def check_sections(
     peers_meet : bool
         Whether nodes receive one another's models under the protocol.
     holds_all_data : bool
-        Whether a coordinator trains alone: there is nothing to observe, wherever.
+        Whether only a coordinator trains, so that there is nothing to observe.
     """
     plain = scenario.resolved()
     protocol = plain["protocol"]
@@ -93,12 +93,12 @@ def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
     ----------
     scenario : Scenario
     n_users, n_items : int
-        Of the data set as the run uses it (after `limit_users`).
+        Size of the data set as the run uses it (after `limit_users`).
 
     Raises
     ------
     ScenarioError
-        With every value that the data cannot carry, one a line.
+        If a value is too large for the data; every such value is listed, one per line.
     """
     problems = Problems()
     collect_size_problems(scenario, n_users, n_items, problems)
@@ -156,7 +156,7 @@ def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
 
 
 def collect_size_problems(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
-    """Note every value that data of this size cannot carry; see :func:`check_sizes`."""
+    """Note every value that is too large for data of this size; see :func:`check_sizes`."""
     for path, message in _oversized(scenario.resolved(), n_users, n_items):
         problems.add(path, message)
 
@@ -232,23 +232,23 @@ def _beyond_targets(targets: Any, n_items: int) -> Iterator[tuple[KeyPath, str]]
 
 
 def largest_community(n_users: int) -> int:
-    """Return the largest community size that a scenario may ask for: half of the users, so guessing finds half."""
+    """Return the largest community size that a scenario may have: half of the users, so that guessing finds half."""
     return max(1, n_users // 2)
 
 
 def poisoner_count(fraction: float, n_users: int) -> int:
-    """Return how many poisoners a part of the users is: rounded down, after what a product of floats may lack."""
+    """Return the number of poisoners in a fraction of the users, rounded down up to floating-point error."""
     return int(fraction * n_users + 1e-9)
 
 
 def _least(n_users: int) -> float:
-    """Return a part of the users that is one of them, rounded up to two digits."""
+    """Return the least fraction of the users that is at least one user, rounded up to two digits."""
     unit = 10.0 ** (math.floor(math.log10(1.0 / n_users)) - 1)
     return math.ceil(1.0 / n_users / unit - 1e-9) * unit
 
 
 def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tuple[KeyPath, str]]:
-    """Check the nodes an entry names or draws: by id, or as a fraction of all."""
+    """Check the nodes that an entry names or draws: by id, or as a fraction of all."""
     nodes = entry.get("nodes")
     drawn = _values(nodes, "fraction", (*at, "nodes")) if isinstance(nodes, dict) else []
     for path, fraction in [*drawn, *_values(entry, "fraction", at)]:
@@ -290,14 +290,14 @@ def _number(holder: Any, key: str) -> Any:
 
 
 def check_data_holder(scenario: Scenario, problems: Problems, *, protocol: Any, model: Any) -> None:
-    """Note what a scenario asks for that nobody, or everybody, would have to know.
+    """Note sections that do not fit the holder of the data: single nodes or a coordinator.
 
     Parameters
     ----------
     scenario : Scenario
     problems : Problems
     protocol, model : type
-        Those that it names.
+        The classes that the scenario names.
     """
     if getattr(protocol, "holds_all_data", False):
         _check_center(scenario, problems)
@@ -315,7 +315,7 @@ def check_data_holder(scenario: Scenario, problems: Problems, *, protocol: Any, 
 
 
 def _check_center(scenario: Scenario, problems: Problems) -> None:
-    """Note sections that are about messages, or about nodes that train."""
+    """Note sections about messages, or about nodes that train."""
     name = scenario.protocol.name
     idle = {
         "policies": scenario.policies,
@@ -351,16 +351,16 @@ WHY = (
 def check_portable(
     scenario: Scenario, problems: Problems, *, holds_all_data: bool, attacks: Registry[type]
 ) -> None:
-    """Note what a scenario asks for that torch computes, if it is to be portable.
+    """Note parts of a portable scenario that would be computed by torch.
 
     Parameters
     ----------
     scenario : Scenario
     problems : Problems
     holds_all_data : bool
-        Whether a coordinator trains alone, with torch.
+        Whether only a coordinator trains, with torch.
     attacks : Registry
-        Tells which attacks are torch's.
+        The registered attacks, which declare whether they use torch.
     """
     if scenario.executor.portable:
         for path, found in _by_torch(scenario, attacks, holds_all_data=holds_all_data):
@@ -399,7 +399,7 @@ def notes_on(scenario: Scenario) -> list[str]:
 
 
 def _on_item_weight(scenario: Scenario) -> Iterator[str]:
-    """Yield a note if Adam takes the items' loss of PDC-FRS alone."""
+    """Yield a note if Adam optimises only the item loss of PDC-FRS."""
     options = getattr(scenario.recommender, "options", None)
     if getattr(options, "item_optimizer", None) == "adam" and getattr(options, "item_weight", 0):
         yield (
@@ -425,7 +425,7 @@ def _on_drift(scenario: Scenario) -> Iterator[str]:
 
 
 def _on_reduction(scenario: Scenario) -> Iterator[str]:
-    """Yield a note if Adam divides the sum of a loss, which nothing is added to, by its own size."""
+    """Yield a note if Adam normalises away the sum of a loss that has no additional term."""
     summed = getattr(scenario.model.options, "loss_reduction", None) == "sum"
     adam, alone = scenario.training.optimizer == "adam", scenario.recommender is None
     drift = any(choice.name == "share-less" for choice in scenario.policies)

@@ -37,7 +37,7 @@ class RegisteredChoice(Options):
     Attributes
     ----------
     name : str
-        The name it is registered under.
+        The name under which it is registered.
     options : Options
         An instance of the thing's own option set.
     """
@@ -46,7 +46,7 @@ class RegisteredChoice(Options):
     options: SerializeAsAny[Options]
 
     def plain(self) -> dict[str, Any]:
-        """Return the section as it is written in a scenario: options beside the name."""
+        """Return the section in the form of a scenario file: options next to the name."""
         own = {key: _plain(getattr(self, key)) for key in type(self).own_keys()}
         return {"name": self.name, **own, **_plain(self.options)}
 
@@ -72,7 +72,7 @@ class PolicyChoice(RegisteredChoice):
 
 
 class AttackerChoice(RegisteredChoice):
-    """A way of poisoning, how many nodes poison so, and what they want."""
+    """A poisoning method, the number of nodes that use it, and their goal."""
 
     fraction: float | None = Field(
         default=None,
@@ -126,14 +126,14 @@ class Scenario(ScenarioHeader):
     dataset : DatasetChoice
     model, protocol : Choice
     recommender : Choice or None
-        What is added to the model; None: nothing.
+        Addition to the model, if any.
     training, network, churn, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     attackers : tuple of AttackerChoice
-        Nodes without data that are added to those of the users.
+        Nodes without data, in addition to the users' nodes.
     observers : tuple of Choice
-        As written: an observer with lists of values stands for one observer per combination.
+        As written: an observer with lists of values means one observer per combination.
     """
 
     dataset: DatasetChoice
@@ -153,11 +153,11 @@ class Scenario(ScenarioHeader):
 
     @property
     def source_map(self) -> SourceMap:
-        """Where each value was written, for messages about it."""
+        """The origin of each value, for messages about it."""
         return self._source_map
 
     def located(self, source_map: SourceMap) -> Scenario:
-        """Return the same scenario, knowing where it was written."""
+        """Return the scenario with the origins of its values attached."""
         copy = self.model_copy()
         copy._source_map = source_map
         return copy
@@ -165,15 +165,15 @@ class Scenario(ScenarioHeader):
     def resolved(self) -> dict[str, Any]:
         """Return plain data with defaults filled in; loading it gives an equal scenario."""
         plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
-        if not self.attackers:  # what was written before there were any stays as it is
+        if not self.attackers:  # files written before there were attackers stay unchanged
             del plain["attackers"]
-        if self.evaluate.activity_groups is None:  # likewise
+        if self.evaluate.activity_groups is None:  # the same applies to activity groups
             del plain["evaluate"]["activity_groups"]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]
         if not self.executor.portable:
             del plain["executor"]["portable"]
-        if self.executor.name != "ray":  # likewise
+        if self.executor.name != "ray":  # the same applies to the options of ray
             for key in ("shards", "address", "inner"):
                 del plain["executor"][key]
         return plain
@@ -204,7 +204,7 @@ FIXED: dict[str, type[Options]] = {
     "executor": ExecutorOptions,
     "checkpoint": CheckpointOptions,
 }
-"""The sections that are the same whatever data set, model or protocol a scenario names."""
+"""The sections that do not depend on the named data set, model or protocol."""
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From YAML, presets and overrides to a typed scenario, or to the list of everything wrong with it."""
+"""Loading: from YAML, presets and overrides to a typed scenario, or to the list of all its problems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
 
 C = TypeVar("C", bound=RegisteredChoice)
 
-_NO_CHOICE = RegisteredChoice(name="none", options=NoOptions())  # stands in for what could not be built
+_NO_CHOICE = RegisteredChoice(
+    name="none", options=NoOptions()
+)  # placeholder for a section that could not be built
 
 
 def load_scenario(
@@ -48,16 +50,17 @@ def load_scenario(
     Parameters
     ----------
     source : path or mapping
-        A YAML file, or the same as data.
+        A YAML file, or its content as data.
     overrides : iterable of str
-        ``key.path=value`` with the value in YAML; a number leads into a list (``observers.0.momentum=0.5``).
+        ``key.path=value`` with the value in YAML; a number is an index into a list (``observers.0.momentum=0.5``).
     registries : Registries, optional
-        The things a scenario can name; those of gossiprec if not given.
+        The things a scenario can name; gossiprec's own if not given.
 
     Raises
     ------
     ScenarioError
-        With every problem found, one a line: where it was written, its key path, what was found, what may be.
+        If there are problems. Each is listed on one line: its origin, its key path, the value found, and the values
+        allowed.
     """
     problems = Problems()
     own = read_source(source, problems)
@@ -68,7 +71,7 @@ def load_scenario(
 
 
 def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems) -> SourceLayer:
-    """Return what a file or mapping says, before presets and overrides.
+    """Return the values of a file or mapping, before presets and overrides.
 
     Raises
     ------
@@ -92,20 +95,20 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
 def build_scenario(
     own: SourceLayer, overrides: Sequence[Override], problems: Problems, registries: Registries | None = None
 ) -> tuple[Scenario | None, SourceMap]:
-    """Return the scenario that `own` means with `overrides` set, and where its values were written.
+    """Return the scenario of `own` with `overrides` set, and the origins of its values.
 
     Parameters
     ----------
     own : Layer
-        From :func:`read_source`; it is left as it is, so that one file can serve many variants.
+        From :func:`read_source`; it is not modified, so that one file can serve many variants.
     overrides : sequence of Override
     problems : Problems
-        Receives what is wrong; the scenario is None if it could not be built for it.
+        Receives the problems; the scenario is None if they prevent building it.
     registries : Registries, optional
-        The things a scenario can name; those of gossiprec if not given.
+        The things a scenario can name; gossiprec's own if not given.
     """
     layer, known = _layered(own, overrides, problems)
-    if not known:  # for want of the preset's values everything else would seem to be missing
+    if not known:  # without the preset's values everything else would seem to be missing
         return None, layer.source_map
     things = registries or Registries()
     scenario = _Builder(things, problems).scenario(layer.data)
@@ -125,7 +128,7 @@ def build_scenario(
 def _say_how_to_change_names(
     overrides: Sequence[Override], problems: Problems, source_map: SourceMap
 ) -> None:
-    """Where an override names another thing, and keys that stay in its section are none of its own, say how to."""
+    """Explain how to change a name by an override, if keys of the old choice remain in its section."""
     unknown = {
         path[0] for path, text, _ in problems.located(source_map) if len(path) == 2 and "unknown key" in text
     }
@@ -141,7 +144,7 @@ def _say_how_to_change_names(
 
 
 def _layered(own: SourceLayer, overrides: Sequence[Override], problems: Problems) -> tuple[SourceLayer, bool]:
-    """Lay preset, file and overrides over one another; say whether the preset, if any, is known."""
+    """Return preset, file and overrides merged, and whether the preset, if any, is known."""
     chosen = [override for override in overrides if override.keys == ("preset",)]
     if chosen:
         own = SourceLayer(own.data, own.whole, {**own.origins, ("preset",): chosen[-1].origin})
@@ -155,7 +158,7 @@ def _layered(own: SourceLayer, overrides: Sequence[Override], problems: Problems
 
 
 class _Builder:
-    """Validates section by section, so that one bad section does not hide another's problems."""
+    """A builder that validates section by section, so that one bad section does not hide problems of another."""
 
     def __init__(self, registries: Registries, problems: Problems) -> None:
         self._registries = registries
@@ -259,7 +262,7 @@ class _Builder:
         except ValidationError as error:
             add_validation_problems(error, options, raw, at, self._problems, also_allowed=also_allowed)
             return None
-        except GossipRecError as error:  # a check of the thing's own that speaks our language already
+        except GossipRecError as error:  # the thing's own check already gives a message in the house form
             self._problems.add(at, str(error))
             return None
         reject_boolean_numbers(raw, valid, at, self._problems)

@@ -1,4 +1,4 @@
-"""The section ``network``: what happens to a message between its sender and its receiver; computation time."""
+"""The section ``network``: delays, losses and bandwidth of messages, and computation time."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class RandomLatency(Options):
 
 
 class ConstantLatency(Options):
-    """Every message takes the same time."""
+    """Every message has the same latency."""
 
     law: Literal["constant"] = "constant"
     value: Time = Field(default=0.0, description="Delay of a message, in mean wake periods.")
 
 
 class UniformLatency(UniformTime, RandomLatency):
-    """Every latency between two ends is as likely."""
+    """Latencies are uniformly distributed between two bounds."""
 
 
 class ExponentialLatency(ExponentialTime, RandomLatency):
-    """Times on the way are independent and exponentially distributed."""
+    """Latencies are independent and exponentially distributed."""
 
 
 class LognormalLatency(LognormalTime, RandomLatency):
-    """Times on the way have a normally distributed logarithm."""
+    """Latencies have a normally distributed logarithm."""
 
 
 class WeibullLatency(WeibullTime, RandomLatency):
-    """Times on the way follow a Weibull law."""
+    """Latencies follow a Weibull distribution."""
 
 
 class PairsLatency(Options):
@@ -91,7 +91,7 @@ Rate: TypeAlias = Annotated[float, Field(ge=1e-3, le=1e15)]
 
 
 class UniformRate(Options):
-    """Every rate between two ends is as likely."""
+    """Rates are uniformly distributed between two bounds."""
 
     law: Literal["uniform"]
     low: Rate = Field(description="Lowest rate.")
@@ -105,7 +105,7 @@ class UniformRate(Options):
 
 
 class LognormalRate(Options):
-    """A normally distributed logarithm."""
+    """Rates have a normally distributed logarithm."""
 
     law: Literal["lognormal"]
     median: Rate = Field(description="Median: half of the nodes are slower.")
@@ -115,7 +115,7 @@ class LognormalRate(Options):
 
 
 class FileRate(Options):
-    """A rate for each node from a file."""
+    """Each node has a rate from a file."""
 
     law: Literal["file"]
     path: str = Field(min_length=1, description="Text file with one rate per line, in order of node ids.")
@@ -135,7 +135,7 @@ class Bandwidth(Options):
 
     @property
     def limited(self) -> bool:
-        """Whether any rate is."""
+        """Whether any rate is limited."""
         return any(rate is not None for rate in (self.up, self.down, self.coordinator))
 
 
@@ -149,7 +149,7 @@ class Reordering(Options):
 
 
 class PartitionOptions(Options):
-    """A time window in which groups of nodes cannot reach one another."""
+    """A window of virtual time in which groups of nodes cannot reach one another."""
 
     begin: Time = Field(alias="from", description="Beginning.")
     until: PositiveTime = Field(description="End.")
@@ -176,7 +176,7 @@ class PartitionOptions(Options):
 
 
 class Compute(Options):
-    """How long a local update takes."""
+    """Duration of a local update."""
 
     time: RandomTime = Field(description="Distribution of the time of one local update.")
     per: Literal["update", "node"] = Field(
@@ -190,7 +190,7 @@ class Compute(Options):
 
 
 class NetworkOptions(Options):
-    """What happens to a message between its sender and its receiver."""
+    """Delays, losses and bandwidth of messages between sender and receiver."""
 
     latency: Latency = Field(
         default=ConstantLatency(), description="Delay of a message, in mean wake periods."

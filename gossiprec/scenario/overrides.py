@@ -16,7 +16,7 @@ from gossiprec.scenario.yaml_source import SourceLayer, read_yaml_text
 
 @dataclass(frozen=True)
 class Override:
-    """One value to set: the keys that lead to it, the value, and how the user typed it."""
+    """One value to set: its key path, the value, and the text that the user typed."""
 
     keys: tuple[str, ...]
     value: Any
@@ -24,17 +24,17 @@ class Override:
 
 
 def parse_overrides(texts: Iterable[str], problems: Problems) -> list[Override]:
-    """Read ``key.path=value`` texts, values as YAML; the ones that make no sense go to `problems`."""
+    """Return the parsed ``key.path=value`` texts, with values as YAML; invalid ones go to `problems`."""
     parsed = [_parsed(text, problems) for text in texts]
     return [override for override in parsed if override is not None]
 
 
 def apply_overrides(layer: SourceLayer, overrides: Iterable[Override], problems: Problems) -> SourceLayer:
-    """Return `layer` with each override set in turn; sections that are not there yet are made on the way.
+    """Return `layer` with each override set in turn; missing sections are created.
 
     Notes
     -----
-    A key that no section knows is set all the same: validation then refuses it under the override's name.
+    An unknown key is set too: validation then refuses it under the override's name.
     """
     layer = SourceLayer(copy.deepcopy(layer.data), layer.whole, dict(layer.origins))
     for override in overrides:
@@ -89,7 +89,7 @@ class _Refusal:
 
 
 def _step(holder: Any, key: str, path: KeyPath) -> str | int | _Refusal:
-    """Return the key or index by which `key` leads on from `holder`; an index may be one past the end."""
+    """Return the key or index that `key` denotes in `holder`; an index may be one past the end."""
     if isinstance(holder, dict):
         return key
     if not isinstance(holder, list):
@@ -122,8 +122,8 @@ def merge_layers(under: SourceLayer, over: SourceLayer) -> SourceLayer:
 
     Notes
     -----
-    A mapping that names another thing (``name``, ``law``), or that counts (``every``) where the lower one
-    follows a clock (``law``), replaces the lower one whole: the options of one mean nothing to the other.
+    A mapping that names another thing or distribution, or
+    has a count (``every``) instead of a clock, replaces the lower one as a whole, because their options differ.
     """
     below = SourceLayer(under.data, under.whole, dict(under.origins))
     data = _merged(below, under.data, over.data, ())
@@ -138,9 +138,9 @@ def apply_preset(layer: SourceLayer, chosen: Any, problems: Problems) -> SourceL
     layer : Layer
         The user's own values, a mapping.
     chosen : object
-        What the user wrote as the preset's name; ``None`` for no preset.
+        The preset's name as the user wrote it, or ``None`` for no preset.
     problems : Problems
-        Receives an unknown name; the layer is then returned as it is.
+        Receives an unknown name; the layer is then returned unchanged.
     """
     own = SourceLayer({k: v for k, v in layer.data.items() if k != "preset"}, layer.whole, layer.origins)
     if chosen is None:
@@ -155,7 +155,7 @@ def apply_preset(layer: SourceLayer, chosen: Any, problems: Problems) -> SourceL
 
 
 def preset_names() -> list[str]:
-    """Return the names of the presets that come with gossiprec."""
+    """Return the names of the presets that are bundled with gossiprec."""
     folder = resources.files("gossiprec.scenario") / "presets"
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
 

@@ -17,7 +17,7 @@ from gossiprec.scenario.registries import Registries
 
 
 def scenario_plugins(scenario: Scenario) -> Plugins:
-    """Return the distributions that bring what a scenario names, without gossiprec."""
+    """Return the distributions, other than gossiprec, that provide the things a scenario names."""
     points = (registry.entry_point(name) for registry, name in _named(scenario))
     return distributions_used(point for point in points if point is not None)
 
@@ -28,7 +28,7 @@ def scenario_code_version(scenario: Scenario) -> str:
 
 
 def check_modules(scenario: Scenario) -> None:
-    """Import the modules that the things of a scenario import late: those in their class attribute ``modules``.
+    """Import the modules that the things of a scenario import late, named in their class attribute ``modules``.
 
     Raises
     ------
@@ -46,13 +46,13 @@ def check_modules(scenario: Scenario) -> None:
 
 
 def modules_of(scenario: Scenario) -> dict[str, str]:
-    """Return the names of the modules that the things of a scenario import late, each with the thing that needs it."""
+    """Return the modules that the things of a scenario import late, each with the thing that needs it."""
     needed = {
         module: f"the {registry.kind} {name}"
         for registry, name in _named(scenario)
         for module in getattr(registry[name], "modules", ())
     }
-    if scenario.recommender is not None:  # which of them it needs may depend on its options
+    if scenario.recommender is not None:  # the modules it needs may depend on its options
         asked = getattr(scenario.recommender.options, "modules", ())
         needed |= dict.fromkeys(asked, f"the recommender {scenario.recommender.name}")
     if scenario.plots:

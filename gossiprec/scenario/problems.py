@@ -1,4 +1,4 @@
-"""Where each value was written, and the list of everything that is wrong with it."""
+"""Origins of a scenario's values, and the list of all its problems."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MOST_SHOWN = 50
 
 @dataclass(frozen=True, order=True)
 class Origin:
-    """A place a value can come from: a line of a file, an override, a mapping.
+    """The origin of a value: a line of a file, an override, or a mapping.
 
     Attributes
     ----------
     source : str
         File name, or words such as ``override 'seed=2'``.
     line : int
-        Line counted from 1; 0 where the source has no lines.
+        Line counted from 1; 0 if the source has no lines.
     """
 
     source: str
@@ -39,12 +39,12 @@ class SourceMap:
     Attributes
     ----------
     whole : Origin
-        Where the scenario as a whole comes from.
+        Origin of the scenario as a whole.
     origins : mapping of key path to Origin
 
     Notes
     -----
-    Neither field is compared: two scenarios with the same values are equal wherever they were written.
+    Neither field is compared: scenarios with the same values are equal whatever their origins.
     """
 
     whole: Origin = field(default=Origin("scenario"), compare=False)
@@ -59,7 +59,7 @@ class SourceMap:
 
 
 class Problems:
-    """Everything found wrong so far, raised together as one :class:`ScenarioError`."""
+    """All problems found so far, raised together as one :class:`ScenarioError`."""
 
     def __init__(self) -> None:
         self._found: list[tuple[KeyPath, str, Origin | None]] = []
@@ -76,11 +76,11 @@ class Problems:
         return [(path, text, origin or source_map.locate(path)) for path, text, origin in self._found]
 
     def absorb(self, others: Problems, source_map: SourceMap) -> None:
-        """Take over what was found elsewhere."""
+        """Add the problems of another collection, with their origins resolved."""
         self._found += others.located(source_map)
 
     def raise_any(self, source_map: SourceMap) -> None:
-        """Raise what was found, one problem a line in the order of the file; do nothing if all is well.
+        """Raise the problems, one per line in the order of the file; do nothing if there are none.
 
         Raises
         ------
@@ -103,7 +103,7 @@ def format_path(path: KeyPath) -> str:
 
 
 def format_value(value: Any, *, limit: int = 60) -> str:
-    """Return `value` as a reader of YAML would write it, on one short line."""
+    """Return `value` in the notation of YAML, on one short line."""
     words = {True: "true", False: "false", None: "null"}
     text = words[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

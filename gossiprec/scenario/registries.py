@@ -1,4 +1,4 @@
-"""The kinds of things a scenario, or ``--track``, can name."""
+"""The kinds of things that a scenario, or ``--track``, can name."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ KINDS = {
     "measures": "gossiprec.measures:MEASURES",
     "trackers": "gossiprec.trackers:TRACKERS",
 }
-"""Where the registry of each kind is; a kind is called like its registry's group."""
+"""Location of the registry of each kind; a kind is named after its registry's group."""
 
 
 def get_registry(kind: str) -> Registry[Any]:
-    """Return the registry of a kind, imported when it is first wanted.
+    """Return the registry of a kind, imported on first use.
 
     Raises
     ------
     ScenarioError
-        If there is no such kind; the message names the near one.
+        If there is no such kind; the message names the nearest name.
     """
     if kind not in KINDS:
-        known = [*KINDS, "scenarios", "studies"]  # these come as files: gossiprec.scenario.bundled
+        known = [*KINDS, "scenarios", "studies"]  # these are files: gossiprec.scenario.bundled
         raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{suggestion(kind, known)}")
     module, _, name = KINDS[kind].partition(":")
     return cast("Registry[Any]", getattr(importlib.import_module(module), name))
@@ -51,7 +51,7 @@ def _installed(kind: str) -> Callable[[], Registry[Any]]:
 
 @dataclass(frozen=True)
 class Registries:
-    """One registry for each kind that has a section; those of gossiprec unless a test brings its own."""
+    """One registry for each kind that has a section: gossiprec's own, unless a test replaces them."""
 
     datasets: Registry[Any] = field(default_factory=_installed("datasets"))
     splits: Registry[Any] = field(default_factory=_installed("splits"))

@@ -1,4 +1,4 @@
-"""What is registered, in words: of each kind its members, and of a member where it comes from and its options."""
+"""Listing of registered things: the members of each kind, with their origin and options, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gossiprec.registry_options import options_class
 from gossiprec.scenario.registries import KINDS, get_registry
 
 WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false", "object": "mapping"}
-"""JSON Schema's types as a reader of YAML would call them, where that is not the same."""
+"""Types of JSON Schema in the words of a YAML reader, if the two differ."""
 BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
@@ -28,7 +28,7 @@ class RegisteredThing:
     ----------
     name : str
     origin : str
-        ``gossiprec``, or distribution and version of a plug-in; several where they claim the same name.
+        ``gossiprec``, or distribution and version of a plug-in; several if they register the same name.
     summary : str
         The first line of its docstring.
     problem : str
@@ -48,9 +48,9 @@ class OptionInfo:
     Attributes
     ----------
     key : str
-        Dotted, where it lies in a section of its own (``wake.mean``).
+        Key, dotted if it is in a section (``wake.mean``).
     type : str
-        What its value may be, in words.
+        Allowed values, as text.
     required : bool
     default : object
         Plain data; None if it is required.
@@ -65,7 +65,7 @@ class OptionInfo:
 
 
 def list_members(kind: str) -> list[RegisteredThing]:
-    """Return the members of a kind in alphabetical order, with those that are broken.
+    """Return the members of a kind in alphabetical order, including broken ones.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def list_members(kind: str) -> list[RegisteredThing]:
 
 
 def describe_member(kind: str, name: str) -> RegisteredThing:
-    """Return what there is to say of a registered thing.
+    """Return the description of a registered thing.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def describe_member(kind: str, name: str) -> RegisteredThing:
 
 
 def unknown_plugin_groups() -> list[str]:
-    """Return a message for each plug-in with entry points in a group that is no kind of ours: most likely misspelt."""
+    """Return a message for each plug-in with an entry point in an unknown group, which is most likely misspelt."""
     groups = [PREFIX + kind for kind in KINDS]
     found = set()
     for group in entry_points().keys() - groups:
@@ -129,10 +129,10 @@ def _options(
     above: str = "",
     stated: Mapping[str, Any] | None = None,
 ) -> Iterator[OptionInfo]:
-    """Yield the options of a section; `stated` are defaults of the section that go before those of its keys."""
+    """Yield the options of a section; `stated` are defaults of the section that take precedence over its keys'."""
     for key, about in schema.get("properties", {}).items():
         whole = _resolved(about, defs)
-        if "const" in whole:  # tells one section from another
+        if "const" in whole:  # distinguishes one section from another
             continue
         default = (stated or {}).get(key, about.get("default"))
         if "properties" in whole:
@@ -149,7 +149,7 @@ def _resolved(about: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str,
 
 
 def _type(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Return what a value may be, in words."""
+    """Return the allowed values as text."""
     about = _resolved(about, defs)
     branches = about.get("anyOf") or about.get("oneOf")
     if branches:

@@ -1,4 +1,4 @@
-"""The scenario as a JSON Schema, for editors: completion, hover texts and squiggles as one types."""
+"""The JSON Schema of a scenario, for completion, hover texts and validation in editors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
     Parameters
     ----------
     registries : Registries, optional
-        The things a scenario can name; those of gossiprec if not given.
+        The things a scenario can name; gossiprec's own if not given.
     """
     things = registries or Registries()
     kinds: dict[str, tuple[Registry[Any], type[RegisteredChoice]]] = {
@@ -79,7 +79,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
 
 
 class _Schemas:
-    """Pydantic's schemas of many option sets, and what is composed of them."""
+    """Pydantic's schemas of many option sets, and the definitions composed of them."""
 
     def __init__(self, models: list[type[BaseModel]]) -> None:
         wanted = [(model, "validation") for model in dict.fromkeys(models)]
@@ -96,7 +96,7 @@ class _Schemas:
     def add_member(
         self, kind: str, name: str, options: type[Options], section: type[RegisteredChoice]
     ) -> None:
-        """Define a member's section: its options, the section's own keys, and the one name it goes by."""
+        """Define a member's section: its options, the section's own keys, and the one name it has."""
         own = {key: self._own_key(section, key) for key in section.own_keys()}
         definition = self._definition(options)
         self.definitions[f"{kind}.{name}"] = {

@@ -1,4 +1,4 @@
-"""The sections of a scenario that are the same whatever data set, model or protocol it names."""
+"""The sections of a scenario that do not depend on the named data set, model or protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gossiprec.options import LARGEST, Options
 
 
 class TrainingOptions(Options):
-    """How a node trains its model on its own data, each time the protocol lets it.
+    """How a node trains its model on its own data in each local update.
 
     References
     ----------
@@ -55,7 +55,7 @@ Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
 
 
 class LeastPopular(Options):
-    """The items that fewest users have."""
+    """The items that the fewest users have."""
 
     least_popular: int = Field(ge=1, le=LARGEST, description="Number of items; on ties those with lower ids.")
 
@@ -65,7 +65,7 @@ Targets: TypeAlias = LeastPopular | ItemIds
 
 
 class ExtraReports(Options):
-    """Reports that come more often for a while."""
+    """Reports that are more frequent for a while."""
 
     every: int = Field(ge=1, le=LARGEST, description="Rounds between two additional reports.")
     until: int = Field(ge=1, le=LARGEST, description="Last round with an additional report.")
@@ -137,14 +137,14 @@ class EvaluateOptions(Options):
         return (due for due, _ in itertools.groupby(heapq.merge(more, regular)))
 
     def measured(self) -> tuple[str, ...]:
-        """Return what a run may tell: the metrics, those of other orders, and those of the report that is chosen."""
+        """The measures that a run may report: metrics, also of reference orders, and of the chosen report."""
         beside = (baseline_metric_name(m, order) for order in self.beside for m in self.metrics)
         chosen = (m for m in self.metrics if self.validated_by and not read_metric(m).on_validation)
         return (*self.metrics, *beside, *(baseline_metric_name(m, VALIDATED) for m in chosen))
 
     @property
     def validated_by(self) -> str | None:
-        """The first metric of validation items: where it is highest, there is the report that is chosen."""
+        """The first metric of validation items, which selects the chosen report: the one at which it is highest."""
         return next((metric for metric in self.metrics if read_metric(metric).on_validation), None)
 
     @field_validator("beside")
@@ -241,12 +241,12 @@ class ExecutorOptions(Options):
 
     @property
     def computes(self) -> str:
-        """What computes, wherever it does."""
+        """The executor that computes, in this process or on Ray."""
         return self.inner if self.name == "ray" else self.name
 
 
 class CheckpointOptions(Options):
-    """When a run notes its state; none of it changes a result. Checkpoints are taken at reports (``evaluate``)."""
+    """When a run saves its state. It never changes a result. Checkpoints are taken at reports (``evaluate``)."""
 
     every: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Rounds between checkpoints; null: only by time."

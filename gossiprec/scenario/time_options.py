@@ -1,4 +1,4 @@
-"""Laws of random times as a scenario writes them."""
+"""Distributions of random times, as options of a scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from gossiprec.options import Options
 
 LONGEST = 1e6
-"""Longest time that a scenario may name, in mean wake periods."""
+"""Longest time that a scenario may have, in mean wake periods."""
 Time: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST)]
 PositiveTime: TypeAlias = Annotated[float, Field(gt=0, le=LONGEST)]
 
@@ -22,7 +22,7 @@ class ConstantTime(Options):
 
 
 class UniformTime(Options):
-    """Every time between two ends is as likely."""
+    """Uniformly distributed between two bounds."""
 
     law: Literal["uniform"]
     low: Time = Field(default=0.0, description="Shortest time.")
@@ -36,7 +36,7 @@ class UniformTime(Options):
 
 
 class ExponentialTime(Options):
-    """No memory."""
+    """Exponentially distributed: memoryless."""
 
     law: Literal["exponential"]
     mean: PositiveTime = Field(description="Mean time.")
@@ -53,7 +53,7 @@ class LognormalTime(Options):
 
 
 class WeibullTime(Options):
-    """``P(T > t) = exp(-(t / scale)^shape)``; shape below 1: many short times and a few very long ones."""
+    """``P(T > t) = exp(-(t / scale)^shape)``; a shape below 1 gives many short times and a few very long ones."""
 
     law: Literal["weibull"]
     scale: PositiveTime = Field(description="Scale: 63 % of the times are shorter.")

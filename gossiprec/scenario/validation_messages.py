@@ -1,4 +1,4 @@
-"""Pydantic's errors in the words and key paths of the scenario file."""
+"""Pydantic's errors translated to the words and key paths of the scenario file."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def add_validation_problems(
     *,
     also_allowed: Iterable[str] = (),
 ) -> None:
-    """Add to `problems` what `error` says about `raw`.
+    """Add the problems in `error` about `raw` to `problems`.
 
     Parameters
     ----------
     error : ValidationError
-        From validating `raw` as `options`.
+        The error of validating `raw` as `options`.
     options : type of BaseModel
-        Tells which keys would have been allowed.
+        Defines the allowed keys.
     raw : object
         Plain data as written.
     at : key path
-        Where `raw` stands in the scenario.
+        Key path of `raw` in the scenario.
     problems : Problems
     also_allowed : iterable of str
-        Keys that the section takes beside those of `options`.
+        Keys of the section in addition to the keys of `options`.
     """
     entries = _likeliest_branches(error.errors(include_url=False), raw)
     by_path: dict[KeyPath, list[Any]] = defaultdict(list)
@@ -81,19 +81,19 @@ def add_validation_problems(
 
 
 def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) -> Model:
-    """Return typed options, from the mapping that states them.
+    """Return the typed options in a mapping.
 
     Parameters
     ----------
     allowed : type of BaseModel
     given : mapping
     what : str
-        How a message calls the thing (``"dataset file"``).
+        Name of the thing in messages (``"dataset file"``).
 
     Raises
     ------
     ScenarioError
-        Naming each option that does not fit.
+        If an option does not fit; the message names each of them.
     """
     raw, problems = dict(given), Problems()
     try:
@@ -111,7 +111,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def reject_boolean_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
-    """Refuse the `true`, `yes` or `on` that became the number 1 on its way from `raw` to `valid`."""
+    """Refuse a `true`, `yes` or `on` that became the number 1 between `raw` and `valid`."""
     if isinstance(raw, bool) and not isinstance(valid, bool):
         problems.add(
             at, f"found {format_value(raw)}, must be {_KIND.get(type(valid).__name__, 'something else')}"
@@ -150,7 +150,7 @@ def _holds(raw: Any, part: str | int) -> bool:
 
 
 def _likeliest_branches(entries: list[Any], raw: Any) -> list[Any]:
-    """Of the branches of each union keep those the user may have meant, outermost unions first."""
+    """Return the errors of those branches of each union that the user may have meant, outermost unions first."""
     for depth in range(max(len(entry["loc"]) for entry in entries)):
         unions: dict[KeyPath, dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
         for entry in entries:
@@ -165,7 +165,7 @@ def _likeliest_branches(entries: list[Any], raw: Any) -> list[Any]:
 
 
 def _unlikely(branches: list[list[Any]], depth: int) -> list[Any]:
-    """A branch that got inside the value beats those that refused its type; then the fewest errors win."""
+    """Return the errors of unlikely branches: those that refused the type of the value, then those with more errors."""
     inside = [branch for branch in branches if all(len(entry["loc"]) > depth for entry in branch)]
     if inside:
         kept = [min(inside, key=len)]
@@ -179,7 +179,7 @@ def _about_kind(entry: Any) -> bool:
 
 
 def _demand(entry: Any) -> str:
-    """Return what the value must be, or nothing if the error is of another form."""
+    """Return the expected value as text, or an empty text if the error has another form."""
     kind = _KIND.get(_SUFFIX.sub("", entry["type"]))
     if kind:
         return kind
@@ -221,7 +221,7 @@ def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any) -> list[str]:
     for part in loc:
         models = [model for kind in kinds for model in _models_in(kind, raw)]
         fields = [_fields(model)[part] for model in models if part in _fields(model)]
-        # else it is a list index, or pydantic's name for a branch
+        # otherwise it is a list index, or pydantic's name for a branch
         kinds = fields or [model for model in models if _is_branch(model, part)] or kinds
         raw = raw[part] if _holds(raw, part) else raw
     return [key for kind in kinds for model in _models_in(kind, raw) for key in _fields(model)]
@@ -238,7 +238,7 @@ def _is_branch(model: type[BaseModel], part: str | int) -> bool:
 
 
 def _models_in(annotation: Any, raw: Any) -> list[type[BaseModel]]:
-    """Return the models that an annotation leads to, given the data that are to be one of them."""
+    """Return the models to which an annotation leads, given the data to be validated."""
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return [annotation] if issubclass(annotation, BaseModel) else []
     inner = get_args(annotation)

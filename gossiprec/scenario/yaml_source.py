@@ -1,7 +1,7 @@
-"""YAML text to plain data, remembering the line of every key and refusing what could mislead or hang.
+"""Reader of YAML text that keeps the line of every key and refuses misleading or excessive input.
 
-The text is composed into nodes with :class:`yaml.SafeLoader` and read from there, because finished data has
-lost its lines and repeated keys. Only text, numbers, booleans, null, lists and mappings are allowed.
+The text is composed into nodes with :class:`yaml.SafeLoader` and read from there, because finished data no longer
+has lines or repeated keys. Only text, numbers, booleans, null, lists and mappings are allowed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MAX_DEPTH = 40
 
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS_AND_WORDS = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
-_TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp"))  # a date is a word here: nothing asks for one
+_TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp"))  # a date is text here: no option needs one
 
 
 @dataclass
 class SourceLayer:
-    """Plain data and the origin of each of its values; layers are laid over one another."""
+    """Plain data and the origin of each of its values; layers are merged over one another."""
 
     data: Any
     whole: Origin
@@ -38,17 +38,17 @@ class SourceLayer:
 
     @property
     def source_map(self) -> SourceMap:
-        """The origins, for a scenario to keep."""
+        """The origins, to be kept by a scenario."""
         return SourceMap(self.whole, self.origins)
 
     def forget(self, path: KeyPath) -> None:
-        """Drop the origins at and below `path`, whose value is about to be replaced."""
+        """Remove the origins at and below `path`, since its value is about to be replaced."""
         for known in [known for known in self.origins if known[: len(path)] == path]:
             del self.origins[known]
 
 
 def read_file(path: Path, problems: Problems) -> SourceLayer:
-    """Read a scenario file; a shipped scenario is also found by its old path, with a warning.
+    """Read a scenario file; a bundled scenario is also found by its old path, with a warning.
 
     Raises
     ------
@@ -82,16 +82,16 @@ def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool
     text : str
         One YAML document.
     source : str
-        File name, or what else to call the text.
+        File name, or another name of the text.
     problems : Problems
-        Receives repeated keys, foreign tags and the like; reading goes on.
+        Receives repeated keys, foreign tags and similar faults; reading continues.
     numbered : bool
-        Whether lines of `text` mean anything to the user.
+        Whether line numbers of `text` are useful to the user.
 
     Raises
     ------
     ScenarioError
-        If the text is not YAML, or empty, or so large or deep that nothing sensible was meant.
+        If the text is not YAML, or empty, or too large or too deep.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -107,7 +107,7 @@ def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool
 
 
 def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "scenario") -> SourceLayer:
-    """Take a scenario, or what else `source` names, held in memory, under the same rules as a file."""
+    """Return the layer of a mapping in memory, read under the same rules as a file; `source` names it."""
     try:
         text = yaml.safe_dump(dict(mapping), sort_keys=False)
     except yaml.YAMLError as error:
@@ -125,7 +125,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> s
 
 
 def _near(path: Path) -> str:
-    """Return the next step where a file is not there: its folder, a near name, or the command that writes it."""
+    """Return the next step if a file is missing: its folder, a similar name, or the command that writes it."""
     if path.stem in bundled_files("scenarios") or path.stem in bundled_files(STUDIES):
         return f"; run gossiprec init {path.stem} to write it"
     if not path.parent.is_dir():
@@ -190,7 +190,7 @@ class _Reader:
         return found
 
     def _merge_key(self, node: yaml.Node, path: KeyPath, found: dict[str, Any]) -> None:
-        """Lay what ``<<`` names under the mapping's own keys; of several, the first to say something wins."""
+        """Merge the mappings of ``<<`` under the mapping's own keys; the first of several takes precedence."""
         for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(part, yaml.MappingNode):
                 self._problems.add(path, "`<<` must refer to a mapping", origin=self._origin(part))
@@ -209,7 +209,7 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS_AND_WORDS:
             try:
                 return self._scalars.construct_object(node)
-            except (ValueError, KeyError, IndexError):  # `!!int x`, `0x`, or more digits than Python reads
+            except (ValueError, KeyError, IndexError):  # `!!int x`, `0x`, or more digits than Python accepts
                 kind = node.tag.removeprefix(_TAG)
                 self._problems.add(
                     path, f"{format_value(node.value)} is not a valid {kind}", origin=self._origin(node)

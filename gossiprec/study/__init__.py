@@ -1,4 +1,4 @@
-"""Studies: a base scenario, what varies, seeds, and one tidy table of what came out.
+"""Studies: a base scenario, axes that vary, seeds, and one tidy table of results.
 
 The package can be called: ``gossiprec.study("churn.yaml")`` is :func:`gossiprec.study.api.study`.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Callable(ModuleType):
-    """A package that is called like the function of its name: one cannot stand beside the other in its parent."""
+    """A package that can be called like its function of the same name, which cannot share the name in the parent."""
 
     def __call__(self, *arguments: Any, **options: Any) -> StudyResult:
         """Run a study; see :func:`gossiprec.study.api.study`."""

@@ -1,4 +1,4 @@
-"""Carrying out a study from Python."""
+"""The function that runs a study from Python."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ def study(
     track: Iterable[str] = (),
     watching: StudyProgress | None = None,
 ) -> StudyResult:
-    """Run a study, or what is not finished of it, and return what it found.
+    """Run a study, or its unfinished part, and return the result.
 
     Parameters
     ----------
     study : path or mapping
-        A study file, or the same as plain data.
+        A study file, or its content as plain data.
     overrides : iterable of str
         ``key.path=value`` for every run, as with ``--set``.
     seeds : int, optional
-        Seeds 1 to so many, in place of the file's.
+        Use seeds 1 to `seeds` instead of the file's.
     limit : int, optional
-        Only the first so many combinations.
+        Run only the first `limit` combinations.
     out : path, optional
         The folder; ``studies/<name>`` if not given.
     jobs : int
-        Worker processes; 1: runs are made in this process, one after the other, on all cores. A script that takes more
-        must do so under ``if __name__ == "__main__":``, for workers import it.
+        Number of worker processes. With 1, runs are made in this process, one after the other, on all
+        cores. A script that uses more must call this under ``if __name__ == "__main__":``, because workers import it.
     other_code : {"refuse", "again", "keep"}
-        What becomes of finished runs of another version of the code, or of other data.
+        How finished runs of another version of the code, or of other data, are handled.
     track : iterable of str
-        Trackers that show the curves of each run while it goes on, as in :func:`gossiprec.simulate`.
+        Trackers that show the curves of each run in progress, as in :func:`gossiprec.simulate`.
     watching : Watching, optional
-        Is told how it goes.
+        Receives the progress.
 
     Returns
     -------
     StudyResult
-        Also where some runs failed: :attr:`StudyResult.mark` tells which, and why.
+        Also if some runs failed: :attr:`StudyResult.mark` names them and the reasons.
 
     Raises
     ------
     GossipRecError
-        If the study is bad, the folder holds something else, or a script calls it with `jobs` above 1 and no main
-        guard.
+        If the study is bad, the folder holds something else, or a script
+        uses `jobs` above 1 without a main guard.
     KeyboardInterrupt
-        After Ctrl-C; the table then holds the finished runs, and the same call goes on.
+        After Ctrl-C; the table then holds the finished runs, and the same call continues the study.
     """
     leave_if_imported_by_worker()
     plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
@@ -89,17 +89,17 @@ def _here(tasks: list[StudyTask]) -> Generator[TaskResult, None, None]:
 
 
 def _nothing(hash_: str, what: str) -> None:
-    """Say nothing."""
+    """Ignore the activity of a simulation."""
 
 
 class _Nobody:
-    """Watches nothing."""
+    """A progress display that shows nothing."""
 
     def begin(self, *, total: int, kept: int) -> None:
-        """Say nothing."""
+        """Ignore the begin of the study."""
 
     def split(self, hash_: str, number: int, kept: int) -> None:
-        """Say nothing."""
+        """Ignore the replacement of a simulation."""
 
     def ended(self, done: TaskResult, label: str, headline: str) -> None:
-        """Say nothing."""
+        """Ignore the end of a simulation."""

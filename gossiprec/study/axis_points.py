@@ -1,4 +1,4 @@
-"""Which combinations of the axes a study runs: all, those written, or drawn ones."""
+"""The combinations of axis values that a study runs: all, listed ones, or drawn ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gossiprec.study.load import LoadedStudy
 from gossiprec.study.spec import OWN_KEYS, StudyAxis, seed_list
 
 DIGITS = 6
-"""Significant digits of a number drawn from a range: it can be read and typed again."""
+"""Significant digits of a number drawn from a range, so that it can be read and typed again."""
 MOST_POINTS = 100_000
 
 Label = str | int | float | bool | None
@@ -28,7 +28,7 @@ Label = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class AxisValue:
-    """One value of an axis: what the table says of it, what it sets, and the base and seeds it brings if any."""
+    """One value of an axis: its label in the table, its overrides, and its own base and seeds, if any."""
 
     label: Label
     overrides: tuple[Override, ...]
@@ -37,11 +37,11 @@ class AxisValue:
 
 
 Point = dict[str, AxisValue]
-"""A setting for each axis."""
+"""A value for each axis."""
 
 
 def make_points(study: LoadedStudy, problems: Problems) -> list[Point]:
-    """Return the combinations to run, in order; what makes no sense goes to `problems`."""
+    """Return the combinations to run, in order; faults go to `problems`."""
     axes, search = study.file.axes, study.file.search
     if search.method == "list":
         return _listed(study, problems)
@@ -69,7 +69,7 @@ def make_points(study: LoadedStudy, problems: Problems) -> list[Point]:
 
 
 def value_label(value: Any) -> Label:
-    """Return what stands in the table for a value: itself, or its YAML on one line."""
+    """Return the label of a value in the table: the value itself, or its YAML on one line."""
     if isinstance(value, str | int | float) or value is None:
         return value
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True)
@@ -77,15 +77,17 @@ def value_label(value: Any) -> Label:
 
 
 def find_axis_value(study: LoadedStudy, name: str, value: Any) -> AxisValue | None:
-    """Return the setting of an axis that a row of ``list`` or the baseline means; None: the axis has no such value."""
+    """Return the axis value that a row of ``list`` or the baseline refers to, or None if there is none."""
     wanted = value_label(value)
     alike = (s for s in _settings(study, name, study.file.axes[name]) if s.label == wanted)
-    found = [s for s in alike if isinstance(s.label, bool) == isinstance(wanted, bool)]  # True is no 1
+    found = [
+        s for s in alike if isinstance(s.label, bool) == isinstance(wanted, bool)
+    ]  # True is not the number 1 here
     return min(found, key=lambda setting: type(setting.label) is not type(wanted), default=None)
 
 
 def _settings(study: LoadedStudy, name: str, axis: StudyAxis) -> list[AxisValue]:
-    """Return the settings of an axis with values; none for a range."""
+    """Return the values of an axis; none for a range."""
     if isinstance(axis.values, dict):
         return [_labelled(study, name, axis, label, value) for label, value in axis.values.items()]
     return [
@@ -175,7 +177,7 @@ def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
 
 
 def _at(study: LoadedStudy, name: str, axis: StudyAxis, u: float) -> AxisValue:
-    """Return the setting at a place of a range, 0 <= u < 1."""
+    """Return the axis value at a position of a range, 0 <= u < 1."""
     assert axis.low is not None
     assert axis.high is not None
     low, high = axis.low, axis.high

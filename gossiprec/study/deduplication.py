@@ -1,4 +1,4 @@
-"""Variants that differ only in who observes share one simulation: observers only look."""
+"""Sharing of simulations by variants that differ only in observers, which do not affect a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gossiprec.study.run_hash import (
 TOLD_BY_KEY = (
     "momentum", "community_size", "relevance", "threshold", "fraction", "placement", "victim", "placement_until",
 )  # fmt: skip
-"""Options of an observer whose values its table key tells; all others must agree for two observers to be the same."""
+"""Observer options that the table key holds; two observers are the same only if all other options agree."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class SharedSimulation:
     Attributes
     ----------
     hash : str
-        Of its scenario; names its folder.
+        Hash of its scenario, which is the name of its folder.
     scenario : Scenario
-        With the observers of all variants.
+        Scenario with the observers of all variants.
     serves : tuple of str
         Hashes of the variants.
     """
@@ -42,7 +42,7 @@ class SharedSimulation:
     serves: tuple[str, ...]
 
     def apart(self, scenarios: Mapping[str, Scenario]) -> list[SharedSimulation]:
-        """Return a simulation for each variant served, given the variants' scenarios by hash."""
+        """Return one simulation per variant served, given the variants' scenarios by hash."""
         return [SharedSimulation(hash_, scenarios[hash_], (hash_,)) for hash_ in self.serves]
 
 
@@ -56,7 +56,7 @@ class _Shared:
     known: dict[TableKey, str] = field(default_factory=dict)
 
     def takes(self, hash_: str, scenario: Scenario) -> bool:
-        """Add a variant's observers if none of them would be mistaken for another; say whether that was done."""
+        """Add a variant's observers if all remain distinguishable; return whether they were added."""
         known, more = dict(self.known), []
         for choice in scenario.observers:
             keys = observer_table_keys(choice)
@@ -82,14 +82,14 @@ class _Shared:
 
 
 def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[SharedSimulation]:
-    """Return as few simulations as serve all variants.
+    """Return the fewest simulations that serve all variants.
 
     Parameters
     ----------
     scenarios : mapping of str to Scenario
-        By hash.
+        Scenarios of the variants, by hash.
     merge : bool
-        Whether one may serve variants with different observers.
+        Whether one simulation may serve variants with different observers.
     """
     if not merge:
         return [SharedSimulation(hash_, scenario, (hash_,)) for hash_, scenario in scenarios.items()]
@@ -102,7 +102,9 @@ def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> lis
         if not any(shared.takes(hash_, scenario) for shared in alike):
             shared = _Shared(scenario)
             if not shared.takes(hash_, scenario):
-                shared.serves.append(hash_)  # its observers' names are not known ahead: it runs by itself
+                shared.serves.append(
+                    hash_
+                )  # its observers' names are not known before the run: it runs by itself
             else:
                 alike.append(shared)
             order.append(shared)
@@ -110,15 +112,16 @@ def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> lis
 
 
 def observer_table_keys(choice: RegisteredChoice) -> frozenset[TableKey] | None:
-    """Return the keys of the rows of an observer; None if they are not known before the run, or if it ranks nobody.
+    """Return the keys of the rows of an observer; None if they are unknown before the run, or if it ranks no user.
 
-    No key tells findings of an attack that ranks nobody from those of others, so its runs serve no other variant.
+    No key distinguishes findings of an attack without ranking from other findings, so its runs serve no other
+    variant.
     """
     return ATTACKS[choice.name].table_keys(choice.options) or None
 
 
 def scenario_table_keys(scenario: Scenario) -> list[TableKey] | None:
-    """Return what the rows of all observers will be called, in order; None: not known before the run."""
+    """Return the table keys of the rows of all observers, in order, or None if they are unknown before the run."""
     keys: list[TableKey] = []
     for choice in scenario.observers:
         own = observer_table_keys(choice)
@@ -129,7 +132,7 @@ def scenario_table_keys(scenario: Scenario) -> list[TableKey] | None:
 
 
 def duplicate_observers(scenario: Scenario) -> Iterator[tuple[int, str]]:
-    """Yield the place and name of observers that are called like an earlier one of the same scenario."""
+    """Yield index and name of observers with the same name as an earlier one of the scenario."""
     seen: set[TableKey] = set()
     for index, choice in enumerate(scenario.observers):
         keys = observer_table_keys(choice) or frozenset()
@@ -140,7 +143,7 @@ def duplicate_observers(scenario: Scenario) -> Iterator[tuple[int, str]]:
 
 
 def _beside_key(choice: RegisteredChoice) -> str:
-    """Return what an observer's table key does not tell, as text that equal observers share."""
+    """Return the options that an observer's table key does not hold, as text that equal observers share."""
     return canonical_json(
         {key: value for key, value in non_default_options(choice).items() if key not in TOLD_BY_KEY}
     )

@@ -1,4 +1,4 @@
-"""The folder of a study: what it holds, which of its runs are finished, and who is at work in it."""
+"""The folder of a study: its files, its finished runs, and its lock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gossiprec.study.run_hash import canonical_json
 
 SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
 PATIENCE_S = 5.0
-"""How long to wait for another writer to end: one that was killed keeps the lock until its workers are gone."""
+"""Seconds to wait for another writer to end; a killed one keeps the lock until its workers have ended."""
 
 
 class StudyFolder:
@@ -39,7 +39,7 @@ class StudyFolder:
         self.runs = path / RUNS
 
     def check(self, name: str) -> None:
-        """Refuse a folder that holds anything but a study of this name, before any work is done for it.
+        """Refuse a folder that holds anything but a study of this name, before the study does any work.
 
         Raises
         ------
@@ -67,20 +67,20 @@ class StudyFolder:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Make the folder of the study of this name, and keep others out while the body runs.
+        """Create the folder of the study of this name, and lock it while the body runs.
 
         Raises
         ------
         ResourceError
-            If another study is at work here.
+            If another study is running in the folder.
         LogError
-            As :meth:`check`.
+            If the folder holds anything but a study of this name.
         """
         check_folder(self.runs)
         with wrap_write_errors(self.path):
             self.runs.mkdir(parents=True, exist_ok=True)
         with exclusive_writer(self.path, what="study", patience_s=PATIENCE_S):
-            if (self.path / MARK).is_file():  # another study may have come and gone since the first check
+            if (self.path / MARK).is_file():  # another study may have started and ended since the first check
                 self.check(name)
             yield
 
@@ -89,7 +89,7 @@ class StudyFolder:
         return self.runs / simulation.hash
 
     def finished(self, simulation: SharedSimulation) -> Run | None:
-        """Return the run of a simulation that is finished, by whichever code; None if there is none that is."""
+        """Return the finished run of a simulation, whatever code made it, or None."""
         try:
             run = open_run(self.run(simulation))
             complete = run.manifest.get("status") == "complete" and run.summary is not None
@@ -104,22 +104,22 @@ class StudyFolder:
         replace_file(self.path / SPEC, text.encode())
 
     def write_mark(self, told: Mapping[str, Any]) -> None:
-        """Write ``study.json``: how the study stands."""
+        """Write ``study.json``: the status of the study."""
         replace_file(self.path / MARK, json.dumps(told, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def run_code_version(run: Run) -> str:
-    """Return the version of the code that made a run, with those of its plug-ins."""
+    """Return the code version of a run, combined with its plug-ins."""
     return combined_code_version(run.manifest.get("plugins", {}), str(run.manifest.get("code", "unknown")))
 
 
 def read_study_status(path: Path) -> dict[str, Any]:
-    """Return what a ``study.json`` says.
+    """Return the content of a ``study.json``.
 
     Raises
     ------
     LogError
-        If it is not of a study of ours.
+        If it is not the file of a gossiprec study.
     """
     try:
         found = json.loads(read_regular(path))
@@ -131,12 +131,12 @@ def read_study_status(path: Path) -> dict[str, Any]:
 
 
 def runs_with_other_data(runs: Iterable[tuple[SharedSimulation, Run]]) -> dict[str, str]:
-    """Return the runs that were made with other files, by hash: what has changed.
+    """Return the changed files of runs that were made with other data, by hash.
 
     Notes
     -----
-    Each set of files is looked at once, whatever the seeds of the runs; files that are not there any more contradict
-    nothing.
+    Each set of files is checked once, whatever the seeds
+    of the runs. Files that no longer exist are not compared.
     """
     found: dict[str, str] = {}
     known: dict[str, str | None] = {}

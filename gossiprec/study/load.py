@@ -1,4 +1,4 @@
-"""From a study file to its typed content, with the line of every value."""
+"""Loading of a study file: its typed content, with the origin of every value."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class LoadedStudy:
     ----------
     file : StudyFile
     source : Layer
-        Where each of its values was written.
+        Origin of each of its values.
     bases : dict of key path to Layer
-        The base scenarios as written, by the place in the study that names them.
+        The base scenarios as written, by the key path in the study that names them.
     problems : Problems
-        What was found wrong with values that can still be worked with.
+        Problems of values that do not prevent loading.
     """
 
     file: StudyFile
@@ -45,7 +45,7 @@ class LoadedStudy:
         return self.file.name
 
     def told(self) -> dict[str, Any]:
-        """Return the study as plain data that can be loaded from anywhere: with its bases in it."""
+        """Return the study as plain data that can be loaded from anywhere, with its bases included."""
         told = self.file.model_dump(mode="json", by_alias=True, exclude_unset=True)
         for at, base in self.bases.items():
             holder: Any = told
@@ -55,7 +55,7 @@ class LoadedStudy:
         return told
 
     def origin(self, *path: str | int) -> Origin:
-        """Return where a value was written."""
+        """Return the origin of a value."""
         return self.source.source_map.locate(path)
 
 
@@ -65,13 +65,13 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> LoadedStudy
     Parameters
     ----------
     study : path or mapping
-        A YAML file, or the same as data; paths of bases are relative to the file, or to the working folder.
+        A YAML file, or its content as data; paths of bases are relative to the file, or to the working folder.
 
     Raises
     ------
     ScenarioError
-        With every problem of the study file itself, one a line; those of its runs are found by
-        :func:`gossiprec.study.plan.make_plan`.
+        If the study file has problems; every one is listed,
+        one per line. :func:`gossiprec.study.plan.make_plan` finds the problems of its runs.
     """
     problems = Problems()
     if isinstance(study, Mapping):
@@ -97,7 +97,7 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> LoadedStudy
 def with_overrides(
     study: LoadedStudy, overrides: Iterable[str] = (), seeds: int | None = None
 ) -> LoadedStudy:
-    """Return a study with more keys ``set`` and other seeds, as if its file said so.
+    """Return a study with further keys in ``set`` and other seeds, as if they were in its file.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def with_overrides(
     overrides : iterable of str
         ``key.path=value``.
     seeds : int, optional
-        Their number.
+        Number of seeds.
 
     Raises
     ------
@@ -139,12 +139,12 @@ def _typed(source: SourceLayer, problems: Problems) -> StudyFile | None:
 
 
 def _but(raw: Any, key: str) -> Any:
-    """Return a mapping without the key whose values may be anything."""
+    """Return a mapping without the key that may hold any values."""
     return {k: v for k, v in raw.items() if k != key} if isinstance(raw, dict) else raw
 
 
 def _named_bases(file: StudyFile) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield the bases of a study and where they are named."""
+    """Yield the bases of a study, each with the key path that names it."""
     if file.base is not None:
         yield ("base",), file.base
     for name, axis in file.axes.items():

@@ -1,4 +1,4 @@
-"""Which numbers of its runs a study collects."""
+"""The measures of its runs that a study collects."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ VARYING = (
     "wall_seconds", "processor_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds",
     "needed_mib", "threads",
 )  # fmt: skip
-"""Keys of a summary that differ from run to run of one scenario: no measures."""
+"""Keys of a summary that vary between runs of the same scenario, and are therefore no measures."""
 
 
 def parse_measures(study: LoadedStudy, problems: Problems) -> list[MeasureSelector] | None:
-    """Return the measures of a study file; None: it names none, all are collected."""
+    """Return the measures of a study file, or None if it names none and all are collected."""
     texts = study.file.measures
     if texts is None:
         return None
@@ -91,7 +91,7 @@ def check_measures(
 
 
 def _is_of_any(measure: MeasureSelector, keys: Iterable[TableKey]) -> bool:
-    """Say whether one of these attacks passes, as far as its key tells."""
+    """Return whether a measure selects any of these attacks, judged by the labels in their keys."""
     filters = {name: value for name, value in measure.filters.items() if name in FILTERS}
     return any(MeasureSelector(measure.name, filters).takes(key_to_labels(key)) for key in keys)
 
@@ -102,7 +102,7 @@ def _known(measure: MeasureSelector) -> MeasureSelector:
     Raises
     ------
     ValueError
-        If not; the message names the near ones.
+        If they cannot; the message names similar measures.
     """
     name = measure.name
     if name.partition(".")[0] in VARYING:
@@ -124,6 +124,6 @@ def _known(measure: MeasureSelector) -> MeasureSelector:
 
 
 def _reported(attacks: Container[str] = ATTACKS) -> list[str]:
-    """Return what the findings of these attacks are called; those of plug-ins that are broken are not known."""
+    """Return the names of the measures in findings of these attacks; broken plug-ins are left out."""
     found = (measure for name, attack in ATTACKS.members() if name in attacks for measure in attack.measures)
     return list(dict.fromkeys(found))

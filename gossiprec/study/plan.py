@@ -1,4 +1,4 @@
-"""What a study will run: every combination and seed resolved and checked before anything runs."""
+"""The plan of a study: every combination and seed resolved and checked before anything runs."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class ProblemCollector:
         self._found: dict[tuple[KeyPath, str], tuple[Origin, list[str]]] = {}
 
     def add(self, found: Problems, source_map: SourceMap, labels: Mapping[str, Label]) -> None:
-        """Note what is wrong with one variant."""
+        """Note the problems of one variant."""
         for path, text, origin in found.located(source_map):
             _, variants = self._found.setdefault((path, text), (origin, []))
             variants.append(", ".join(f"{name}={value}" for name, value in labels.items()))
 
     def tell(self, problems: Problems, n_variants: int) -> None:
-        """Hand over what was found.
+        """Add the collected problems to `problems`.
 
-        A problem of all variants is one of the base. One that was written in the study stands on the line of the
-        value that makes it; any other is told with a variant that has it.
+        A problem of all variants is a problem of the base. A problem of a value in the
+        study is reported at the line of that value; any other is reported with a variant that has it.
         """
         for (path, text), (origin, variants) in self._found.items():
             if len(variants) < n_variants and origin.source != self._study.source.whole.source:
@@ -53,10 +53,10 @@ class Variant:
     Attributes
     ----------
     labels : dict of str to Label
-        What the table says of each axis.
+        Label of each axis in the table.
     scenario : Scenario
     hash : str
-        Of its own scenario, before observers are merged.
+        Hash of its own scenario, before observers are merged.
     """
 
     labels: dict[str, Label]
@@ -79,9 +79,9 @@ class StudyPlan:
     variants : list of Variant
         In the order of the table.
     simulations : list of Simulation
-        What is run; each serves one or more variants.
+        Simulations to run; each serves one or more variants.
     measures : list of Measure or None
-        None: all that there are.
+        Measures to collect, or None for all.
     baseline : dict of str to Label
     """
 
@@ -93,7 +93,7 @@ class StudyPlan:
 
     @property
     def n_repeated(self) -> int:
-        """How many variants say the same as an earlier one."""
+        """Number of variants that are equal to an earlier one."""
         return len(self.variants) - len({variant.hash for variant in self.variants})
 
     @property
@@ -109,14 +109,14 @@ def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None 
     ----------
     study : Study
     limit : int, optional
-        Only the first so many combinations.
+        Plan only the first `limit` combinations.
     check_data : bool
-        Whether the data are read to see that they can carry the runs; not needed to look up runs that are there.
+        Whether the data are read to check their size; not needed to look up existing runs.
 
     Raises
     ------
     ScenarioError
-        With every problem of every run, each said once: where it was written, its key path, what was found.
+        If there are problems. Each is listed once: its origin, its key path, and the value found.
     DataError
         If a data set cannot be read.
     """
@@ -139,7 +139,7 @@ def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None 
 
 
 def _check_seed_keys(study: LoadedStudy, problems: Problems) -> None:
-    """Refuse a second way to say the seed: rows of the table are told apart by it."""
+    """Refuse any other setting of the seed, since the table identifies runs by their seed."""
     said: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
     for name, axis in study.file.axes.items():
         if axis.key is None and isinstance(axis.values, dict):
@@ -173,13 +173,13 @@ def _variants(study: LoadedStudy, points: Sequence[Point], problems: Problems) -
 
 
 def _base(study: LoadedStudy, point: Point) -> SourceLayer:
-    """Return the base of a combination: that of the last axis that brings one, or the study's."""
+    """Return the base of a combination: from the last axis that has one, or from the study."""
     own = [setting.base for setting in point.values() if setting.base is not None]
     return own[-1] if own else study.bases[("base",)]
 
 
 def _seeds(study: LoadedStudy, point: Point) -> list[list[Override]]:
-    """Return what sets each seed of a combination; nothing where the base's own is used."""
+    """Return the overrides that set each seed of a combination; no override if the base's seed is used."""
     own = [setting.seeds for setting in point.values() if setting.seeds is not None]
     seeds = own[-1] if own else seed_list(study.file.seeds)
     return [[]] if seeds is None else [[Override(("seed",), seed, study.origin("seeds"))] for seed in seeds]
@@ -213,7 +213,7 @@ def _baseline(study: LoadedStudy, problems: Problems) -> dict[str, Label]:
 def _check_against_data(study: LoadedStudy, variants: Sequence[Variant], problems: Problems) -> None:
     """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds.
 
-    Data that would take long to draw are not: their sizes are known.
+    Data that take long to generate are not loaded: their sizes are known.
     """
     from gossiprec.emulation.assembly.data_loading import data_sizes
 
@@ -237,7 +237,7 @@ def _check_against_data(study: LoadedStudy, variants: Sequence[Variant], problem
 
 
 def _check_observers(study: LoadedStudy, variants: Sequence[Variant], problems: Problems) -> None:
-    """Refuse observers of one run that its tables could not tell apart."""
+    """Refuse observers of one run that its tables could not distinguish."""
     gathered = ProblemCollector(study)
     for variant in variants:
         found, scenario = Problems(), variant.scenario

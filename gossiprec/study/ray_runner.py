@@ -1,4 +1,4 @@
-"""The tasks of a study on Ray: a cluster that is there, or one started on this machine for the time being."""
+"""Runner of a study's tasks on Ray: on an existing cluster, or on one started for the study on this machine."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gossiprec.study.task import DataCache
 
 RETRIES = 3
-"""How often Ray runs a task again whose worker died."""
+"""Number of retries of a task after its worker died."""
 STORE_BYTES = 256 * 2**20
-"""Ray's object store on this machine: it holds no more than the files of some runs."""
+"""Size of Ray's object store on this machine in bytes; it holds only the files of a few runs."""
 
 INSTEAD = "use --jobs"
 
@@ -33,7 +33,7 @@ Say = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """What comes back of a task: how it ended, and the files of the run where the study's folder is out of reach."""
+    """The result of a remote task, with the files of the run if the study's folder is out of reach."""
 
     done: TaskResult
     files: dict[str, bytes]
@@ -41,16 +41,16 @@ class RemoteResult:
 
 @dataclass(frozen=True)
 class RayRunner:
-    """Carries out tasks on Ray.
+    """The runner that carries out tasks on Ray.
 
     Parameters
     ----------
     address : str
-        Of a cluster (``auto``, ``host:port``, ``ray://host:port``), or ``local`` to start one here.
+        Address of a cluster (``auto``, ``host:port``, ``ray://host:port``), or ``local`` to start one here.
     jobs : int, optional
-        Most runs at a time; None: as many as there are processors.
+        Limit on parallel runs; None for one per processor.
     say : callable
-        Is told a task's hash and what it is doing.
+        Called with a task's hash and its present activity.
     """
 
     address: str
@@ -58,7 +58,7 @@ class RayRunner:
     say: Say
 
     def carry_out(self, tasks: list[StudyTask]) -> Generator[TaskResult, None, None]:
-        """Yield the end of each task as it comes; closing the generator ends what is under way.
+        """Yield the result of each task as it ends; closing the generator ends the running tasks.
 
         Raises
         ------
@@ -92,13 +92,13 @@ class RayRunner:
                     yield _received(ray, reference, running.pop(reference))
         finally:
             for reference in running:
-                with suppress(Exception):  # the cluster may be what has gone
+                with suppress(Exception):  # the cluster itself may have stopped
                     ray.cancel(reference, force=True)
 
     def _compile_once(self, ray: Any, tasks: list[StudyTask], threads: int) -> None:
-        """Let one worker compile what several would compile at the same time, while the others import.
+        """Let one worker compile kernels that several need, while the others import.
 
-        What fails here fails in the runs too, where it is told.
+        A failure here is not reported: the runs fail in the same way and report it.
         """
         signatures = [task.signature for task in tasks]
         firsts = {task.signature: task for task in reversed(tasks) if signatures.count(task.signature) > 1}
@@ -112,16 +112,16 @@ class RayRunner:
                 ray.get(reference)
 
     def _window(self, ray: Any, threads: int) -> int:
-        """Return how many tasks to have handed over: where Ray limits how many run, as many again wait there."""
+        """Return the number of tasks to submit: if Ray limits the running tasks, as many again wait in its queue."""
         return self.jobs if self.jobs and not _is_own(self.address) else 2 * self._places(ray, threads)
 
     def _places(self, ray: Any, threads: int) -> int:
-        """Return how many tasks can run at a time."""
+        """Return the number of tasks that can run in parallel."""
         return max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
 
 
 def _is_own(address: str) -> bool:
-    """Say whether Ray is started here for the study alone."""
+    """Return whether Ray is started on this machine only for the study."""
     return address == LOCAL and not os.environ.get("RAY_ADDRESS")
 
 
@@ -129,7 +129,7 @@ def _connected(address: str, jobs: int | None) -> Any:
     ray = require_ray(INSTEAD)
     if _is_own(address):
         jobs = jobs or threads_per_job(1)
-        # so that Ray runs `jobs` tasks at a time
+        # so that Ray runs `jobs` tasks in parallel
         start_local_ray(ray, cpus=jobs * threads_per_job(jobs), store_bytes=STORE_BYTES)
         return ray
     address = os.environ["RAY_ADDRESS"] if address == LOCAL else address
@@ -138,10 +138,10 @@ def _connected(address: str, jobs: int | None) -> Any:
 
 
 def _received(ray: Any, reference: Any, task: StudyTask) -> TaskResult:
-    """Return how a task ended, with its files in place."""
+    """Return the result of a task, with its files in place."""
     try:
         returned: RemoteResult = ray.get(reference)
-    except ray.exceptions.RayError as error:  # the worker died once too often, or the node ran out of memory
+    except ray.exceptions.RayError as error:  # the worker died too often, or its machine ran out of memory
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return TaskResult(
             task.hash, 0.0, f"Ray gave up after {RETRIES + 1} attempts: {type(error).__name__}: {reason}"
@@ -152,7 +152,7 @@ def _received(ray: Any, reference: Any, task: StudyTask) -> TaskResult:
 
 
 def _put(path: Path, files: dict[str, bytes]) -> None:
-    """Write the files of a run that was made elsewhere; the run appears whole."""
+    """Write the files of a run that was made elsewhere; the run appears in one step."""
     with wrap_write_errors(path):
         remove_run(path)
         arriving = temporary_name(path)
@@ -165,7 +165,7 @@ def _put(path: Path, files: dict[str, bytes]) -> None:
 
 
 def run_remote_task(task: StudyTask, threads: int, cwd: str, token: str) -> RemoteResult:
-    """Carry out a task on a worker: in the study's folder if it is within reach, else in a folder of its own."""
+    """Carry out a task on a worker: in the study's folder if it is within reach, otherwise in a temporary folder."""
     _enter(cwd)
     if Path(token).exists():
         return RemoteResult(run_task(task, threads=threads, load=_data()), {})
@@ -178,21 +178,21 @@ def run_remote_task(task: StudyTask, threads: int, cwd: str, token: str) -> Remo
 
 @functools.cache
 def _data() -> DataCache:
-    """Return what this worker has read; Ray gives its workers one task after the other."""
+    """Return this worker's data cache; Ray gives its workers one task after the other."""
     from gossiprec.study.task import DataCache
 
     return DataCache()
 
 
 def preload_worker() -> None:
-    """Import what takes seconds, before there is a task to wait for it."""
+    """Import the slow modules before there is a task."""
     import torch  # noqa: F401
 
     import gossiprec.emulation  # noqa: F401
 
 
 def compile_on_worker(task: StudyTask, cwd: str) -> None:
-    """Compile what a task needs, without running it."""
+    """Compile the kernels of a task, without running it."""
     from gossiprec.emulation import prepare
     from gossiprec.scenario import load_scenario
 
@@ -201,6 +201,6 @@ def compile_on_worker(task: StudyTask, cwd: str) -> None:
 
 
 def _enter(cwd: str) -> None:
-    """Go where the study was started, if that exists here: paths of data may be relative."""
+    """Change to the folder in which the study was started, if it exists here: data paths may be relative."""
     with suppress(OSError):
         os.chdir(cwd)

@@ -1,4 +1,4 @@
-"""What a study has found so far, and how it is written: the table and ``study.json``."""
+"""The record of a study's results: the table and ``study.json``."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from gossiprec.study.task import TaskResult
 from gossiprec.version import __version__, code_version
 
 REFRESH_S = 3.0
-"""Least time between two writings of the table."""
+"""Least time between two writes of the table in seconds."""
 
 
 @dataclass
 class StudyOutcome:
-    """How a study went.
+    """The outcome of a study.
 
     Attributes
     ----------
     made, kept : int
-        Simulations made now, and finished before.
+        Simulations run now, and finished before.
     failed : dict of str to Done
-        By hash.
+        Failed tasks, by hash.
     notes : dict of str to list of str
-        What runs said in passing, and the hashes of those that did.
+        Notes of runs, each with the hashes of the runs that issued it.
     left : int
-        Not run yet.
+        Simulations that have not run yet.
     seconds : float
-        Wall time.
+        Wall time in seconds.
     """
 
     made: int = 0
@@ -50,7 +50,7 @@ class StudyOutcome:
 
 
 class StudyRecord:
-    """What is known of each variant of a plan.
+    """The results of each variant of a plan.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ class StudyRecord:
 
     @property
     def n_simulations(self) -> int:
-        """How many simulations serve the variants."""
+        """Number of simulations that serve the variants."""
         return len({simulation.hash for simulation in self._served_by.values()})
 
     def serve_apart(self, parts: list[SharedSimulation]) -> None:
-        """Let variants be served by these simulations instead of the one they shared."""
+        """Let variants be served by these simulations instead of the shared one."""
         self._served_by |= {served: simulation for simulation in parts for served in simulation.serves}
 
     def finish(self, hash_: str, code: str) -> None:
@@ -90,30 +90,30 @@ class StudyRecord:
         self.codes[hash_] = code
 
     def labels(self, hash_: str) -> list[str]:
-        """Return what the variants of a simulation are called."""
+        """Return the labels of the variants of a simulation."""
         return [_label(variant) for variant in self._variants(hash_)]
 
     def headline(self, hash_: str) -> str:
-        """Return the first measure of a simulation, in words."""
+        """Return the first measure of a simulation as text."""
         rows = [row for variant in self._variants(hash_)[:1] for row in self._rows_of(variant)]
         return _words(rows[0]) if rows and rows[0]["measure"] else ""
 
     def write(self, status: str, *, if_due: bool = False) -> None:
-        """Write the table and ``study.json``; `if_due`: unless that was done a moment ago."""
+        """Write the table and ``study.json``; with `if_due`, not if that was done recently."""
         begin = time.monotonic()
         if if_due and begin < self._due:
             return
         rows = [row for variant in self.plan.variants for row in self._rows_of(variant)]
         write_study_table(self.folder.path, rows, self._axes)
         self.folder.write_mark(self._mark(status, len(rows)))
-        # 5 % of the time at most
+        # writing takes up to 5 % of the time
         self._due = time.monotonic() + max(REFRESH_S, 20 * (time.monotonic() - begin))
 
     def _variants(self, hash_: str) -> list[Variant]:
         return [v for v in self.plan.variants if self._served_by[v.hash].hash == hash_]
 
     def _rows_of(self, variant: Variant) -> list[Row]:
-        """Return the variant's rows; none while its simulation has not ended."""
+        """Return the variant's rows; none until its simulation has ended."""
         simulation = self._served_by[variant.hash]
         about = {**variant.labels, "seed": variant.seed, "run": simulation.hash}
         if simulation.hash in self.outcome.failed:

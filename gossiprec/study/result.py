@@ -1,4 +1,4 @@
-"""What a study has found, for Python: its table, its runs, its pictures and its report."""
+"""The result of a study in Python: its table, its runs, its figures and its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TABLES = ("points", "runs")
 MOST_ROWS, MOST_COLUMNS = 60, 8
-"""Of what a notebook shows."""
+"""Limits of the table in a notebook."""
 
 
 class StudyResult:
@@ -36,7 +36,7 @@ class StudyResult:
     ----------
     path : Path
     mark : dict
-        ``study.json``: how the study stood when it was opened.
+        Content of ``study.json`` when the study was opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,11 +44,11 @@ class StudyResult:
         self.mark = read_study_status(path / MARK)
 
     def __repr__(self) -> str:
-        """Return which study it is, how it stands, and what varies."""
+        """Return name, status and varying axes of the study."""
         return f"<StudyResult {self.path}: {self._words()}>"
 
     def _repr_html_(self) -> str:
-        """Return the same for notebooks, and the means over seeds: a line for each combination."""
+        """Return an HTML table for notebooks, with the means over seeds in a row per combination."""
         told = tabulate_means(self._found, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
         head = _cells("th", [*told.axes, *told.headings], n_left=len(told.axes))
         rows = "".join(f"<tr>{_cells('td', row, n_left=len(told.axes))}</tr>" for row in told.rows)
@@ -66,7 +66,7 @@ class StudyResult:
 
     @property
     def status(self) -> str:
-        """As that of a run: ``running``, ``complete``, ``failed``, ``interrupted``, or ``killed``."""
+        """The status, as for a run: ``running``, ``complete``, ``failed``, ``interrupted``, or ``killed``."""
         status = str(self.mark["status"])
         return "killed" if status == "running" and not is_locked(self.path / LOCK) else status
 
@@ -75,14 +75,14 @@ class StudyResult:
         return read_study(self.path, or_empty=True)
 
     def table(self, name: str = "points") -> pa.Table:
-        """Return what was found as an Arrow table.
+        """Return the results as an Arrow table.
 
         Parameters
         ----------
         name : {"points", "runs"}
-            points: a row for each combination of the axes and measure, with the mean over seeds and the ends of its
-            95 % interval; quantities that only the axes tell apart are one. runs: ``table.parquet`` as it is, a row for
-            each run and measure.
+            "points" has a row per combination of the axes and measure, with the mean over seeds and the ends of its
+            95 % interval; quantities that differ only by the axes are joined. "runs" is ``table.parquet``, a row per
+            run and measure.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class StudyResult:
         return runs if name == "runs" else self._points(runs.schema)
 
     def frame(self, name: str = "points") -> pd.DataFrame:
-        """Return the same as a DataFrame of pandas.
+        """Return a table of results as a pandas DataFrame.
 
         Raises
         ------
@@ -128,9 +128,9 @@ class StudyResult:
         return pa.Table.from_pylist(rows, schema=pa.schema([*kinds, *numbers]))
 
     def runs(self, **labels: Any) -> list[Run]:
-        """Return the finished runs behind the table, in its order; those in which axes (or ``seed``) have these values.
+        """Return the finished runs of the table, in its order, in which axes (or ``seed``) have these values.
 
-        A run that serves several combinations, which differ in observers alone, comes once.
+        A run that serves several combinations, which differ only in observers, is returned once.
 
         Raises
         ------
@@ -166,20 +166,20 @@ class StudyResult:
         Parameters
         ----------
         kind : str, optional
-            With nothing else given, the picture that the study file asks for; else ``lines``.
+            The default is the figure that the study file names, if no other option is given; otherwise ``lines``.
         out : path, optional
             Stem of the files, or a picture such as ``a.pdf``; inside the folder if not given.
         where : mapping, optional
-            Only the runs in which these axes have these values.
+            Restrict the figure to runs in which these axes have these values.
         to : mapping, optional
-            What differences are taken to, in place of the study's baseline.
+            Reference of differences, instead of the study's baseline.
         **choice
             ``x``, ``by``, ``y`` (one measure or several), ``against``.
 
         Raises
         ------
         LogError
-            If there is no such figure, or the study does not hold what it shows.
+            If there is no such figure, or the study lacks its data.
         """
         from gossiprec.figures.study.draw import KINDS, draw
         from gossiprec.figures.study.panels import StudyFigureOptions
@@ -195,7 +195,7 @@ class StudyResult:
         return draw(self.path, stem, kind=kind, choice=StudyFigureOptions(**choice, to=against), where=chosen)
 
     def report(self, out: str | os.PathLike[str] | None = None) -> Path:
-        """Write the report of the study, one page for a browser, and return where it is: ``report.html`` in the folder.
+        """Write the report of the study, one HTML page, and return its path, by default ``report.html``.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class StudyResult:
 
 
 def _cells(tag: str, texts: list[str], *, n_left: int) -> str:
-    """Return cells of an HTML table, the first ones to the left."""
+    """Return cells of an HTML table, the first `n_left` of them left-aligned."""
     sides = ["left" if place < n_left else "right" for place in range(len(texts))]
     return "".join(
         f"<{tag} style='text-align:{side};vertical-align:bottom'>{html.escape(text).replace(chr(10), '<br>')}</{tag}>"
@@ -219,12 +219,12 @@ def _cells(tag: str, texts: list[str], *, n_left: int) -> str:
 
 
 def open_study(path: str | os.PathLike[str]) -> StudyResult:
-    """Open the folder of a study, also of one that is going on.
+    """Open the folder of a study, also while it is running.
 
     Raises
     ------
     LogError
-        If it is none.
+        If it is no study folder.
     """
     folder = Path(path)
     if not (folder / MARK).is_file():

@@ -1,4 +1,4 @@
-"""What a run is called: a hash of all in its scenario that can change its results, and of nothing else."""
+"""The hash that identifies a run: it covers every scenario key that can change a result, and no other."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from gossiprec.scenario.definition import RegisteredChoice, Scenario
 from gossiprec.scenario.plugins import scenario_plugins
 
 NO_MATTER = ("name", "plots", "checkpoint")
-"""Keys of a scenario that change no number."""
+"""Keys of a scenario that change no result."""
 NO_MATTER_IN = {"executor": ("threads", "wave_size", "shards", "address")}
 LENGTH = 16
-"""Hexadecimal digits of a hash: among a million runs two are alike with probability 3e-8."""
+"""Hexadecimal digits of a hash: among a million runs, two collide with probability 3e-8."""
 
 
 def result_identity(scenario: Scenario) -> dict[str, Any]:
-    """Return what a scenario says about results, as plain data.
+    """Return the part of a scenario that affects results, as plain data.
 
-    Notes
-    -----
-    Values equal to their defaults are left out: a new key with a default leaves the hashes of old scenarios as they
-    are. A default that changes goes unseen here; it changes the code version. Observers are put in order, because
-    their order decides nothing. A plug-in counts with its distribution and version.
+    Notes ----- Values equal to their defaults are left out: a new key with a default leaves the hashes of old
+    scenarios unchanged. A changed default is not seen here, but changes the code version. Observers are sorted,
+    because their order has no effect. A plug-in is included with its distribution and version.
     """
     told: dict[str, Any] = {"seed": scenario.seed}
     for key in type(scenario).model_fields:
@@ -57,7 +55,7 @@ def run_hash(scenario: Scenario) -> str:
 
 
 def canonical_json(told: Any) -> str:
-    """Return plain data as text, keys in order."""
+    """Return plain data as JSON text with sorted keys."""
     return json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -72,7 +70,7 @@ def _plain(value: Any) -> Any:
 
 
 def non_default_options(options: Options) -> dict[str, Any]:
-    """Return the options that differ from their defaults, and the word that tells one kind from another."""
+    """Return the options that differ from their defaults, and the tag that distinguishes kinds."""
     if isinstance(options, RegisteredChoice):
         own = {
             key: _plain(v)
@@ -94,7 +92,7 @@ def _default(options: Options, name: str) -> Any:
 
 
 def _is_tag(info: FieldInfo) -> bool:
-    """Say whether a field has one possible value: it names the kind, and two kinds may have equal options."""
+    """Return whether a field has one possible value: it is the tag of a kind, and two kinds may have equal options."""
     return get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
 
 

@@ -1,4 +1,4 @@
-"""Carrying out a study: what is finished stays, the rest is run, and the table grows as runs end."""
+"""Runner of a study: finished runs stay, the others are run, and the table grows as runs end."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gossiprec.study.task import StudyTask, TaskResult
 from gossiprec.version import code_version
 
 OtherCode = Literal["refuse", "again", "keep"]
-"""What to do about finished runs of another code version, or of other data: stop, run them again, or use them."""
+"""How finished runs of another code version or of other data are handled: stop, run again, or keep them."""
 Start = Callable[[list[StudyTask]], Generator[TaskResult, None, None]]
-"""Carries out tasks in any order; closing the generator ends what is under way."""
+"""A function that carries out tasks in any order; closing the generator ends the running tasks."""
 
 
 class StudyProgress(Protocol):
-    """Is told how a study goes."""
+    """The receiver of a study's progress."""
 
     def begin(self, *, total: int, kept: int) -> None:
         """The study begins; some of its simulations were finished before."""
@@ -40,15 +40,15 @@ class StudyProgress(Protocol):
 
 
 class StudyRunner:
-    """A study under way in its folder.
+    """The runner of a study in its folder.
 
     Parameters
     ----------
     plan : Plan
     folder : StudyFolder
-        Locked.
+        The locked folder.
     track : iterable of str
-        Trackers that each run is told to, as :func:`gossiprec.simulate` takes them.
+        Trackers of each run, as in :func:`gossiprec.simulate`.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class StudyRunner:
     Raises
     ------
     GossipRecError
-        If there is no such tracker, or what it needs is not installed.
+        If there is no such tracker, or a package that it needs is not installed.
     """
 
     def __init__(self, plan: StudyPlan, folder: StudyFolder, track: Iterable[str] = ()) -> None:
@@ -69,11 +69,11 @@ class StudyRunner:
 
     @property
     def outcome(self) -> StudyOutcome:
-        """How the study went so far."""
+        """The outcome of the study so far."""
         return self.record.outcome
 
     def check_target(self) -> None:
-        """Refuse to begin where runs are to be portable, and processor or process is not: workers are as we are.
+        """Refuse to begin if runs must be portable and this process or processor is not; workers are the same.
 
         Raises
         ------
@@ -83,12 +83,12 @@ class StudyRunner:
             portable.require()
 
     def take_stock(self, *, other_code: OtherCode) -> list[SharedSimulation]:
-        """Find out what is finished; return what is to be run: first seeds first, so that all is known a little early.
+        """Find the finished simulations; return the others by seed, so that all combinations get early results.
 
         Raises
         ------
         LogError
-            If there are runs of another code version or of other data, and nothing is said about them.
+            If there are runs of another code version or of other data, and `other_code` is "refuse".
         """
         runs = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
         found = {hash_: run_code_version(run) for hash_, run in runs.items() if run is not None}
@@ -112,7 +112,7 @@ class StudyRunner:
         return sorted(todo, key=lambda simulation: seeds.index(simulation.scenario.seed))
 
     def _of_other_data(self, runs: Mapping[str, Run | None], *, refused: bool) -> dict[str, str]:
-        """Return the runs that read other files than there are now, by hash, with what has changed."""
+        """Return the runs with changed input files, by hash, and the changes."""
         moved = runs_with_other_data(
             (s, run) for s in self.plan.simulations if (run := runs[s.hash]) is not None
         )
@@ -125,7 +125,7 @@ class StudyRunner:
         return moved
 
     def carry_out(self, todo: list[SharedSimulation], start: Start, watching: StudyProgress) -> StudyOutcome:
-        """Run simulations; the table is written now and then, and at the end, however it comes.
+        """Run simulations; the table is written from time to time, and always at the end.
 
         A simulation that several variants share and that fails is run once more for each of them: one variant's
         bad observer must not cost the others their results.
@@ -135,7 +135,7 @@ class StudyRunner:
         ResourceError
             If a tracker cannot begin.
         KeyboardInterrupt
-            After Ctrl-C, when what was under way has been ended and the table written.
+            After Ctrl-C, once the running tasks have ended and the table is written.
         """
         begin = time.monotonic()
         if todo:
@@ -157,7 +157,7 @@ class StudyRunner:
     def _round(
         self, todo: list[SharedSimulation], start: Start, watching: StudyProgress
     ) -> list[SharedSimulation]:
-        """Run simulations; return those that take the place of shared ones that failed."""
+        """Run simulations; return those that replace shared ones that failed."""
         instead: list[SharedSimulation] = []
         ends = start([self.task_of(simulation) for simulation in todo])
         try:
@@ -169,7 +169,7 @@ class StudyRunner:
         return instead
 
     def task_of(self, simulation: SharedSimulation) -> StudyTask:
-        """Return what a worker is given."""
+        """Return the task of a simulation, as sent to a worker."""
         return StudyTask(
             hash=simulation.hash,
             scenario=simulation.scenario.resolved(),
@@ -182,12 +182,12 @@ class StudyRunner:
         )
 
     def _called(self, hash_: str) -> str:
-        """Return what a simulation is called where there is room for one label."""
+        """Return one label for a simulation that may serve several variants."""
         first, *more = self.record.labels(hash_)
         return f"{first} (and {len(more)} more)" if more else first
 
     def _note(self, done: TaskResult, watching: StudyProgress) -> list[SharedSimulation]:
-        """Take down the end of a simulation; return what is to be run in its place."""
+        """Record the end of a simulation; return the simulations to run instead, if it failed."""
         simulation = self._by_hash[done.hash]
         for note in done.notes:
             self.outcome.notes.setdefault(note, []).append(done.hash)
@@ -203,7 +203,7 @@ class StudyRunner:
         return []
 
     def _apart(self, shared: SharedSimulation, watching: StudyProgress) -> list[SharedSimulation]:
-        """Return a simulation for each variant of a shared one, without those that are finished."""
+        """Return a simulation for each variant of a shared one, without the finished ones."""
         parts = shared.apart({variant.hash: variant.scenario for variant in self.plan.variants})
         self._by_hash |= {part.hash: part for part in parts}
         self.record.serve_apart(parts)
@@ -221,7 +221,7 @@ class StudyRunner:
 
 
 def kernel_signature(scenario: Scenario) -> str:
-    """Return what decides which kernels a scenario needs, as far as can be told without compiling."""
+    """Return a signature of the options that determine a scenario's kernels, computed without compiling."""
     told: dict[str, Any] = scenario.resolved()
     training = {key: told["training"][key] for key in ("optimizer", "batch_size")}
     observers = [{key: entry.get(key) for key in ("name", "who", "relevance")} for entry in told["observers"]]

@@ -1,4 +1,4 @@
-"""What a study file may say."""
+"""The typed content of a study file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _readable(text: str) -> str:
 
 
 class FigureSpec(Options):
-    """A figure of a study, as the options of ``gossiprec plot study`` describe it."""
+    """A figure of a study, with the options of ``gossiprec plot study``."""
 
     kind: Literal["lines", "heat", "front", "paired"] = Field(
         default="lines", description="Kind of figure: lines, heat, front or paired."
@@ -51,14 +51,14 @@ class FigureSpec(Options):
         return None if measure is None else _readable(measure)
 
     def check(self, axes: Mapping[str, Sequence[Any] | None], measures: Sequence[str] | None) -> None:
-        """Refuse a picture of what the study does not have.
+        """Refuse a figure of anything that the study does not have.
 
         Parameters
         ----------
         axes : mapping of str to sequence
-            The labels of each axis; None where they are drawn from a range.
+            The labels of each axis; None if they are drawn from a range.
         measures : sequence of str, optional
-            Those that the study collects; None: all.
+            The measures that the study collects; None for all.
 
         Raises
         ------
@@ -88,7 +88,7 @@ def _name_of(text: str) -> str:
     try:
         return read_measure(text).name
     except ValueError:
-        return text  # what is wrong with it is said of the measures
+        return text  # its error is reported for the measures
 
 
 AXIS_NAME = r"^[A-Za-z][A-Za-z0-9_]*([-.][A-Za-z0-9_]+)*$"
@@ -96,7 +96,7 @@ COLUMNS = (
     "seed", "run", "measure", "observer", "relevance", "momentum", "community_size", "value", "status", "code",
     "labels",
 )  # fmt: skip
-"""Columns of the table beside the axes."""
+"""Columns of the table in addition to the axes."""
 
 AxisName = Annotated[str, Field(pattern=AXIS_NAME, max_length=64)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -114,11 +114,11 @@ Seeds = Annotated[
 ]
 """A list of seeds, or their number."""
 OWN_KEYS = ("base", "seeds")
-"""Keys that a labelled variant sets of the study, where all others are keys of the scenario."""
+"""Keys of the study that a labelled variant sets; all its other keys are keys of the scenario."""
 
 
 class StudyAxis(Options):
-    """One thing that varies: a key and its values or range, or named variants that set several keys."""
+    """One axis: a key and its values or range, or named variants that set several keys."""
 
     key: str | None = Field(
         default=None, description="Key that varies, dotted as in --set, such as protocol.fanout."
@@ -165,7 +165,9 @@ class StudyAxis(Options):
                 "requires a key (such as protocol.fanout), or values of the form {label: {key: value}}"
             )
         for label, sets in self.values.items():
-            if not isinstance(sets, dict):  # an empty mapping changes nothing: the base, to compare with
+            if not isinstance(
+                sets, dict
+            ):  # an empty mapping changes nothing: the base itself, for comparison
                 raise ValueError(
                     f"if the axis has no key, {label!r} must be a mapping from keys to values ({{}} "
                     "changes nothing)"
@@ -202,7 +204,7 @@ class StudyAxis(Options):
 
     @property
     def labels(self) -> list[Any] | None:
-        """What stands in the table for each of its values; None for a range or an open axis."""
+        """The label of each value in the table; None for a range or an open axis."""
         return None if self.values is None else list(self.values)
 
 
@@ -276,12 +278,12 @@ class StudyFile(Options):
 
     @property
     def words(self) -> dict[str, str]:
-        """What pictures call axes whose names say too little."""
+        """Labels in pictures for axes with unclear names."""
         return {name: axis.words for name, axis in self.axes.items() if axis.words is not None}
 
     @property
     def first_picture(self) -> dict[str, Any]:
-        """What is said of the first picture, with values of axes as text; empty if nothing is."""
+        """The options of the first figure, with values of axes as text; empty if there are none."""
         told = self.picture.model_dump(exclude_none=True) if self.picture else {}
         for key in ("to", "where"):
             if key in told:
@@ -315,12 +317,12 @@ class StudyFile(Options):
 
 
 def seed_list(seeds: int | list[int] | None) -> list[int] | None:
-    """Return the seeds that a list or a number means; None: the base's own."""
+    """Return the seeds of a list or a number of seeds; None for the base's own seed."""
     return list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
 
 
 def study_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a study file, with that of a scenario for a base written in it."""
+    """Return the JSON Schema of a study file, which includes the scenario's for a base written inside it."""
     schema = StudyFile.model_json_schema(by_alias=True)
     scenario = json_schema()
     definitions = {**schema.get("$defs", {}), **scenario.pop("$defs")}

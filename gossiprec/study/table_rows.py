@@ -1,4 +1,4 @@
-"""The rows of the table that one run gives to one variant."""
+"""The table rows that one run contributes to one variant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gossiprec.study.measures import BY_DEFAULT
 
 Row = dict[str, Any]
 Line = tuple[Mapping[str, Any], Any]
-"""Labels of a number of an attack, and the number."""
+"""Labels of an attack's number, and the number."""
 NO_ATTACK: Row = dict.fromkeys(FILTERS)
 
 
@@ -25,22 +25,23 @@ def extract_rows(
     measures: Sequence[MeasureSelector] | None,
     observers: Container[str] | None = None,
 ) -> list[Row]:
-    """Return measure, labels and value of each number asked for.
+    """Return the rows of the requested numbers: measure, labels and value.
 
-    Labels are observer, relevance, momentum and community_size, and where there are others, these as text in JSON.
+    Labels are observer, relevance, momentum and community_size, and any others as JSON text.
 
     Parameters
     ----------
     summary : mapping
-        Of a complete run.
+        Summary of a complete run.
     metrics : sequence of str
         The variant's own metrics.
     keys : sequence of TableKey, optional
-        The attacks that are the variant's own, in order; None: all of the run.
+        The variant's own attacks, in order, or None for all of the run.
     measures : sequence of Measure, optional
-        None: all metrics, and for each attack its best and last accuracy and its bounds.
+        The measures to extract. By default all metrics, and for each attack its best and last accuracy and its
+        bounds.
     observers : container of str, optional
-        The names of the variant's own attacks; None: all of the run.
+        The names of the variant's own attacks, or None for all of the run.
     """
     wanted = measures
     if wanted is None:
@@ -81,9 +82,9 @@ def _rows(
 def _own(
     lines: Sequence[Line], keys: Sequence[TableKey] | None, ranked: Sequence[Mapping[str, Any]]
 ) -> Iterable[Line]:
-    """Return the lines that agree with one of the keys in the labels that both have, in the order of the keys.
+    """Return the lines that agree with one of the keys in their common labels, in the order of the keys.
 
-    Then come the lines that agree with none of the `ranked` rows of the run: no key could tell whose they are.
+    Lines that agree with none of the `ranked` rows of the run follow, since no key identifies their attack.
     """
     if keys is None:
         return lines

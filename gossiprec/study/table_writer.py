@@ -1,4 +1,4 @@
-"""The table of a study as Parquet and CSV, the same bytes for the same rows."""
+"""The writer of a study's table as Parquet and CSV, with the same bytes for the same rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = {
 
 
 def axis_type(labels: Sequence[Any]) -> str:
-    """Return the type of an axis' column: whole numbers, numbers, true or false, or else text."""
+    """Return the type of an axis column: whole numbers, numbers, booleans, or else text."""
     known = [label for label in labels if label is not None]
     if known and all(isinstance(label, bool) for label in known):
         return "bool"
@@ -49,18 +49,18 @@ def write_study_table(folder: Path, rows: Sequence[Row], axes: dict[str, str]) -
     ----------
     folder : Path
     rows : sequence of Row
-        In the order of the table; what is not known is None.
+        Rows in the order of the table; unknown values are None.
     axes : dict of str to str
         The columns of the axes and their types.
 
     Notes
     -----
-    Labels that have no column of their own stand in the last one, ``labels``, where there are any.
+    Labels without a column of their own are in the last column, ``labels``, if there are any.
 
     Raises
     ------
     ResourceError
-        If a file cannot be written; it is then as it was.
+        If a file cannot be written; it is then unchanged.
     """
     kinds = {**axes, **_KINDS}
     if any("labels" in row for row in rows):

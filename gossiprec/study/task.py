@@ -1,4 +1,4 @@
-"""Carrying out one simulation of a study, in whichever process it lands."""
+"""Execution of one simulation of a study, in any process."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyTask:
-    """One simulation to carry out; plain data, because it travels.
+    """One simulation to carry out, as plain data that can be sent to another process.
 
     Attributes
     ----------
     hash : str
     scenario : dict
-        Resolved.
+        The resolved scenario.
     path : str
         The run directory.
     signature : str
-        Tasks with the same one compile the same kernels.
+        Tasks with the same signature compile the same kernels.
     code : str
-        The version of the code that is to carry it out, and
+        The version of the code that must carry it out.
     plugins : dict
-        the plug-ins.
+        The plug-ins that must carry it out.
     track : tuple of str
-        Trackers that are told of it, which call it
+        Trackers of the run.
     called : str
-        so.
+        Name of the run for the trackers.
     machine : str
         The name of the machine on which the study runs.
     """
@@ -70,21 +70,21 @@ class StudyTask:
     machine: str = field(default_factory=platform.node)
 
     def with_threads(self, threads: int) -> dict[str, Any]:
-        """Return the scenario on this many threads; without pictures, which the study draws."""
+        """Return the scenario with this number of threads, and without figures, which the study draws."""
         executor = {**self.scenario["executor"], "threads": threads}
         return {**self.scenario, "executor": executor, "plots": False}
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """How a simulation ended: with its wall time, or with a problem, and the traceback of one that is ours.
+    """The result of a simulation: its wall time, or its problem, with a traceback if gossiprec is at fault.
 
     Attributes
     ----------
     compiling : float
-        Seconds of that which went into compiling kernels, once on a machine.
+        Seconds of it spent on compiling kernels, once per machine.
     notes : tuple of str
-        What the run said in passing, such as that a tracker failed.
+        Notes of the run, for example that a tracker failed.
     """
 
     hash: str
@@ -98,16 +98,16 @@ class TaskResult:
 def run_task(
     task: StudyTask, *, threads: int, progress: Progress | None = None, load: Load | None = None
 ) -> TaskResult:
-    """Carry out a simulation; what goes wrong with it is told in the result, not raised.
+    """Carry out a simulation; its problems are returned in the result, not raised.
 
-    Ctrl-C is for the study, which ends its workers: here it must be ignored.
+    Ctrl-C is handled by the study, which ends its workers, and must be ignored here.
     """
     from gossiprec.emulation.run.progress import NullProgress
 
     begin = time.monotonic()
     problem, trace, compiling = "", "", 0.0
     heard = _Heard(progress or NullProgress())
-    with suppress(OSError):  # where the system can (Linux): the peak of memory that the run tells is its own
+    with suppress(OSError):  # if the system can (Linux): the reported memory peak is then the run's own
         Path("/proc/self/clear_refs").write_text("5")
     try:
         _check_code(task)
@@ -116,7 +116,7 @@ def run_task(
         problem = str(error)
     except OSError as error:
         problem, _ = describe_os_error(error)
-    except Exception as error:  # one run must not take the other runs of the study with it
+    except Exception as error:  # one run must not stop the other runs of the study
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
             problem = "out of memory; lower --jobs, or the size of the runs"
         else:
@@ -125,7 +125,7 @@ def run_task(
 
 
 class _Heard:
-    """A progress that keeps what is noted."""
+    """A progress that keeps the notes."""
 
     def __init__(self, say: Progress) -> None:
         self.phase, self.tick = say.phase, say.tick
@@ -133,7 +133,7 @@ class _Heard:
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        """Keep it, and pass it on."""
+        """Keep a note, and forward it."""
         self.notes.append(text)
         self._say.note(text)
 
@@ -157,7 +157,7 @@ def _check_plugins(task: StudyTask, here: Plugins) -> None:
 
 
 def _other_code(task: StudyTask, what: str, found: str, wanted: str) -> ResourceError:
-    """Return the error of a worker whose code is not that of the study: edited meanwhile, or on another machine."""
+    """Return the error of a worker with other code than the study: edited meanwhile, or on another machine."""
     if task.machine == platform.node():
         return ResourceError(
             f"{what} changed while the study was running: found {found}, the study began with {wanted}; finish the "
@@ -170,7 +170,7 @@ def _other_code(task: StudyTask, what: str, found: str, wanted: str) -> Resource
 
 
 def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> float:
-    """Run it; return the seconds that compiling took."""
+    """Run the task; return the seconds spent on compiling."""
     from gossiprec.scenario import load_scenario
     from gossiprec.scenario.plugins import scenario_plugins
 
@@ -183,7 +183,7 @@ def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | No
 
 
 def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> Run | None:
-    """Return the run of an attempt that did not end, gone on with from its checkpoint; None: it has to begin anew."""
+    """Return the run of an earlier attempt, resumed from its checkpoint, or None if it must start again."""
     from gossiprec.emulation import resume
     from gossiprec.emulation.run.resume import NoCheckpointError
     from gossiprec.eventlog import open_run
@@ -197,7 +197,7 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
     except GossipRecError:
         return None
     if attempt.manifest.get("status") == "complete" or wanted != begun:
-        return None  # complete, but of other code or data; or of another plan
+        return None  # complete, but of other code, data or plan
     try:
         return resume(
             task.path, threads=threads, progress=progress, track=task.track, tracked_as=task.called, load=load
@@ -207,7 +207,7 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
 
 
 def _anew(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
-    """Carry out a simulation from its start, in place of what an earlier attempt has left."""
+    """Carry out a simulation from its start, replacing any earlier attempt."""
     from gossiprec.emulation import simulate
     from gossiprec.eventlog.run_directory import remove_run
 
@@ -219,16 +219,16 @@ def _anew(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | 
 
 
 def threads_per_job(jobs: int) -> int:
-    """Return how many threads each of `jobs` processes gets."""
+    """Return the number of threads of each of `jobs` processes."""
     return max(1, usable_cores() // jobs)
 
 
 MOST_BYTES = 512 * 2**20
-"""Memory for data that may be asked for again, in each worker."""
+"""Bytes of data that each worker keeps for reuse."""
 
 
 class DataCache:
-    """The data of the last runs, as long as they fit.
+    """A cache of the data of the last runs, up to a size limit.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class DataCache:
         self._held: OrderedDict[str, tuple[Split, Inputs]] = OrderedDict()
 
     def __call__(self, scenario: Scenario) -> Split:
-        """Return the scenario's data, divided; see :func:`gossiprec.emulation.assembly.prepare.load_data`."""
+        """Return the scenario's data, split; see :func:`gossiprec.emulation.assembly.prepare.load_data`."""
         key = canonical_json([scenario.dataset.plain(), scenario.seed])
         found = self._held.pop(key, None)
         if found is None:
@@ -255,7 +255,7 @@ class DataCache:
 
 
 def array_bytes(value: Any) -> int:
-    """Return the bytes of all arrays in a dataclass, and those it holds."""
+    """Return the bytes of all arrays in a dataclass and in the dataclasses that it holds."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if is_dataclass(value):

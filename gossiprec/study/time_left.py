@@ -1,4 +1,4 @@
-"""How long a study will still take: by what each run is planned to be, and by how long runs like it took."""
+"""Estimates of the time left of a study, from the planned work and the duration of similar runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gossiprec.study.deduplication import SharedSimulation
 from gossiprec.study.run_hash import canonical_json
 
 LAGGING = 0.1
-"""Share of a run that is taken to be left, whatever the time it has taken already."""
+"""Least fraction of a run that is taken as left, whatever time it has taken."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What is known of a run before it runs.
+    """The estimate of a run before it starts.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class PlannedRun:
         Runs of a kind take time in proportion to their work.
     work : float
     seconds : float or None
-        By what runs took on this machine before; None: not known.
+        Estimate from earlier runs on this machine, or None if there are none.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class PlannedRun:
 
 
 def planned_run(outlook: RunEstimate | GossipRecError) -> PlannedRun:
-    """Return what a run's outlook says of its time; a run that is bound to fail takes none."""
+    """Return the plan of a run from its estimate; a run that must fail takes no time."""
     if isinstance(outlook, GossipRecError):
         return PlannedRun("", 0.0, 0.0)
     known = outlook.duration
@@ -48,16 +48,16 @@ def planned_run(outlook: RunEstimate | GossipRecError) -> PlannedRun:
 
 
 class TimeLeft:
-    """What is left of a study.
+    """The estimator of the time left of a study.
 
     Parameters
     ----------
     planned : mapping of str to Planned
-        What is to be run, by hash.
+        The runs to make, by hash.
     jobs : int or None
-        How many run at a time; None: as many as it turns out to be.
+        Number of parallel runs; None if it is determined from the runs.
     clock : callable
-        Seconds since some moment.
+        Returns seconds since some moment.
     """
 
     def __init__(
@@ -75,22 +75,22 @@ class TimeLeft:
         self._took: dict[str, list[tuple[PlannedRun, float]]] = defaultdict(list)
 
     def started(self, hash_: str) -> None:
-        """Note that a run is under way; again, if it was before, it goes on."""
+        """Note that a run has started; repeated calls for a running one have no effect."""
         if hash_ not in self._running:
             self._running[hash_] = (self._plan(hash_), self._clock())
 
     def ended(self, hash_: str, seconds: float, *, failed: bool = False) -> None:
-        """Note that a run has ended after so many seconds, compiling apart; what a failed one took says nothing."""
+        """Note the end of a run and its seconds without compiling; the time of a failed run is ignored."""
         plan = self._over(hash_)
         if not failed:
             self._took[plan.kind].append((plan, seconds))
 
     def split(self, hash_: str, number: int) -> None:
-        """Note that so many runs like it are to be made in place of one."""
+        """Note that `number` similar runs replace this one."""
         self._instead += [self._over(hash_)] * number
 
     def seconds(self) -> float | None:
-        """Return the seconds left; None as long as nothing is known."""
+        """Return the seconds left, or None while nothing is known."""
         now = self._clock()
         whole = {hash_: self._expected(plan) for hash_, (plan, _) in self._running.items()}
         rest = [self._expected(plan) for plan in [*self._waiting.values(), *self._instead]]
@@ -105,13 +105,13 @@ class TimeLeft:
         return max(sum(each) / self._at_a_time(now), max(each, default=0.0))
 
     def _over(self, hash_: str) -> PlannedRun:
-        """Return the plan of a run that is not under way any more."""
+        """Remove a run from the waiting or running ones and return its plan."""
         if hash_ in self._running:
             return self._running.pop(hash_)[0]
         return self._plan(hash_)
 
     def _plan(self, hash_: str) -> PlannedRun:
-        """Return the plan of a run that was waiting; one that nobody has told of takes the place of a shared one."""
+        """Return the plan of a waiting run; an unknown run takes the plan of a shared one that it replaces."""
         if hash_ in self._waiting:
             return self._waiting.pop(hash_)
         return self._instead.pop() if self._instead else PlannedRun("", 0.0, 0.0)
@@ -123,10 +123,11 @@ class TimeLeft:
         return max(1.0, busy / max(now - self._begin, 1e-9))
 
     def _expected(self, plan: PlannedRun) -> float | None:
-        """Return how long a run takes.
+        """Return the expected duration of a run.
 
-        By runs of its kind here; else as before on this machine; else by runs here that train the same model
-        likewise; else as long as runs here take: work of unlike kinds cannot be compared.
+        It is taken from finished runs of the same kind here; otherwise from earlier runs on this machine; otherwise
+        from runs here that train the same model in the same way; otherwise from the mean duration of the runs here,
+        since work of different kinds cannot be compared.
         """
         if not plan.work:
             return 0.0
@@ -148,13 +149,13 @@ class TimeLeft:
 
 
 def _pace(ends: Iterable[tuple[PlannedRun, float]]) -> float:
-    """Return the seconds that a unit of work took."""
+    """Return the seconds per unit of work."""
     pairs = list(ends)
     return sum(seconds for _, seconds in pairs) / sum(plan.work for plan, _ in pairs)
 
 
 def estimate_runs(simulations: Iterable[SharedSimulation]) -> dict[str, RunEstimate | GossipRecError]:
-    """Return what each simulation would be, or why it would fail, by its hash; those of different seeds are alike."""
+    """Return the estimate of each simulation, or its error, by hash; simulations that differ in the seed share one."""
     known: dict[str, RunEstimate | GossipRecError] = {}
     found = {}
     outlines: dict[str, DataSizes] = {}

@@ -1,4 +1,4 @@
-"""Worker processes on one machine: each takes one task after the other, and may die without harm to the rest."""
+"""A pool of worker processes on one machine: each takes one task after the other, and may die without harm."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 class TaskQueue:
-    """Tasks that have not been handed out.
+    """The tasks that have not been given to a worker.
 
-    The first task of each signature goes alone until its kernels are compiled; they are then on disk for all.
+    The first task of each signature runs before the others until its kernels are compiled; all then load them from
+    disk.
     """
 
     def __init__(self, tasks: Sequence[StudyTask]) -> None:
@@ -47,35 +48,35 @@ class TaskQueue:
         return task
 
     def put_back(self, task: StudyTask) -> None:
-        """Let a task be handed out again, before the others."""
+        """Put a task back at the front of the queue."""
         self._tasks.appendleft(task)
 
     def compiled(self, task: StudyTask) -> None:
-        """Note that the kernels of a task are there, or that nobody is compiling them any more."""
+        """Note that the kernels of a task exist, or that no worker is compiling them any more."""
         self._compiling.discard(task.signature)
         self._compiled.add(task.signature)
 
 
 ATTEMPTS = 4
-"""A task whose worker dies is tried again three times."""
+"""Attempts per task: after its worker dies, a task is retried three times."""
 TELL_EVERY_S = 0.5
 ORPHANED = 137
 UNGUARDED = 138
-"""Exit status of a worker that would have started the study again while it imported the main script."""
+"""Exit status of a worker that would have started the study again when it imported the main script."""
 UNGUARDED_CALL = (
     "study: found jobs above 1 in a script without a main guard, but each worker process imports the "
     'script; put the call under `if __name__ == "__main__":`, or use jobs=1'
 )
 AT_WORK = ("simulating", "going on")
-"""How the phases begin in which a run has its kernels."""
+"""First words of the phases in which a run has its kernels."""
 
 Say = Callable[[str, str], None]
-"""Is told a task's hash and what it is doing."""
+"""A function that receives a task's hash and its present activity."""
 
 
 @dataclass
 class _Worker:
-    """A process and our end of its pipe."""
+    """A worker process and this process's end of its pipe."""
 
     process: BaseProcess
     pipe: Connection
@@ -84,16 +85,16 @@ class _Worker:
 
 @dataclass
 class WorkerPool:
-    """Worker processes.
+    """A pool of worker processes.
 
     Parameters
     ----------
     jobs : int
-        How many.
+        Number of processes.
     threads : int
         Threads of each run.
     say : callable
-        Is told what each task is doing.
+        Called with the activity of each task.
     """
 
     jobs: int
@@ -102,9 +103,9 @@ class WorkerPool:
     _workers: list[_Worker] = field(default_factory=list)
 
     def carry_out(self, tasks: list[StudyTask]) -> Generator[TaskResult, None, None]:
-        """Yield the end of each task as it comes; closing the iterator ends the workers at once.
+        """Yield the result of each task as it ends; closing the iterator ends the workers at once.
 
-        A task whose worker dies is tried again, the others go on.
+        If a worker dies, its task is retried; the other tasks continue.
         """
         waiting = TaskQueue(tasks)
         attempts = {task.hash: 0 for task in tasks}
@@ -119,7 +120,7 @@ class WorkerPool:
             self._end()
 
     def _hand_out(self, waiting: TaskQueue, attempts: dict[str, int]) -> None:
-        """Give idle workers, or new ones, what is waiting."""
+        """Give waiting tasks to idle workers, or to new ones."""
         while True:
             worker = next((worker for worker in self._workers if worker.task is None), None)
             if worker is None and len(self._workers) == self.jobs:
@@ -133,7 +134,7 @@ class WorkerPool:
             attempts[task.hash] += 1
             worker.task = task
             self.say(task.hash, "starting")
-            with suppress(OSError):  # it died while idle; its end is heard at once
+            with suppress(OSError):  # it died while idle; its end is noticed at once
                 worker.pipe.send(task)
 
     def _ready(self) -> list[_Worker]:
@@ -173,15 +174,15 @@ class WorkerPool:
 
 
 def leave_if_imported_by_worker() -> None:
-    """End a worker process that, importing the main script, would start the study that it works for."""
+    """Exit if this is a worker that, by importing the main script, would start the same study again."""
     if getattr(
         mp.current_process(), "_inheriting", False
-    ):  # as multiprocessing's own check of the same mistake
+    ):  # multiprocessing's own check for this mistake uses the same test
         sys.exit(UNGUARDED)
 
 
 def _lost(task: StudyTask, code: int, waiting: TaskQueue, attempts: dict[str, int]) -> Iterator[TaskResult]:
-    """Put a task whose worker died back into the queue, or give it up."""
+    """Put the task of a dead worker back into the queue, or report it as failed."""
     waiting.compiled(task)
     if attempts[task.hash] < ATTEMPTS:
         waiting.put_back(task)
@@ -196,19 +197,19 @@ def _lost(task: StudyTask, code: int, waiting: TaskQueue, attempts: dict[str, in
 
 
 def _start(threads: int) -> _Worker:
-    # a fork of a process with threads and compiled kernels would not be safe
+    # forking a process with threads and compiled kernels would not be safe
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=worker_main, args=(theirs, threads), daemon=True)
     with _without_ctrl_c():
         process.start()
-    theirs.close()  # or its end would never be heard
+    theirs.close()  # otherwise its end would not be noticed
     return _Worker(process, ours)
 
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment: what is started now ignores it from its first instruction."""
+    """Ignore Ctrl-C in the body, so that a process started there ignores it from its first instruction."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -221,7 +222,7 @@ def _without_ctrl_c() -> Iterator[None]:
 
 def worker_main(pipe: Connection, threads: int) -> None:
     """Carry out the tasks that come through a pipe until it ends: the main function of a worker."""
-    # Ctrl-C reaches all processes of a terminal; the study ends us
+    # Ctrl-C reaches all processes of a terminal; the study ends its workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch  # noqa: F401  # seconds, before there is a task to wait for it
@@ -238,7 +239,7 @@ def worker_main(pipe: Connection, threads: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """End at once when the study has gone: it could be started again and would find us writing."""
+    """Exit at once when the study's process has ended: a restarted study would find this one writing."""
     parent = mp.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -246,21 +247,21 @@ def _end_with_parent() -> None:
 
 
 class _Telling:
-    """Tells the study what a run is doing, seldom enough to cost nothing."""
+    """A progress that reports a run's activity to the study, seldom enough to cost nothing."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._due = 0.0
 
     def phase(self, text: str) -> None:
-        """Tell the phase."""
+        """Report the phase."""
         self._pipe.send(text)
 
     def note(self, text: str) -> None:
-        """Say nothing: the run keeps its notes in its summary."""
+        """Ignore the note: the run keeps its notes in its summary."""
 
     def tick(self, status: Status) -> None:
-        """Tell how far it is."""
+        """Report the progress."""
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + TELL_EVERY_S
             self._pipe.send(f"{100 * status.updates / max(status.total_updates, 1):.0f} %")

@@ -1,4 +1,4 @@
-"""Programs that show the curves of a run while it goes on: one file each."""
+"""Trackers: programs that show the curves of a run in progress, one file each."""
 
 from __future__ import annotations
 

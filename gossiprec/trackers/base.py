@@ -1,4 +1,4 @@
-"""What a run needs to know of a tracker."""
+"""The base class of trackers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from gossiprec.options import NoOptions, Options
 
 
 class Tracker(ABC):
-    """Is handed what each report of one run found, and shows it elsewhere; nothing of the run depends on it.
+    """A tracker receives the figures of each report of a run and shows them elsewhere; no result depends on it.
 
-    What it raises ends no run: when it begins the message is told and the run does not start, later it is noted
-    and the run goes on without it.
+    An error at its creation is reported and the run does not
+    start. A later error is noted, and the run continues without the tracker.
 
     Attributes
     ----------
     modules : tuple of str
-        That must be installed, by the extra of gossiprec that is called as the tracker is.
+        Modules that must be installed, by the extra of gossiprec with the tracker's name.
 
     Parameters
     ----------
     run : Path
-        The run directory, which is there.
+        The existing run directory.
     scenario : mapping
-        Resolved, plain data.
+        The resolved scenario, as plain data.
     name : str
-        What the run is called: as its directory, or in a study by what varies (``fanout=3, seed 1``).
+        Name of the run: its directory's, or in a study the varying values (``fanout=3, seed 1``).
     resumed : bool
-        Whether an earlier process told of the rounds before, and perhaps of later ones that are now done again.
+        Whether an earlier process reported the previous rounds, and perhaps later ones that are now repeated.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
@@ -41,16 +41,16 @@ class Tracker(ABC):
 
     @classmethod  # noqa: B027 (most have nothing to do)
     def prepare(cls) -> None:
-        """Do what several runs that begin at the same time must not all do: a study calls it once, before its first."""
+        """Do the preparation that must not happen in parallel: a study calls this once, before its first run."""
 
     @abstractmethod
     def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:
-        """Show what a report found.
+        """Show the figures of a report.
 
         Parameters
         ----------
         figures : mapping of str to float
-            By name: ``metrics/hr@20``, ``aac/single standardized 0.99 50``; finite.
+            Finite values by name: ``metrics/hr@20``, ``aac/single standardized 0.99 50``.
         round : int
         time : float
             Virtual time.
@@ -58,4 +58,4 @@ class Tracker(ABC):
 
     @abstractmethod
     def end(self, status: str) -> None:
-        """Close what is open; the run is ``complete``, ``interrupted`` or ``failed``."""
+        """Close open files and connections; the run is ``complete``, ``interrupted`` or ``failed``."""

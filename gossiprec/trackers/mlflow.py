@@ -1,4 +1,4 @@
-"""Curves and settings in MLflow, where its environment variables say."""
+"""Curves and settings in MLflow, at the address in its environment variables."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 EXPERIMENT = "gossiprec"
-"""If ``MLFLOW_EXPERIMENT_NAME`` says no other."""
+"""Default name of the experiment, if ``MLFLOW_EXPERIMENT_NAME`` is not set."""
 MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 6000
-"""That MLflow takes at a time, and of a param's characters."""
+"""MLflow's limits: metrics and params per call, and characters of a param."""
 ENDS = {"complete": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 FOLDER = "gossiprec.folder"
-"""Tag by which the run that a directory belongs to is found again: paths may hold what a search cannot."""
+"""Tag that identifies the MLflow run of a directory; paths may hold characters that a search cannot."""
 
 
 @TRACKERS.register("mlflow")
 class MLflow(Tracker):
     """Curves over rounds and the scenario's values in MLflow (``MLFLOW_TRACKING_URI``).
 
-    A run that is resumed goes on in the run of MLflow in which it began.
+    A resumed run continues in its original MLflow run.
     """
 
     modules = ("mlflow",)
@@ -41,7 +41,7 @@ class MLflow(Tracker):
 
     @classmethod
     def prepare(cls) -> None:
-        """Have tables and the experiment made, which is told as an error to whoever comes second."""
+        """Create tables and experiment once, because MLflow raises an error if two processes do so in parallel."""
         _experiment(_client())
 
     def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:
@@ -57,17 +57,17 @@ class MLflow(Tracker):
             self._client.log_batch(self._run_id, metrics=some)
 
     def end(self, status: str) -> None:
-        """Say how it ended."""
+        """Set the final status."""
         self._client.set_terminated(self._run_id, ENDS[status])
 
 
 def mlflow_name(name: str) -> str:
-    """Return a name with what MLflow takes: ``hr@20`` is ``hr_at_20``, ``5%`` is ``5pct``."""
+    """Return a name in the characters that MLflow accepts: ``hr@20`` is ``hr_at_20``, ``5%`` is ``5pct``."""
     return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_").replace("%", "pct"), flags=re.ASCII)
 
 
 def flatten_scenario(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each value of a scenario under its key path, such as ``observers.0.momentum``."""
+    """Yield each value of a scenario with its key path, such as ``observers.0.momentum``."""
     if isinstance(value, Mapping | list) and value:
         inner = value.items() if isinstance(value, Mapping) else enumerate(value)
         for key, one in inner:
@@ -77,7 +77,7 @@ def flatten_scenario(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _client() -> MlflowClient:
-    """Return MLflow's client; it says nothing of its own accord, to us or to its makers, unless told to."""
+    """Return MLflow's client, with its log output and telemetry off unless they are configured."""
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow.tracking import MlflowClient
@@ -102,7 +102,7 @@ def _new(client: MlflowClient, run: Path, name: str, scenario: Mapping[str, Any]
 
 
 def _begun(client: MlflowClient, run: Path) -> str | None:
-    """Return the latest run of MLflow for a directory, running again; None if there is none."""
+    """Return the latest MLflow run of a directory, set to running again, or None."""
     found = client.search_runs(
         [_experiment(client)],
         f"tags.`{FOLDER}` = '{_folder(run)}'",

@@ -1,4 +1,4 @@
-"""Curves in TensorBoard, by its own writer: ``tensorboard --logdir runs``."""
+"""Curves in TensorBoard, written by its own writer: ``tensorboard --logdir runs``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gossiprec.trackers.base import Tracker
 class TensorBoard(Tracker):
     """Curves over rounds in TensorBoard, from event files in the run directory.
 
-    They hold the time of day and the machine's name, unlike all else of a run. TensorBoard calls a run by the folder
-    that they lie in, so a run that is called otherwise than its directory has one of its name in there.
+    They hold the time of day and the machine's name, unlike all other files of a run. TensorBoard names a run
+    after the folder of its event files, so a run with another name than its directory gets a subfolder of that name.
     """
 
     modules = ("tensorboard",)

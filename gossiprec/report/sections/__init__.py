@@ -1,1 +1,1 @@
-"""What a report says of runs: one module a section, found by itself, with ``ORDER`` and ``section(runs)``."""
+"""Sections of a report on runs: one module each, found automatically, with ``ORDER`` and ``section(runs)``."""

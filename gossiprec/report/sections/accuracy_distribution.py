@@ -1,4 +1,4 @@
-"""How attack accuracy is spread over the adversaries, at the best report of each attack."""
+"""Section: distribution of attack accuracy over the adversaries, at the best report of each attack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORDER = 40
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return the distributions; None where no run has written its adversaries."""
+    """Return the distributions, or None if no run has written its adversaries."""
     found = accuracy_distributions(runs.runs)
     keys = list(found)
     layout = arrange_panels(keys, columns=False)

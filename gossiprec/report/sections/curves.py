@@ -1,4 +1,4 @@
-"""Attack accuracy and utility over a run, by round and by virtual time."""
+"""Section: attack accuracy and utility over a run, by round and by virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_POINTS = 400
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return a chart for each panel of attacks, and one for each metric where several runs are compared."""
+    """Return a chart per panel of attacks, and one per metric if several runs are compared."""
     charts = [*_accuracy(runs), *_utility(runs)]
     return Section("Results over time", charts) if charts else None
 
@@ -25,7 +25,7 @@ def section(runs: ReportRuns) -> Section | None:
 def curve_series(
     name: str, points: Columns, quantity: str, *, faint: bool = False, colour: int | None = None
 ) -> ChartSeries:
-    """Return a curve on both clocks, of all its points or of evenly chosen ones."""
+    """Return a curve on both clocks, with all its points or evenly chosen ones."""
     known = np.flatnonzero(~np.isnan(points[quantity]))
     kept = known[thin_indices(len(known), MOST_POINTS)] if len(known) else known
     return ChartSeries(
@@ -49,7 +49,7 @@ def _accuracy(runs: ReportRuns) -> list[Chart]:
 
 
 def _bounds(runs: ReportRuns, keys: Sequence[AttackKey]) -> list[ChartSeries]:
-    """Return each different bound once: guessing, and the share of the community met."""
+    """Return each distinct bound once: guessing, and the fraction of the community met."""
     found: dict[tuple[object, ...], ChartSeries] = {}
     for place, key in enumerate(keys):
         points = runs.attacks[key]
@@ -64,7 +64,7 @@ def _bounds(runs: ReportRuns, keys: Sequence[AttackKey]) -> list[ChartSeries]:
 
 
 def _utility(runs: ReportRuns) -> list[Chart]:
-    """Return the metrics of one run together, or each metric of several runs."""
+    """Return one chart of the metrics of a run, or a chart per metric for several runs."""
     found = {
         (name, metric): points
         for name, run in runs.named.items()

@@ -1,4 +1,4 @@
-"""What else attacks report: findings with labels of their own, over the run and as last reported."""
+"""Section: additional findings of attacks with their own labels, over the run and as last reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDER = 35
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return a chart and the last values of each measure; None where no attack reports any."""
+    """Return a chart and the last values of each measure, or None if no attack reports any."""
     series: dict[str, list[ChartSeries]] = {}
     rows: list[list[Any]] = []
     for name, run in runs.named.items():

@@ -1,4 +1,4 @@
-"""Who met whom: the network that messages made, coloured by what was found about or by each node."""
+"""Section: the contact network of messages, coloured by findings about or by each node."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gossiprec.report.runs import OF_NODES, ReportRuns
 ORDER = 60
 MOST_NODES = 3000
 STRONGEST = 3
-"""Links that are drawn of each node where all would hide one another: those with the most messages."""
+"""Links drawn per node if there are too many: those with the most messages."""
 
 FEW_LINKS, FEW_OF_A_NODE = 400, 5
-"""Links up to which all are drawn: in all, or of a node on average."""
+"""Numbers of links up to which all are drawn: in total, or per node on average."""
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return the network of each run whose nodes heard from one another; None where there is none to draw."""
+    """Return the contact network of each run in which nodes exchanged messages, or None if there is none."""
     found: dict[str, Block] = {}
     for name, messages in runs.events("message"):
         counts = _meetings(runs.named[name], messages)
@@ -37,7 +37,7 @@ def section(runs: ReportRuns) -> Section | None:
 
 
 def _meetings(run: Run, messages: Columns) -> I64 | str | None:
-    """Return how often v heard from u at [v, u]; None where all heard from a coordinator alone; else why not."""
+    """Return the deliveries from u to v at [v, u]; None if only a coordinator sent; or text if it cannot be drawn."""
     n = count_nodes(run, messages)
     between = np.maximum(messages["sender"], messages["receiver"]) < n
     if not between.any():
@@ -52,7 +52,7 @@ def _meetings(run: Run, messages: Columns) -> I64 | str | None:
 
 
 def _by_node(runs: ReportRuns, name: str, counts: I64) -> dict[str, F64]:
-    """Return the numbers of each node by measure in words: how exposed it is, what it finds, and then where it sits."""
+    """Return the values of each node by measure as text: exposure, findings, and then position."""
     told = values_by_node(runs.named[name]) if len(runs.named[name].positions.get("node", ())) else {}
     order = sorted(
         told, key=lambda measure: (not measure.startswith("found["), not measure.startswith("accuracy["))
@@ -63,7 +63,7 @@ def _by_node(runs: ReportRuns, name: str, counts: I64) -> dict[str, F64]:
 
 
 def _finders(runs: ReportRuns, name: str) -> dict[str, I64]:
-    """Return who found whom by attack, both ends of each pair in turn."""
+    """Return the hits of each attack, as pairs of an adversary and a user one after the other."""
     return {
         runs.name_of(AttackKey.read(name, key)): pairs.ravel() for key, pairs in runs.named[name].hits.items()
     }
@@ -83,7 +83,7 @@ def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Netw
 
 
 def _drawn(counts: I64) -> list[int]:
-    """Return both ends of each link to draw in turn: all, or where too many the strongest of each node."""
+    """Return both ends of each link to draw: all links, or if too many the strongest of each node."""
     upper = np.triu(counts, 1)
     if np.count_nonzero(upper) > max(FEW_LINKS, FEW_OF_A_NODE * len(counts)):
         strongest = np.argsort(-counts, axis=1, kind="stable")[:, :STRONGEST]

@@ -1,4 +1,4 @@
-"""Every number of every node in one table."""
+"""Section: every value of every node in one table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_NODES = 5000
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return a table for each run that has written what it knows of its nodes; None where none has."""
+    """Return a table for each run that has written values of its nodes, or None if none has."""
     found: dict[str, Block] = {
         name: _table(runs, name) for name, run in runs.named.items() if len(run.positions.get("node", ()))
     }

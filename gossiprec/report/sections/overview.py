@@ -1,4 +1,4 @@
-"""What was run: a paragraph for each run, and its size in figures."""
+"""Section: a paragraph on each run, and its size in figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDED = {
 
 
 def section(runs: ReportRuns) -> Section:
-    """Return the paragraphs, and figures side by side: tiles of one run, a table of several."""
+    """Return the paragraphs, and figures as tiles for one run or a table for several."""
     blocks: list[Block] = [
         TextParagraphs(
             [
@@ -58,7 +58,7 @@ def section(runs: ReportRuns) -> Section:
 
 
 def describe_run(run: Run) -> str:
-    """Return one paragraph on a run, from its scenario and how it stands."""
+    """Return one paragraph on a run, from its scenario and status."""
     scenario, summary = run.scenario, run.summary or {}
     parts = [_world(scenario, summary), _protocol(scenario), _others(scenario)]
     seconds = summary.get("wall_seconds")
@@ -76,7 +76,7 @@ def describe_run(run: Run) -> str:
 
 
 def size_figures(run: Run) -> dict[str, float]:
-    """Return the size of a run: what its summary says, or what its log has so far."""
+    """Return the size of a run, from its summary or from the log so far."""
     summary = run.summary or {}
     rows = run.log.rows
     found = {
@@ -130,7 +130,7 @@ def _protocol(scenario: Mapping[str, Any]) -> str:
 
 
 def _others(scenario: Mapping[str, Any]) -> str:
-    """Return who attacks, who defends, and what the network does."""
+    """Return sentences on attackers, defences and the network."""
     parts = []
     for key, words in (("observers", "Attacks"), ("attackers", "Poisoners"), ("policies", "Defences")):
         names = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Where leakage sits: what nodes find and how often they are found, against their place among their contacts."""
+"""Section: accuracy and exposure of nodes against their position in the contact graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTE = (
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return charts by attack and measure of position; None where no run says where its nodes sat or what was found."""
+    """Return charts by attack and measure of position, or None if no run wrote positions or findings."""
     found: dict[str, Block] = {}
     for name, run in runs.named.items():
         if not len(run.positions.get("node", ())):
@@ -36,7 +36,7 @@ def section(runs: ReportRuns) -> Section | None:
 
 
 def _measures(table: dict[str, ByNode], label: str) -> list[str]:
-    """Return the measures of position in which the nodes that can be found differ, the telling ones first."""
+    """Return the measures of position in which the findable nodes differ, the most informative first."""
     users = table[f"found[{label}]"].keys()
     known = (*FIRST, f"distance[{label.split('/')[0]}]")
     return [m for m in known if len({value for node, value in table.get(m, {}).items() if node in users}) > 1]

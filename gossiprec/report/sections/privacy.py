@@ -1,4 +1,4 @@
-"""Differential privacy: what nodes have spent, over virtual time and in all."""
+"""Section: the differential privacy spent by nodes, over virtual time and in total."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS = {
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return what was spent; None where nothing is accounted for."""
+    """Return the privacy spent, or None if none is accounted for."""
     tiles, series = [], []
     for name, run in runs.named.items():
         privacy = (run.summary or {}).get("privacy")
@@ -64,7 +64,7 @@ def _tiles(runs: ReportRuns, name: str, privacy: Mapping[str, Any]) -> list[Tile
 
 
 def _spent(runs: ReportRuns, name: str, events: Columns) -> list[ChartSeries]:
-    """Return the largest and the mean epsilon after each report; neither where nodes train without noise."""
+    """Return the largest and the mean epsilon after each report; neither if nodes train without noise."""
     times = np.unique(events["time"])
     held: dict[int, float] = {}
     largest, mean = [], []

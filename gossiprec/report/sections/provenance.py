@@ -1,4 +1,4 @@
-"""Where the numbers come from: versions, machine, time spent, and the scenario that gives them again."""
+"""Section: provenance of the numbers: versions, machine, time spent, and the scenario that reproduces them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = (
 
 
 def section(runs: ReportRuns) -> Section:
-    """Return the manifests side by side, seconds by part of the program, and the resolved scenarios."""
+    """Return a table of the manifests, the seconds per part of the program, and the resolved scenarios."""
     of = [TableColumn(name, "text") for name in runs.named]
     known = [key for key in KEYS if any(run.manifest.get(key) for run in runs.runs)]
     rows = [[key, *(run.manifest.get(key) and str(run.manifest[key]) for run in runs.runs)] for key in known]

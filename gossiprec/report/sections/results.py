@@ -1,4 +1,4 @@
-"""What was found: each attack's best accuracy between guessing and the most that could be found, and utility."""
+"""Section: each attack's best accuracy between guessing and the most that could be found, and utility."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = {
     "random_bound": "random bound",
 }
 AT_THE_END = ("aac", "upper_bound", "random_bound")
-"""Columns taken from the last report; the others are of the best one."""
+"""Columns taken from the last report; other columns are from the best one."""
 
 WORDS = ("random bound", "max AAC", "upper bound")
 NOTE = (
@@ -39,7 +39,7 @@ NOTE = (
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return the headline figures; None where a run has neither attacks nor metrics yet."""
+    """Return the headline figures, or None if a run has neither attacks nor metrics yet."""
     blocks: list[Block] = []
     tiles = _utility(runs)
     if tiles:
@@ -65,7 +65,7 @@ def section(runs: ReportRuns) -> Section | None:
 
 
 def _row(runs: ReportRuns, key: AttackKey) -> tuple[str, dict[str, float]]:
-    """Return the name of an attack and its line of the table."""
+    """Return the name of an attack and its row of the table."""
     points = runs.attacks[key]
     best = int(np.nan_to_num(points["aac"], nan=-1.0).argmax())
     row = {"max AAC": float(points["aac"][best]), "at round": int(points["round"][best])}
@@ -75,7 +75,7 @@ def _row(runs: ReportRuns, key: AttackKey) -> tuple[str, dict[str, float]]:
 
 
 def _utility(runs: ReportRuns) -> list[Tile]:
-    """Return the last value of each metric of recommendation quality, and what it was or is beside."""
+    """Return the last value of each metric of recommendation quality, next to its reference values."""
     tiles = []
     for name, run in runs.named.items():
         columns = run.metrics

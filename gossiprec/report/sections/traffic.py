@@ -1,4 +1,4 @@
-"""Messages, losses and who was there, over virtual time; and how much of the network each node has met."""
+"""Section: messages, losses and online nodes over virtual time; fraction of the network met by nodes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gossiprec.report.runs import CLOCKS, ReportRuns
 ORDER = 70
 MOST_INTERVALS = 60
 WIDTHS = (1.0, 2.0, 5.0)
-"""Widths of intervals, times powers of ten."""
+"""Widths of intervals, to be multiplied by powers of ten."""
 
 POINTS_OF_EXPOSURE = 81
 
 
 def section(runs: ReportRuns) -> Section | None:
-    """Return the charts that have something to show; None where nothing happened yet."""
+    """Return the charts that have content, or None if nothing has happened yet."""
     edges = interval_edges(max(runs.reached.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
     charts = [
@@ -45,7 +45,7 @@ def section(runs: ReportRuns) -> Section | None:
 
 
 def interval_edges(end: float) -> F64:
-    """Return the edges of about :data:`MOST_INTERVALS` intervals at most, of a round width; the last holds `end`."""
+    """Return the edges of about :data:`MOST_INTERVALS` intervals of a round width; the last one holds `end`."""
     least = max(end, 1e-6) / MOST_INTERVALS
     power = 10.0 ** np.floor(np.log10(least))
     width = next((times * power for times in WIDTHS if times * power >= least), 10 * power)
@@ -59,7 +59,7 @@ def _chart(title: str, label: str, series: list[ChartSeries]) -> Chart | None:
 def _counted(
     runs: ReportRuns, name: str, words: str, edges: F64, time: F64, weights: F64 | None = None
 ) -> ChartSeries:
-    """Return how many events of a run, or how much of their weights, each interval holds that the run has reached."""
+    """Return the number of events, or the sum of their weights, per interval that the run has reached."""
     reached = int(np.searchsorted(edges, runs.reached[name], side="right"))
     found = np.histogram(time, edges, weights=weights)[0][:reached]
     return ChartSeries(
@@ -75,7 +75,7 @@ def _delivered(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
 
 
 def _bytes(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
-    """Return what was delivered, up and down apart where there is a coordinator."""
+    """Return the bytes delivered per interval, split into upload and download if there is a coordinator."""
     found = []
     for name, messages in runs.events("message"):
         coordinator = (runs.named[name].summary or {}).get("coordinator")
@@ -98,7 +98,7 @@ def _by_cause(runs: ReportRuns, edges: F64, kind: str, causes: tuple[str, ...]) 
 
 
 def _online(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
-    """Return how many nodes are there at the end of each interval."""
+    """Return the number of nodes that are online at the end of each interval."""
     found = []
     for name, events in runs.events("session"):
         came = np.where(events["online"] == 1, 1.0, -1.0)
@@ -108,7 +108,7 @@ def _online(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
 
 
 def _n_nodes(run: Run) -> int:
-    """Return how many nodes the run has, with data or as poisoners; of a run under way, as many as have been seen."""
+    """Return the number of nodes of a run, including poisoners; for a run in progress, those seen so far."""
     summary = run.summary or {}
     if "nodes" in summary:
         return int(summary["nodes"]) + int(summary.get("poisoners", 0))
@@ -121,7 +121,7 @@ def _exposure(runs: ReportRuns) -> Chart | None:
     for name, run in runs.named.items():
         try:
             found = contact_curve(run, n_points=POINTS_OF_EXPOSURE)
-        except LogError:  # nobody has met anybody
+        except LogError:  # no node has met another
             continue
         series.append(
             ChartSeries(runs.called(name, "mean over nodes"), [found.time], found.mean, found.low, found.high)

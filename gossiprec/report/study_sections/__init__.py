@@ -1,1 +1,1 @@
-"""What a report says of a study: one module a section, found by itself, with ``ORDER`` and ``section(study)``."""
+"""Sections of a report on a study: one module each, found automatically, with ``ORDER`` and ``section(study)``."""

@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals: over the first axis that varies, a line for each value of the others."""
+"""Section: means over seeds with intervals, over the first varying axis, a line per value of the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TICKS = 8
 
 
 def section(study: ReportStudy) -> Section | None:
-    """Return a chart of each measure, and the table of all means; None where no run is finished."""
+    """Return a chart per measure and the table of all means, or None if no run is finished."""
     quantities = order_quantities(study.table)
     if not quantities:
         return None

@@ -1,4 +1,4 @@
-"""What was studied: the axes, how far it has come, and what failed."""
+"""Section: the axes of the study, its progress, and its failed runs."""
 
 from __future__ import annotations
 

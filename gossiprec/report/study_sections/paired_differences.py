@@ -1,4 +1,4 @@
-"""Differences to the baseline, seed by seed, with their intervals."""
+"""Section: differences to the baseline, seed by seed, with their intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILLED = "Filled: the interval excludes 0 (expected for 1 in 20 by chance)."
 
 
 def section(study: ReportStudy) -> Section | None:
-    """Return the differences in each measure; None without a baseline, or where no run shares its seed with one."""
+    """Return the differences in each measure, or None if there is no baseline or no seed shared with it."""
     if not study.table.baseline:
         return None
     against = ", ".join(f"{name} {format_label(value)}" for name, value in study.table.baseline.items())

@@ -1,4 +1,4 @@
-"""Utility against attack accuracy: every combination, and those that no other one beats in both."""
+"""Section: utility against attack accuracy of every combination, with the Pareto-optimal ones marked."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NOTE = (
 
 
 def section(study: ReportStudy) -> Section | None:
-    """Return a chart for each attack; None where the study has no utility, or no attack."""
+    """Return a chart per attack, or None if the study has no utility or no attack."""
     table = study.table
     try:
         utility = utility_quantity(table)
         attacks = table.quantities("max_aac")
-    except LogError:  # it measures something else
+    except LogError:  # the measure belongs to something else
         return None
     found: dict[str, Block] = {}
     for attack in attacks:

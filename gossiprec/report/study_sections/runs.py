@@ -1,4 +1,4 @@
-"""Every run of the study with what it found."""
+"""Section: every run of the study with its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTE = "Run directories are in runs/ of the study folder; runs with a report are
 
 
 def section(study: ReportStudy) -> Section | None:
-    """Return the table of runs; None where no run has ended."""
+    """Return the table of runs, or None if no run has ended."""
     table, quantities = study.table, order_quantities(study.table)
     if not table.runs:
         return None
