@@ -1,4 +1,4 @@
-"""Coarse messages: what leaves is rounded at random to multiples of a step."""
+"""Coarse messages: outgoing numbers are rounded at random to multiples of a step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CoarseOptions(Options):
 
 
 class Rounding(Transform):
-    """Rounds up or down at random, so that the mean over many messages stays."""
+    """Round up or down at random, so that the mean over many messages stays."""
 
     rewrites = True
 
@@ -25,11 +25,11 @@ class Rounding(Transform):
         self.step = step
 
     def encode(self, payload, base, push):
-        """Return what leaves instead; draws depend on seed, node and push alone."""
+        """Return the rounded payload; draws depend only on seed, node and push."""
         draw = push.generator("coarse")
 
         def rounded(part):
-            if part is None:  # kept back by another policy
+            if part is None:  # withheld by another policy
                 return None
             return (np.floor(part / self.step + draw.random(part.shape)) * self.step).astype(np.float32)
 
@@ -38,10 +38,10 @@ class Rounding(Transform):
 
 @POLICIES.register("coarse")
 class Coarse(Policy):
-    """A scenario says `policies: [{name: coarse, nodes: all, step: 0.05}]`."""
+    """The policy of a scenario with `policies: [{name: coarse, nodes: all, step: 0.05}]`."""
 
     Options = CoarseOptions
 
     def transform(self):
-        """Round what leaves."""
+        """Return the rounding of outgoing messages."""
         return Rounding(self.options.step)

@@ -1,4 +1,4 @@
-"""The last heard: the null attack to compare others with."""
+"""Last heard: a null attack for comparison with other attacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LastHeardOptions(Options):
 
 @ATTACKS.register("last-heard")
 class LastHeard(Attack):
-    """Every node takes those for its likes of whom it received a model last."""
+    """Every node ranks the most recent senders as the most similar to itself."""
 
     Options = LastHeardOptions
     measures = ("heard",)
@@ -33,25 +33,25 @@ class LastHeard(Attack):
         return np.arange(self.world.n_users)
 
     def observe(self, seen):
-        """Note when each model arrived; ``seen.gather(items)``, ``seen.users()`` would show what is in it."""
-        others = seen.senders < self.world.n_users  # a coordinator is nobody's like
+        """Record the arrival time of each model; ``seen.gather(items)``, ``seen.users()`` would read it."""
+        others = seen.senders < self.world.n_users  # a coordinator is no user
         self.latest[seen.receivers[others], seen.senders[others]] = seen.times[others]
 
     def rankings(self):
-        """Return the one ranking: NaN where they never met."""
+        """Return one ranking, with NaN for victims that were never met."""
         return [
             Ranking("last-heard", "recency", 0.0, (self.options.community_size,), self.nodes, self.latest)
         ]
 
     def findings(self, now):
-        """Report how many nodes a node has heard of, on average."""
+        """Report the mean number of nodes from which a node has received a model."""
         heard = np.count_nonzero(~np.isnan(self.latest), axis=1)
         yield Finding("heard", {"observer": "last-heard"}, heard.mean(), per_node=(self.nodes, heard))
 
     def state(self, now):
-        """Return what it has learnt, for checkpoints."""
+        """Return the observations, for checkpoints."""
         return {"latest": self.latest}
 
     def restore(self, state):
-        """Take it back."""
+        """Restore the observations."""
         self.latest = state["latest"]
