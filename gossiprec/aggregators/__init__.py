@@ -1,4 +1,4 @@
-"""What a receiver makes of the models that reach it: one file each."""
+"""Aggregation rules: how a receiver combines the models that it receives. One file per rule."""
 
 from __future__ import annotations
 

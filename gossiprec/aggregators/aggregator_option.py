@@ -1,4 +1,4 @@
-"""A rule as an option of something else: its name, or its name and options."""
+"""Aggregation rules as options: a name, or a name with options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gossiprec.registry_options import RegisteredName, build_registered, registe
 
 
 def make_aggregator(told: Any) -> Aggregator:
-    """Return a rule for one receiver, as an option of type :data:`Rule` tells of it."""
+    """Return a rule for one receiver, as specified by an option of type :data:`Rule`."""
     rule: Aggregator = build_registered(AGGREGATORS, told)
     return rule
 
@@ -20,23 +20,23 @@ Rule: TypeAlias = Annotated[str | dict[str, Any], RegisteredName(AGGREGATORS)]
 
 
 def reject_delta_rules(told: Any, key: str, senders: str, remedy: str = "") -> None:
-    """Refuse a rule that is made of updates, where whole models are sent.
+    """Refuse a rule that reduces updates if whole models are sent.
 
     Parameters
     ----------
     told : str or mapping
-        Of the rule.
+        The option that specifies the rule.
     key : str
-        Under which it stands.
+        The key of this option.
     senders : str
-        Who sends.
+        Name of the senders.
     remedy : str
-        What could be done besides.
+        Another possible fix.
 
     Raises
     ------
     ValueError
-        If it is.
+        If the rule reduces updates.
     """
     if not make_aggregator(told).of_changes:
         return

@@ -1,4 +1,4 @@
-"""What the emulator needs to know of an aggregation rule."""
+"""The base class of aggregation rules, and the inbox that they reduce."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gossiprec.options import NoOptions, Options
 Invalid: TypeAlias = Literal["fatal", "discard"]
 
 BLOCK = 2**22
-"""Numbers of an inbox that are looked at together: 16 MiB."""
+"""Numbers of an inbox that are processed per block: 16 MiB."""
 
 
 @dataclass(frozen=True)
 class ModelDelta:
-    """What a client has made of the version that it was sent: trained value less sent value.
+    """The change that a client made to the version that it was sent: trained value minus sent value.
 
     Attributes
     ----------
     items : ndarray of int32, shape (n_touched,)
-        The items that it touched, ascending.
+        The items that the client touched, ascending.
     rows : ndarray of float32, shape (n_touched, item_width)
     shared : ndarray of float32, shape (n_shared,)
     """
@@ -39,16 +39,16 @@ class ModelDelta:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of it is numbers."""
+        """Whether all values are finite."""
         return bool(np.isfinite(self.rows).all() and np.isfinite(self.shared).all())
 
 
 class RowsLike(Protocol):
-    """Models side by side: an array of shape (n_rows, n_columns), or what can be read like one."""
+    """Stacked models: an array of shape (n_rows, n_columns), or an object with the same interface."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
+        """Number of rows and columns."""
 
     def __getitem__(self, at: tuple[npt.NDArray[np.integer], slice], /) -> npt.NDArray[np.floating]:
         """Return some columns of some rows."""
@@ -56,36 +56,36 @@ class RowsLike(Protocol):
 
 @runtime_checkable
 class SummableRows(RowsLike, Protocol):
-    """Models that tell what is asked of all of them without being put together one by one."""
+    """Models that compute sums over all of them without being materialised one by one."""
 
     def are_finite(self, places: npt.NDArray[np.integer]) -> Bools:
-        """Return which of some rows, and what they have changed, are numbers alone."""
+        """Return whether some rows, and their deltas, are finite."""
 
     def weighted_sum(self, places: npt.NDArray[np.integer], shares: F64) -> F32:
-        """Return the sum of some rows, each times its share, rounded from double precision; shape (n_columns,)."""
+        """Return the sum of some rows weighted by their shares, rounded from double precision; shape (n_columns,)."""
 
 
 def as_summable_rows(rows: Any) -> SummableRows | None:
-    """Return rows as what they are, or None if they are an array; ``isinstance`` takes 80 us for the same."""
+    """Return rows that are :class:`SummableRows`, or None for arrays; ``isinstance`` would take 80 us."""
     return rows if hasattr(rows, "weighted_sum") else None
 
 
 @dataclass(frozen=True)
 class Inbox:
-    """What a node has received since its model was last read, in order of arrival: the columns that receivers merge.
+    """The models that a node has received since its model was last read, in order of arrival.
 
     Attributes
     ----------
     rows : Rows of float32 or float16, shape (n_rows, n_columns)
-        Where versions lie.
+        The stored versions; columns are those that receivers merge.
     places : ndarray of int, shape (n_received,)
-        The rows of those that were received.
+        The rows of the received versions.
     weights : ndarray of float64, shape (n_received,)
-        What each counts, above 0: by the rule's own :meth:`Aggregator.weights` or the protocol's, and staleness.
+        Weight of each, above 0: by the rule's own :meth:`Aggregator.weights` or the protocol's, and staleness.
     own_weight : float
-        What the receiver's own model counts; 0: it is none of those to choose among (a coordinator's).
+        Weight of the receiver's own model; 0 if it is not one of the candidates (a coordinator's).
     changes : sequence of Change or None
-        What was received, where nodes send updates; None: they send versions.
+        The received updates if nodes send updates; None if they send versions.
     """
 
     rows: RowsLike
@@ -98,7 +98,7 @@ class Inbox:
         return len(self.places)
 
     def received(self) -> Iterator[tuple[slice, F32]]:
-        """Yield all columns in turn with the received models, shape (n_received, n_columns of the block)."""
+        """Yield blocks of columns with the received models, shape (n_received, n_columns of the block)."""
         n_columns = self.rows.shape[1]
         width = max(1, BLOCK // max(len(self), 1))
         for low in range(0, n_columns, width):
@@ -106,13 +106,13 @@ class Inbox:
             yield columns, self.rows[self.places, columns].astype(np.float32, copy=False)
 
     def models(self, own: F32) -> Iterator[tuple[slice, F32]]:
-        """Yield all columns in turn with the models to choose among: the receiver's own first, if it counts."""
+        """Yield blocks of columns with the candidate models; the receiver's own comes first, if it has a weight."""
         for columns, received in self.received():
             yield columns, np.vstack([own[columns], received]) if self.own_weight > 0 else received
 
     @property
     def is_finite(self) -> Bools:
-        """Which of what was received is numbers alone, shape (n_received,)."""
+        """Whether each received model or update is finite, shape (n_received,)."""
         if (summing := as_summable_rows(self.rows)) is not None:
             return summing.are_finite(self.places)
         if self.changes is not None:
@@ -124,31 +124,31 @@ class Inbox:
 
     @property
     def model_weights(self) -> F64:
-        """What each of the models counts that :meth:`models` yields."""
+        """Weight of each of the models that :meth:`models` yields."""
         own = [self.own_weight] if self.own_weight > 0 else []
         return np.concatenate([own, self.weights])
 
 
 class Aggregator(Stateful, ABC):
-    """A rule by which a receiver aggregates; one object serves one receiver.
+    """A rule by which a receiver aggregates; each receiver has its own object.
 
-    What it remembers of earlier inboxes is named in :attr:`changing`.
+    State that it keeps between inboxes is named in :attr:`changing`.
 
     Parameters
     ----------
     options : Options
-        Of the class's own type.
+        Options of the class's own type.
 
     Attributes
     ----------
     streaming : bool
-        The rule is no more than the weights: models are blended one by one as they arrive, and nobody waits. Any other
-        rule wants an inbox: what is received is kept until the receiver's model is next read.
+        Whether the rule is only its weights: models are blended one by one as they arrive, without waiting. Any other
+        rule needs an inbox: received models are kept until the receiver's model is next read.
     withstands : bool
-        One model in seven that is none does no harm: NaN, infinite or huge. No streaming rule does.
+        Whether one non-finite or huge model in seven does no harm. No streaming rule has this property.
     passes_on : bool
-        A number that is not finite, in any model or change, makes one of the result's not finite, as in a sum; and the
-        rule remembers nothing. What was received is then looked at only where the result is not finite.
+        Whether a value that is not finite, in any model or delta, makes a value of the result non-finite, as in a
+        sum; and the rule has no state. Received models are then checked only if the result is not finite.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
@@ -161,38 +161,38 @@ class Aggregator(Stateful, ABC):
 
     @property
     def of_changes(self) -> bool:
-        """Whether the rule reads :attr:`Inbox.changes`: it is then for nodes that send updates."""
+        """Whether the rule reads :attr:`Inbox.changes`, so that it requires nodes that send updates."""
         return False
 
     @property
     def least(self) -> int:
-        """Models that it takes to be what it is; where fewer are to be expected it is refused before the run."""
+        """Minimum number of models for the rule to be itself; a run that expects fewer is refused."""
         return 1
 
     @property
     def enough(self) -> int:
-        """Models from which it is the defence that its name promises; a run counts the inboxes that hold fewer."""
+        """Number of models from which the rule is the defence that its name promises; a run counts smaller inboxes."""
         return self.least
 
     def weights(self, n_positives: I64) -> F64:
-        """Return what every user's models count, above 0, shape (n_users,): all the same, unless the rule says else."""
+        """Return the weight of every user's models, above 0, shape (n_users,): equal by default."""
         return np.ones(len(n_positives))
 
     def aggregate(self, own: F32, inbox: Inbox) -> F32:
-        """Return :meth:`reduce`'s model, or the own one if nothing was received."""
+        """Return :meth:`reduce`'s model, or the own one if the inbox is empty."""
         return self.reduce(own, inbox) if len(inbox) else own
 
     @abstractmethod
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return the model that the receiver goes on with.
+        """Return the model with which the receiver continues.
 
         Parameters
         ----------
         own : ndarray of float32, shape (n_columns,)
-            The receiver's model: items and shared weights; with a user table, that too. A coordinator's is the version
-            that it published last. Not to be changed.
+            The receiver's model: items and shared weights; with a user table, that too. A coordinator's is the
+            version that it published last. Must not be changed.
         inbox : Inbox
-            At least one model.
+            An inbox with at least one model.
 
         Returns
         -------
@@ -202,22 +202,22 @@ class Aggregator(Stateful, ABC):
 
 @dataclass(frozen=True)
 class InboxConfig:
-    """A rule that wants an inbox, as a protocol or a policy asks for it.
+    """A rule that needs an inbox, as a protocol or a policy configures it.
 
     Attributes
     ----------
     name : str
-        Under which the rule is registered.
+        Registered name of the rule.
     make : callable
-        Returns a rule for one receiver.
+        Function that returns a rule for one receiver.
     buffer : int or None
-        Only so many of the latest models are aggregated; None: all.
+        Number of latest models that are aggregated; None for all.
     expected : int
-        Models that wait at a time: for the estimate of memory.
+        Number of models that wait at the same time, for the estimate of memory.
     together : int or None
-        Models that are aggregated together if none is late or lost; None: as many as wait.
+        Number of models that are aggregated together if none is late or lost; None for all that wait.
     invalid : str
-        What becomes of a model with a number that is not finite: ``fatal`` ends the run, ``discard`` leaves it out.
+        How to treat a model with a value that is not finite: ``fatal`` ends the run, ``discard`` leaves it out.
     """
 
     name: str

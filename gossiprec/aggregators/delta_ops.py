@@ -1,4 +1,4 @@
-"""Clipping changes: no row of an item is longer than a bound, nor the shared weights of a client as one vector."""
+"""Operations on deltas: clipping of item rows and of each client's shared weights, and sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gossiprec.native.loop_jit import jit_cached
 
 
 def drop_nonfinite(inbox: Inbox) -> Inbox:
-    """Return an inbox without the changes in which a number is not finite."""
+    """Return an inbox without the deltas that have a non-finite value."""
     assert inbox.changes is not None
     changes = [change for change in inbox.changes if change.is_finite]
     kept = inbox.is_finite
@@ -46,28 +46,29 @@ def clip_inbox(inbox: Inbox, bound: float, shared_bound: float) -> Inbox:
 
 
 def clip_rows(rows: F32, bound: float) -> F32:
-    """Return rows, scaled down where they are longer than the bound."""
+    """Return rows, scaled down if they are longer than the bound."""
     found = row_norms(rows)
     scale = np.divide(bound, found, out=np.ones_like(found), where=found > bound)
     return (scale[:, None] * rows).astype(np.float32)
 
 
 How: TypeAlias = Literal["touched-mean", "mean", "sum"]
-"""The mean over the clients that touched an item, that over all (who has not touched it counts zero), or the sum."""
+"""The mean over the clients that touched an item, the mean over all (others count as zero), or the sum."""
 
 
 @runtime_checkable
 class SummableDeltas(Protocol):
-    """Changes that are summed without being worked out one by one."""
+    """Deltas that are summed without being materialised one by one."""
 
     def summed(self, weights: F64, /) -> tuple[F64, F64, F64]:
-        """Return the sum of the rows of each item, each times its weight, the weights of those who touched it, and the
-        sum of shared weights: shapes (n_items, item_width), (n_items,) and (n_shared,).
+        """Return the weighted sum of each item's rows, the weight of its clients, and the sum of shared weights.
+
+        The shapes are (n_items, item_width), (n_items,) and (n_shared,).
         """
 
 
 def add_deltas(own: F32, inbox: Inbox, how: How) -> F32:
-    """Return a model with the changes of an inbox added; weights are used by means alone."""
+    """Return a model with the deltas of an inbox added; only means use weights."""
     assert inbox.changes is not None
     weights = np.ones(len(inbox)) if how == "sum" else inbox.weights
     total, mass, shared = (
@@ -88,7 +89,7 @@ def add_deltas(own: F32, inbox: Inbox, how: How) -> F32:
 
 
 def _summed(changes: Sequence[ModelDelta], weights: F64, n_columns: int) -> tuple[F64, F64, F64]:
-    """Return the same of changes one by one."""
+    """Return the result of :meth:`SummableDeltas.summed` for a list of deltas."""
     width, n_shared = changes[0].rows.shape[1], len(changes[0].shared)
     n_items = (n_columns - n_shared) // max(width, 1)
     total, mass, shared = np.zeros((n_items, width)), np.zeros(n_items), np.zeros(n_shared)

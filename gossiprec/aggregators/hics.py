@@ -1,10 +1,10 @@
-"""HiCS, a reconstruction: changes are clipped and kept in a memory; only the items that have gathered most are updated.
+"""HiCS, a reconstruction: clipped deltas are accumulated; only the items that have accumulated most are updated.
 
 References
 ----------
-CL4FedRec names it among its defences (specification, section 3.5), as gradient clipping with sparsification. What is
-computed here is reconstructed from a description: no code or equation was at hand, and the rules by which the bounds
-and the share are chosen if they are not given are ours. Do not take its figures for the original's.
+CL4FedRec names it among its defences (specification, section 3.5), as gradient clipping with sparsification. This
+implementation is reconstructed from a description: no code or equation was available, and the default rules for the
+bounds and the share are ours. Do not take its figures for the original's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gossiprec.arrays import F32, F64, I64
 from gossiprec.options import Options
 
 LOOKS_BENIGN = 3.0
-"""A norm that is at most so many times the median looks benign."""
+"""Norms up to this multiple of the median are assumed to be benign."""
 
 Bound = Annotated[float, Field(gt=0)] | Literal["median"]
 
@@ -48,10 +48,10 @@ class HiCSOptions(Options):
 
 @AGGREGATORS.register("hics")
 class HiCS(Aggregator):
-    """A reconstruction: changes, clipped to c1, gather in a memory, from which the items with most are updated.
+    """A reconstruction: deltas, clipped to c1, accumulate in a memory, from which the largest items are updated.
 
     A share `top` of all items, those with the largest norms in the memory, is clipped to c2, added to the version and
-    begins anew at zero; the others go on gathering. Shared weights are clipped and added at once.
+    reset to zero; the others continue to accumulate. Shared weights are clipped and added at once.
     """
 
     Options = HiCSOptions
@@ -66,11 +66,11 @@ class HiCS(Aggregator):
 
     @property
     def of_changes(self) -> bool:
-        """Always."""
+        """True."""
         return True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return the own model with what is let go added."""
+        """Return the own model plus the released deltas."""
         inbox = delta_ops.drop_nonfinite(inbox)
         if not inbox.changes:
             return own
@@ -91,7 +91,7 @@ class HiCS(Aggregator):
         return out
 
     def _most(self, norms: F64) -> I64:
-        """Return the items that have gathered most, in ascending order; of two alike the first."""
+        """Return the items that have accumulated most, in ascending order; the first one on ties."""
         count = math.ceil(self.options.top * len(norms) - 1e-9)
         most = np.argsort(-norms, kind="stable")[:count]
         return np.sort(most[norms[most] > 0])
@@ -104,7 +104,7 @@ class HiCS(Aggregator):
 
 
 def _bound(told: Bound, norms: F64, medians: list[float]) -> float:
-    """Return a bound, and note the median that it follows from."""
+    """Return a bound, and record the median from which it follows."""
     if told != "median":
         return told
     norms = norms[norms > 0]

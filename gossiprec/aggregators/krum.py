@@ -1,10 +1,10 @@
-"""Krum and multi-Krum: the models that lie closest to others.
+"""Krum and multi-Krum: the models that are closest to others.
 
 References
 ----------
 P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine learning with adversaries: Byzantine tolerant gradient
-descent", NeurIPS 2017, section 4 (Krum) and 6 (multi-Krum). Item by item: published code of PIECK and Spattack; the
-change nearest to the mean: what CL4FedRec calls Krum (specification, section 3.5).
+descent", NeurIPS 2017, section 4 (Krum) and 6 (multi-Krum). Item by item: published code of PIECK and Spattack;
+nearest to the mean: the rule that CL4FedRec calls Krum (specification, section 3.5).
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class KrumOptions(TouchedRuleOptions):
 class Krum(TouchedRule):
     """The mean of the `keep` models with the least sum of squared distances to their n - f - 2 nearest.
 
-    Weights are not used. A scenario in which no more than f + 2 models, or fewer than `keep`, come together is refused.
-    If fewer arrive during a run, which its notes count, one is near where none would be (n of 3 to f + 2): two models
-    that are nearest to each other may then have equal sums, and the one closer to all counts as less. Of one or two
-    models it is the mean. Of models that are alike in all this, and of changes as near to the mean, the first to arrive
+    Weights are not used. A scenario in which fewer than f + 3 models, or fewer than `keep`, come together is refused.
+    If fewer arrive during a run, which its notes count, one neighbour is used instead of none (n of 3 to f + 2): two
+    models that are nearest to each other may then have equal sums, and the one closer to all others is preferred. One
+    or two models are averaged. On remaining ties, also between deltas equally near to the mean, the first to arrive
     is taken.
     """
 
@@ -62,7 +62,7 @@ class Krum(TouchedRule):
 
     @property
     def least(self) -> int:
-        """As many as are kept; of classical Krum, so many that n - f - 2 is at least 1."""
+        """Number of models kept; for classical Krum, at least enough to make n - f - 2 positive."""
         keep, classical = self.options.keep, self.options.mode == "classical"
         return max(keep, self.options.byzantine + 3) if classical else keep
 
@@ -75,7 +75,7 @@ class Krum(TouchedRule):
         return out
 
     def combine(self, values: F32) -> F32:
-        """Return the mean of the changes kept of each item."""
+        """Return the mean of the deltas kept of each item."""
         n = len(values)
         if self.options.mode == "nearest-to-mean":
             kept = _nearest_to_mean(values, self.options.keep)
@@ -89,7 +89,7 @@ class Krum(TouchedRule):
         return mean_over_uploads(np.take_along_axis(values, kept[:, :, None], axis=0))
 
     def _order(self, distances: F64) -> I64:
-        """Return the models kept, shape (..., keep), by the squared distances between all, shape (..., n, n)."""
+        """Return the models kept, shape (..., keep), given squared distances of all pairs, shape (..., n, n)."""
         nearest = max(1, distances.shape[-1] - self.options.byzantine - 2)
         distances = np.sort(distances, axis=-1)
         keys = [distances.sum(axis=-1), distances[..., 1 : 1 + nearest].sum(axis=-1)]
@@ -98,7 +98,7 @@ class Krum(TouchedRule):
 
 
 def _distances(own: F32, inbox: Inbox, n: int) -> F64:
-    """Return the squared distances between all models, shape (n, n); inf to one that is not finite."""
+    """Return the squared distances between all models, shape (n, n); infinite to a model that is not finite."""
     from scipy.spatial.distance import pdist, squareform
 
     between = np.zeros(n * (n - 1) // 2)
@@ -109,7 +109,7 @@ def _distances(own: F32, inbox: Inbox, n: int) -> F64:
 
 
 def _nearest_to_mean(values: F32, keep: int) -> I64:
-    """Return of each item the changes nearest to the mean, shape (n_items, keep)."""
+    """Return the deltas nearest to the mean of each item, shape (n_items, keep)."""
     wide = values.astype(np.float64)
     squares = np.square(wide - wide.mean(axis=0)).sum(axis=2)
     order: I64 = np.argsort(squares, axis=0, kind="stable")[:keep].T
@@ -117,7 +117,7 @@ def _nearest_to_mean(values: F32, keep: int) -> I64:
 
 
 def _apart(values: F32) -> F64:
-    """Return the squared distances between all changes of each item, shape (n_items, n, n)."""
+    """Return the squared distances between all deltas of each item, shape (n_items, n, n)."""
     n, n_items, _ = values.shape
     out = np.zeros((n_items, n, n))
     jit_cached(_add_squares)(np.ascontiguousarray(values.transpose(1, 2, 0)), out)

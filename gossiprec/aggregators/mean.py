@@ -1,4 +1,4 @@
-"""The mean: every model counts the same."""
+"""The mean: every model has the same weight."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from gossiprec.arrays import F32
 
 @AGGREGATORS.register("mean")
 class Mean(Aggregator):
-    """The weighted mean of the models, which are all worth 1.
+    """The weighted mean of the models, all with weight 1.
 
-    A coordinator pools answers as they arrive, to the weighted mean. A gossip node averages pairwise, so that earlier
-    arrivals fade, unless ``protocol.average`` is ``all``. An inbox is reduced to the weighted mean, to rounding.
+    A coordinator pools answers as they arrive into the weighted mean. A gossip node averages pairwise, so that
+    earlier arrivals fade, unless ``protocol.average`` is ``all``. An inbox is reduced to the weighted mean, up to
+    rounding.
     """
 
     streaming = True
     passes_on = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""
+        """Return the weighted mean; it includes the own model in gossip, but not a coordinator's."""
         share = inbox.model_weights / inbox.model_weights.sum()
         summing = as_summable_rows(inbox.rows)
         if summing is not None and not inbox.own_weight:

@@ -19,22 +19,22 @@ from gossiprec.arrays import F32
 
 @AGGREGATORS.register("median")
 class Median(TouchedRule):
-    """Of each number the median over the models; of two, or the two in the middle, the mean. Weights are not used."""
+    """The median of each number over the models; the mean of the two middle ones if n is even. Weights are not used."""
 
     @property
     def enough(self) -> int:
-        """Three: of two models the median is their mean."""
+        """Three, because the median of two models is their mean."""
         return 3
 
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
-        """Return the median; a value that is not a number counts as the largest."""
+        """Return the median; NaN counts as the largest value."""
         n, out = len(inbox.model_weights), np.empty_like(own)
         for columns, models in inbox.models(own):
             out[columns] = _middle(np.partition(models, [(n - 1) // 2, n // 2], axis=0))
         return out
 
     def combine(self, values: F32) -> F32:
-        """Return the median of each number; sorting is faster than finding the middle, as uploads lie."""
+        """Return the median of each number; sorting is faster than selecting in this memory layout."""
         return _middle(np.sort(values, axis=0))
 
 

@@ -1,9 +1,9 @@
-"""Norm bounding: no model moves the receiver's further than a bound.
+"""Norm bounding: no model moves the receiver's model further than a bound.
 
 References
 ----------
 Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can you really backdoor federated learning?", 2019, section 3: updates
-are scaled down to a norm, then averaged. That the bound can follow the inbox is ours. Item by item, with a bound of
+are scaled down to a norm, then averaged. The bound that follows the inbox is ours. Item by item, with a bound of
 0.5: published code of PIECK (specification, section 3.5).
 """
 
@@ -50,10 +50,10 @@ class NormBoundOptions(ScopeOptions):
 
 @AGGREGATORS.register("norm-bound")
 class NormBound(Aggregator):
-    """The own model plus the mean, by weights, of what the received ones differ from it, each scaled down to the bound.
+    """The own model plus the weighted mean of the received models' differences from it, scaled down to the bound.
 
-    In gossip the own model counts as a difference of zero. A model with a number that is not finite is left out; any
-    inbox is large enough. Over touched items, each row that a client changed is scaled down, and its shared weights.
+    In gossip the own model counts as a difference of zero. A non-finite model is left out; an inbox of any size is
+    large enough. Over touched items, each row that a client changed is scaled down, and so are its shared weights.
     """
 
     Options = NormBoundOptions
@@ -61,7 +61,7 @@ class NormBound(Aggregator):
 
     @property
     def of_changes(self) -> bool:
-        """As the options say."""
+        """Whether the option `over` is ``touched``."""
         return self.options.over == "touched"
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
@@ -92,7 +92,7 @@ class NormBound(Aggregator):
         return add_deltas(own, delta_ops.clip_inbox(inbox, bound, of_shared), options.then or "touched-mean")
 
     def _norms(self, own: F32, inbox: Inbox) -> F64:
-        """Return the norm of each model's difference to the own; inf or nan if it has a number that is not finite."""
+        """Return the norm of each model's difference from the own one; infinite or NaN for non-finite models."""
         squares = np.zeros(len(inbox))
         with np.errstate(invalid="ignore", over="ignore"):
             for columns, received in inbox.received():
@@ -102,7 +102,7 @@ class NormBound(Aggregator):
 
 
 def _number(bound: Bound, norms: F64) -> float:
-    """Return the bound; nothing has a median of its own."""
+    """Return the bound; the median of no norms is 0."""
     if bound == "median":
         return float(np.median(norms)) if len(norms) else 0.0
     return bound

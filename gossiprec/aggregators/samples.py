@@ -1,4 +1,4 @@
-"""The mean by samples: a model counts as much as its node has positives.
+"""The mean by samples: the weight of a model is the number of its node's positives.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""The sum of changes: every client moves the model as far as it would alone.
+"""The sum of deltas: every client moves the model as far as it would by itself.
 
 References
 ----------
@@ -15,12 +15,12 @@ from gossiprec.arrays import F32
 
 @AGGREGATORS.register("sum")
 class Sum(Aggregator):
-    """Adds all changes. Weights are not used, so that staleness is not either."""
+    """The model plus all deltas. Weights are not used, and neither is staleness."""
 
     of_changes = True
     withstands = False
     passes_on = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return the own model with all changes added."""
+        """Return the own model with all deltas added."""
         return add_deltas(own, inbox, "sum")

@@ -1,4 +1,4 @@
-"""Reducing each item over the clients that touched it, for rules that otherwise reduce whole models over all."""
+"""Item-wise reduction over the clients that touched an item, for rules that otherwise reduce whole models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gossiprec.ragged import Ragged
 
 
 class ScopeOptions(Options):
-    """What a rule reduces."""
+    """The scope of a rule: whole models, or touched items."""
 
     over: Literal["all", "touched"] = Field(
         default="all",
@@ -29,7 +29,7 @@ class ScopeOptions(Options):
 
 
 class TouchedRuleOptions(ScopeOptions):
-    """What a rule reduces that takes something like the mean."""
+    """The scope of a rule that takes a kind of mean."""
 
     rescale: Literal["none", "n"] = Field(
         default="none",
@@ -45,7 +45,7 @@ class TouchedRuleOptions(ScopeOptions):
 
 
 class TouchedRule(Aggregator):
-    """A rule on whole models that, told to, goes over changes item by item."""
+    """A rule for whole models that can also be applied to deltas, item by item."""
 
     Options = TouchedRuleOptions
     options: TouchedRuleOptions
@@ -57,16 +57,16 @@ class TouchedRule(Aggregator):
 
     @property
     def small_items(self) -> tuple[int, int]:
-        """Items so far with fewer than :attr:`enough` changes in an inbox, and all items with changes."""
+        """Number of items so far with fewer than :attr:`enough` deltas in an inbox, and of all items with deltas."""
         return self._n_small_items, self._n_items
 
     @property
     def of_changes(self) -> bool:
-        """As the options say."""
+        """Whether the option `over` is ``touched``."""
         return self.options.over == "touched"
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return what is made of models, or the own one with what is made of changes."""
+        """Return the reduced models, or the own model with the reduced deltas added."""
         if not self.of_changes:
             return self.reduce_models(own, inbox)
         out, uploads = own.copy(), StackedDeltas.of(inbox)
@@ -87,35 +87,35 @@ class TouchedRule(Aggregator):
 
     @abstractmethod
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
-        """Return the model that whole models are reduced to, as :meth:`reduce` does."""
+        """Return the reduced model for an inbox of whole models, as :meth:`reduce` does."""
 
     @abstractmethod
     def combine(self, values: F32) -> F32:
-        """Return one change for each item.
+        """Return one delta for each item.
 
         Parameters
         ----------
         values : ndarray of float32, shape (n_uploads, n_items, width)
-            At least one upload, finite, in order of arrival; items that as many clients touched, or all shared weights
-            as one item.
+            At least one upload, finite, in order of arrival, for items that the same number of clients touched, or
+            for all shared weights as one item.
 
         Returns
         -------
         ndarray of float32, shape (n_items, width)
-            Of each item by its own changes alone: which are looked at together is chance.
+            Each item must depend only on its own deltas: the grouping of items is arbitrary.
         """
 
 
 @dataclass(frozen=True)
 class StackedDeltas:
-    """The changes of an inbox, back to back in order of arrival; one with a number that is not finite is left out.
+    """The deltas of an inbox, concatenated in order of arrival; non-finite ones are left out.
 
     Attributes
     ----------
     items : Ragged of int32
-        What each client touched.
+        The items that each client touched.
     rows : ndarray of float32, shape (n_rows, width)
-        How it changed these.
+        The deltas of these items.
     shared : ndarray of float32, shape (n_changes, n_shared)
     """
 
@@ -125,7 +125,7 @@ class StackedDeltas:
 
     @classmethod
     def of(cls, inbox: Inbox) -> StackedDeltas:
-        """Return those of an inbox, of which there is at least one."""
+        """Return the deltas of an inbox that is not empty."""
         assert inbox.changes is not None
         width, n_shared = inbox.changes[0].rows.shape[1], len(inbox.changes[0].shared)
         nothing = ModelDelta(np.zeros(0, np.int32), np.zeros((0, width), np.float32), np.zeros(0, np.float32))
@@ -137,10 +137,10 @@ class StackedDeltas:
         return cls(items, rows, shared.reshape(len(changes), n_shared))
 
     def by_item(self, n_items: int) -> Iterator[tuple[I64, F32]]:
-        """Yield all items touched, some at a time, with their uploads, shape (n_uploads, n_items, width).
+        """Yield the touched items in blocks, with their uploads, shape (n_uploads, n_items, width).
 
-        In memory an item's uploads of one number lie side by side: so they are sorted and added up fast, and sums are
-        the same to the byte whichever items are looked at together.
+        An item's uploads of one number are adjacent in memory, so that they are sorted and summed fast, and sums are
+        byte-identical for any grouping of items.
         """
         touched = self.items.values
         uploads = Ragged.from_pairs(touched, np.arange(len(touched)), n_items)
@@ -154,6 +154,6 @@ class StackedDeltas:
 
 
 def mean_over_uploads(values: F32) -> F32:
-    """Return the mean over uploads, added up in the same way however many items there are."""
+    """Return the mean over uploads, summed in the same way for any number of items."""
     found: F32 = np.ascontiguousarray(np.moveaxis(values, 0, -1)).mean(axis=-1)
     return found

@@ -1,9 +1,9 @@
-"""The mean over those who touched an item: what one client has learnt of it is not thinned by those who never saw it.
+"""The mean over the clients that touched an item: clients that never saw it do not dilute its delta.
 
 References
 ----------
-Federated recommenders that upload gradients of items apart (specification, section 3.1: the published code of none of
-them says it in an equation); the mean over all clients is `mean`, their sum is `sum`.
+Federated recommenders that upload gradients per item (specification, section 3.1: no published code states it as an
+equation); the mean over all clients is `mean`, their sum is `sum`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gossiprec.arrays import F32
 
 @AGGREGATORS.register("touched-mean")
 class TouchedMean(Aggregator):
-    """Adds to each item the weighted mean of its changes, over the clients that touched it; to weights, over all."""
+    """The model plus the weighted mean of each item's deltas over its clients, and of shared weights over all."""
 
     of_changes = True
     withstands = False
     passes_on = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return the own model with the mean changes."""
+        """Return the own model with the mean deltas added."""
         return add_deltas(own, inbox, "touched-mean")

@@ -1,10 +1,10 @@
-"""The trimmed mean: number by number, without the largest and the smallest.
+"""The trimmed mean: the mean of each number without the largest and smallest values.
 
 References
 ----------
 D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-robust distributed learning: towards optimal statistical
-rates", ICML 2018, definition 2. Item by item, without one at each end: CL4FedRec; without those farthest from the
-median: published code of PIECK and Spattack (specification, section 3.5).
+rates", ICML 2018, definition 2. Item by item, without one value at each end: CL4FedRec; without the values farthest
+from the median: published code of PIECK and Spattack (specification, section 3.5).
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class TrimmedMeanOptions(TouchedRuleOptions):
 
 @AGGREGATORS.register("trimmed-mean")
 class TrimmedMean(TouchedRule):
-    """Of each number, the mean of the values that are left when the largest and the smallest are dropped.
+    """The mean of each number over the models, without the largest and the smallest values.
 
-    Weights are not used. If so many would be dropped that none is left, one or two are: it is then the median. With one
-    or two models nothing is dropped.
+    Weights are not used. If all values would be dropped, the one or two middle ones stay: the result is the median.
+    With one or two models nothing is dropped.
     """
 
     Options = TrimmedMeanOptions
@@ -57,29 +57,29 @@ class TrimmedMean(TouchedRule):
 
     @property
     def least(self) -> int:
-        """So many that one is left of as many as are to be dropped."""
+        """Number of models of which at least one is left."""
         drop = self.options.drop or 0
         return 1 + (2 * drop if self.options.trim == "ends" else drop)
 
     @property
     def enough(self) -> int:
-        """Three, if values are to be dropped: of two models it is the mean."""
+        """Three if values are dropped: the result of two models is their mean."""
         drops = self.options.share if self.options.drop is None else self.options.drop
         return max(self.least, 3 if drops else 1)
 
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
-        """Return the mean of what is left; a value that is not a number counts as the largest."""
+        """Return the mean of the remaining values; NaN counts as the largest value."""
         out = np.empty_like(own)
         for columns, models in inbox.models(own):
             out[columns] = self._left(models).mean(axis=0)
         return out
 
     def combine(self, values: F32) -> F32:
-        """Return the mean of what is left of each number."""
+        """Return the mean of the remaining values of each number."""
         return mean_over_uploads(self._left(values))
 
     def _left(self, values: F32) -> F32:
-        """Return the values that are left of each number, in ascending order."""
+        """Return the remaining values of each number, in ascending order."""
         ordered, n, options = np.sort(values, axis=0), len(values), self.options
         if options.trim == "farthest":
             dropped = math.floor(options.share * n + 1e-9) if options.drop is None else options.drop
@@ -90,7 +90,7 @@ class TrimmedMean(TouchedRule):
 
 
 def _nearest_to_median(ordered: F32, dropped: int) -> F32:
-    """Return all but the values farthest from the median of each number; of two as far, the larger goes first."""
+    """Return the values except those farthest from the median of each number; the larger is dropped on ties."""
     n = len(ordered)
     median = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
     low, high = np.zeros(median.shape, np.int64), np.full(median.shape, n - 1)

@@ -1,4 +1,4 @@
-"""Overlays: whom a node may send to. Random views, neighbourhoods in graphs, and views that nodes exchange."""
+"""Overlays: the peers of nodes. Random views, neighbourhoods in graphs, and views that nodes exchange."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from gossiprec.overlay.view_exchange import ExchangedViews
 
 SAMPLINGS: Registry[type[ExchangedViews]] = Registry("sampling", __name__, group="samplings")
-"""Ways in which nodes keep a view by talking to one another."""
+"""Ways in which nodes maintain a view by exchanging entries."""

@@ -1,4 +1,4 @@
-"""What all overlays are: the answer to *whom does this node send to now*."""
+"""The base class of overlays, which choose the receivers of a node's messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gossiprec.sim.availability import Availability
 
 @dataclass(frozen=True)
 class UserProfiles:
-    """The users' training items, and where they live.
+    """The users' training items, and their homes.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class UserProfiles:
     items : Ragged
         Training items, shape (n_users,) of sets.
     check_ins : CheckIns or None
-        None where items have no places.
+        None if items have no places.
     """
 
     dataset: str
@@ -35,7 +35,7 @@ class UserProfiles:
 
     @classmethod
     def of(cls, split: Split) -> UserProfiles:
-        """Return what training data tell of the users."""
+        """Return the profiles of the users in training data."""
         return cls(split.name, split.train, split.check_ins)
 
     @functools.cached_property
@@ -58,18 +58,18 @@ def _homes(check_ins: CheckIns) -> F64:
 
 @dataclass(frozen=True)
 class OverlayContext:
-    """Where an overlay is played.
+    """The inputs of an overlay.
 
     Attributes
     ----------
     n_nodes : int
     fanout : int
-        Peers that a wake sends to, at most.
+        Maximum number of peers that a node sends to per wake.
     seed : int
     availability : Availability
-        When nodes are online.
+        Times at which nodes are online.
     profiles : Profiles or None
-        Of the nodes' users; None where nothing is known of them.
+        Profiles of the nodes' users; None if they are unknown.
     """
 
     n_nodes: int
@@ -80,12 +80,12 @@ class OverlayContext:
 
 
 class Views(ABC):
-    """Whom each node may send to. A node's wakes are asked for in the order of time."""
+    """The peers of nodes. The wakes of a node must be queried in order of time."""
 
     @abstractmethod
     def next_receivers(self, node: int, now: float) -> Sequence[int]:
-        """Return whom the node sends to at its next wake, which is now: distinct others, perhaps none."""
+        """Return the receivers of the node's next wake, which is now: distinct other nodes, possibly none."""
 
     @abstractmethod
     def missed(self, node: int, now: float) -> None:
-        """Let a wake pass that does not happen: its draws are not left for the next one."""
+        """Skip a wake that does not happen, with its draws."""

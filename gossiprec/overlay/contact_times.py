@@ -1,4 +1,4 @@
-"""An overlay played without models: who hears from whom, and when."""
+"""Times of first contact in an overlay, computed without models."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gossiprec.sim.clock import WakeClock
 
 
 def first_contact_matrix(views: Views, clock: WakeClock, wakes: int) -> F64:
-    """Return the time at which each node first hears from each other, shape (n_nodes, n_nodes); inf: never.
+    """Return the time at which each node first hears from each other, shape (n_nodes, n_nodes); infinite if never.
 
-    Every node is awake when its clock rings, and every message arrives at once.
+    All nodes are awake when their clocks ring, and every message arrives at once.
 
     Parameters
     ----------
     views : Views
-        Nothing asked of them before.
+        Unused views: no wake has been queried.
     clock : WakeClock
-        Of nodes 0 .. n_nodes - 1.
+        Clock of nodes 0 .. n_nodes - 1.
     wakes : int
-        Of each node.
+        Number of wakes of each node.
     """
     n_nodes = len(clock.node_ids)
     times = np.cumsum(clock.intervals(0, wakes), axis=1)
@@ -37,7 +37,7 @@ def first_contact_matrix(views: Views, clock: WakeClock, wakes: int) -> F64:
 
 
 def time_to_meet(first: F64, fraction: float) -> float | None:
-    """Return when nodes have, on average, heard from this share of the others; None if they never have.
+    """Return the time until nodes have, on average, heard from this share of the others; None if never.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cyclon: nodes swap parts of their views with the peer they have not heard of for longest.
+"""Cyclon: nodes swap parts of their views with the peer with the oldest entry.
 
 References
 ----------
@@ -40,12 +40,12 @@ class CyclonOptions(ExchangeOptions):
 
 @SAMPLINGS.register("cyclon")
 class Cyclon(ExchangedViews):
-    """Enhanced shuffling.
+    """Views kept by enhanced shuffling.
 
     Notes
     -----
-    Ages count the wakes of the node that holds an entry. An entry is kept as the holder's number of wakes when its age
-    was zero, so that growing older costs nothing.
+    Ages count the wakes of the node that holds an entry. An entry is stored as the holder's number of wakes when its
+    age was zero, so that ageing costs nothing.
     """
 
     Options = CyclonOptions
@@ -57,7 +57,7 @@ class Cyclon(ExchangedViews):
 
     @property
     def n_words(self) -> int:
-        """One for each entry drawn at either side; the first one given away is the node itself."""
+        """One word for each entry drawn at either side; the first entry that a node sends is the node itself."""
         return 2 * self._shuffle - 1
 
     def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
@@ -78,7 +78,7 @@ class Cyclon(ExchangedViews):
         self._take_in(own, to_node, given, but=node)
 
     def _oldest_online(self, view: View, now: float) -> int | None:
-        """Remove the oldest peer, and those before it that are found offline, and return it."""
+        """Remove and return the oldest online peer, removing older peers that are found offline."""
         while view:
             peer = min(view, key=view.__getitem__)
             del view[peer]
@@ -87,7 +87,7 @@ class Cyclon(ExchangedViews):
         return None
 
     def _take_in(self, view: View, entries: list[tuple[int, float]], given: list[int], *, but: int) -> None:
-        """Add entries that are new to the view: in empty places first, then in those of the entries given away."""
+        """Add entries that are new to the view: in empty places first, then in place of the entries sent."""
         room = iter(given)
         for peer, born in entries:
             if peer == but or peer in view:

@@ -1,7 +1,8 @@
-"""Gossip of descriptors: views converge to the peers that are most alike.
+"""Gossip of descriptors: views converge to the most similar peers.
 
-A descriptor says what a node's user is like; nodes pass on the descriptors they hold, and each keeps those of the peers
-most like itself. The *emulated* nodes tell one another their tastes here, which a real system would have to protect.
+A descriptor describes a node's user; nodes pass on the descriptors that they hold, and each keeps the descriptors of
+the peers most similar to itself. The *emulated* nodes share their tastes here, which a real system would have to
+protect.
 
 References
 ----------
@@ -29,11 +30,11 @@ from gossiprec.rng import purpose_id, uniforms
 
 RANK = purpose_id("descriptor-rank")
 MOST_NODES = 20_000
-"""Nodes whose ranks of one another are kept: 4 bytes for each pair, 1.6 GB."""
+"""Maximum number of nodes for which all ranks are stored: 4 bytes per pair, 1.6 GB."""
 
 
 class DescriptorOptions(ExchangeOptions):
-    """Nodes pass on who is like whom, and keep the peers most like themselves."""
+    """Nodes pass on descriptors of users, and keep the peers most similar to themselves."""
 
     sampling: Literal["descriptors"]
     rank: Literal["taste", "place", "random"] = Field(
@@ -45,12 +46,12 @@ class DescriptorOptions(ExchangeOptions):
 
 @SAMPLINGS.register("descriptors")
 class Descriptors(ExchangedViews):
-    """At each wake a node pools its view with that of the peer whose descriptor is oldest, and with a random node's.
+    """Views pooled at each wake with the view of the oldest peer, and with a random node.
 
     Notes
     -----
-    The random node is what VICINITY takes from a layer of peer sampling below it; here it is drawn uniformly among the
-    nodes online. A peer found offline is not taken back on a descriptor made before it was found so.
+    VICINITY takes the random node from a peer-sampling layer below it; here it is drawn uniformly from the nodes
+    online. A peer found offline is not accepted again with a descriptor made before that.
     """
 
     Options = DescriptorOptions
@@ -61,7 +62,7 @@ class Descriptors(ExchangedViews):
 
     @property
     def n_words(self) -> int:
-        """One for the random node."""
+        """One word, for the random node."""
         return 1
 
     def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
@@ -79,7 +80,7 @@ class Descriptors(ExchangedViews):
         self.views[node] = self._likest(pooled, node)
 
     def _oldest_online(self, node: int, now: float) -> int | None:
-        """Return the peer of the oldest descriptor, after removing those found offline."""
+        """Return the peer of the oldest descriptor, after removing peers found offline."""
         view = self.views[node]
         while view:
             peer = min(view, key=view.__getitem__)
@@ -95,14 +96,14 @@ class Descriptors(ExchangedViews):
 
 
 def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
-    """Return the place of every node in each node's order of likeness, 0 for the likest; shape (n_nodes, n_nodes).
+    """Return every node's rank by similarity to each node, 0 for the most similar; shape (n_nodes, n_nodes).
 
-    Ties go to the lower id; a node comes last in its own order.
+    Ties go to the lower id; a node is last in its own order.
 
     Raises
     ------
     ScenarioError
-        If nothing is known of the users, their items have no places, or there are too many nodes.
+        If the users have no profiles, their items have no places, or there are too many nodes.
     """
     key, n = "protocol.view.rank", setting.n_nodes
     if n > MOST_NODES:
@@ -120,7 +121,7 @@ def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
 
 
 def _likeness(rank: str, setting: OverlayContext, key: str) -> Likeness:
-    """Return what compares some nodes with all."""
+    """Return the similarity function of a rank, as a function of a block of nodes."""
     profiles, n = setting.profiles, setting.n_nodes
     if rank == "random":
         return partial(_drawn_likeness, setting)
@@ -137,7 +138,7 @@ def _likeness(rank: str, setting: OverlayContext, key: str) -> Likeness:
 
 
 def _drawn_likeness(setting: OverlayContext, rows: slice) -> F64:
-    """Return a likeness drawn once for each two nodes, the same for both."""
+    """Return random similarities, drawn once for each pair of nodes and symmetric."""
     nodes = np.arange(setting.n_nodes)
     some = nodes[rows, None]
     return uniforms(setting.seed, np.maximum(some, nodes), np.minimum(some, nodes), RANK)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def scenario_errors(key: str, *, over: str = "") -> Iterator[None]:
-    """Turn a `ValueError` of the body into a :class:`ScenarioError` about a key, and what it was tried over."""
+    """Convert a `ValueError` of the body to a :class:`ScenarioError` about a key and its context."""
     try:
         yield
     except ValueError as error:
@@ -53,18 +53,18 @@ def load_graph(
     graph : options of a family, file or frozen graph
     n_nodes : int
     seed : int
-        Of the run.
+        Seed of the run.
     key : str
-        Where the scenario describes the graph, for messages.
+        Key of the graph in the scenario, for messages.
     profiles : Profiles, optional
-        Of the nodes' users; needed by families that link by taste or place.
+        Profiles of the nodes' users; required by families that link by taste or place.
     place : int
-        In a sequence of graphs: each is drawn on its own.
+        Position in a sequence of graphs: each is drawn independently.
 
     Raises
     ------
     ScenarioError
-        If there is no such graph over so many nodes.
+        If there is no such graph over this number of nodes.
     """
     if isinstance(graph, FamilyGraph):
         with scenario_errors(key, over=f" ({n_nodes} nodes)"):
@@ -82,12 +82,12 @@ def load_graph(
 def load_graph_sequence(
     graph: GraphSequence, n_nodes: int, *, seed: int, key: str, profiles: UserProfiles | None = None
 ) -> tuple[list[float], list[nx.Graph]]:
-    """Return the times from which on the graphs of a sequence are in force, ascending from 0, and the graphs.
+    """Return the start times of a sequence of graphs, ascending from 0, and the graphs.
 
     Raises
     ------
     ScenarioError
-        If one of them is impossible, or a folder or file of them cannot be read.
+        If a graph is impossible, or a folder or file of graphs cannot be read.
     """
     if isinstance(graph.sequence, str):
         with scenario_errors(f"{key}.sequence"):

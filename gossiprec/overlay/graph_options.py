@@ -1,7 +1,7 @@
-"""How a scenario names a graph: a family with its options, a file, a frozen graph, or a sequence of them.
+"""Options of graphs in a scenario: a family, a file, a frozen graph, or a sequence of graphs.
 
-The option sets of families are derived from what their functions declare (:mod:`gossiprec.graphs.registry`), so that a
-family is said once.
+The option sets of families are derived from the declarations of their functions (:mod:`gossiprec.graphs.registry`),
+so that each option is declared once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def family_options(name: str) -> type[FamilyGraph]:
     Raises
     ------
     ScenarioError
-        If there is none of that name, or its plug-in cannot be used.
+        If there is no family of that name, or its plug-in cannot be used.
     """
     family = FAMILIES[name]
     fields: dict[str, Any] = {"family": (Literal[family.name], ...)}
@@ -80,13 +80,13 @@ def family_options(name: str) -> type[FamilyGraph]:
 
 
 def timed_family_options(name: str) -> type[FamilyGraph]:
-    """Return the option set of a family's graph that is in force from some time on."""
+    """Return the option set of a family's graph with a start time."""
     return _dated(family_options(name))
 
 
 @functools.cache
 def _dated(graph: type[G]) -> type[G]:
-    """Return the option set of a graph that is in force from some time on."""
+    """Return the option set of a graph with a start time."""
     start = (float, Field(alias="from", ge=0, description="virtual time from which the graph is used"))
     return create_model(
         f"{graph.__name__}From", __base__=graph, __module__=__name__, __doc__=graph.__doc__, start=start
@@ -94,7 +94,7 @@ def _dated(graph: type[G]) -> type[G]:
 
 
 def __getattr__(name: str) -> type[FamilyGraph]:
-    """Return the option set of a family by the name of its class: where another process looks for it."""
+    """Return the option set of a family by its class name, for unpickling in another process."""
     for family in FAMILIES:
         if name == _class_name(family):
             return family_options(family)
@@ -113,11 +113,11 @@ KINDS = {
     "sequence": "GraphSequence",
     "family": "FamilyGraph",
 }
-"""What a graph is, by the key that tells it; messages know keys from kinds because no kind is called like a key."""
+"""Kinds of graphs by the key that identifies them; no kind is named like a key, so messages can tell them apart."""
 
 
 def graph_kind(raw: Any) -> str:
-    """Return the kind of graph that a scenario means, told by its key."""
+    """Return the kind of graph that a scenario specifies, identified by its key."""
     for key, kind in KINDS.items():
         if (raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)) is not None:
             return kind
@@ -143,7 +143,7 @@ else:
 
 
 class GraphSequence(Options):
-    """Graphs that follow one another, or a folder or JSON file of them."""
+    """Graphs that follow one another, or a folder or JSON file of graphs."""
 
     sequence: Annotated[str, Field(min_length=1)] | Annotated[tuple[DatedGraph, ...], Field(min_length=1)] = (
         Field(
@@ -160,7 +160,7 @@ class GraphSequence(Options):
 
 
 def check_starts(starts: list[float]) -> None:
-    """Refuse times of snapshots that leave the start of the run without a graph, or are not in order.
+    """Refuse start times of graphs that do not begin at 0 or are not ascending.
 
     Raises
     ------

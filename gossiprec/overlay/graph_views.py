@@ -1,4 +1,4 @@
-"""Views in graphs: a node knows its neighbours, in a fixed graph or in a sequence of them."""
+"""Views in graphs: the peers of a node are its neighbours, in a fixed graph or in a sequence of graphs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gossiprec.overlay.wake_draws import WordStreams, pick_distinct
 
 
 class StaticViewOptions(Options):
-    """A node knows its neighbours in a graph, and nobody else."""
+    """The peers of a node are its neighbours in a graph."""
 
     size: ClassVar[None] = None
-    """Nodes may have different degrees."""
+    """None, because nodes may have different degrees."""
     graph: Graph
 
     @model_validator(mode="before")
@@ -46,16 +46,16 @@ class StaticViewOptions(Options):
 
 
 class GraphViews(Views):
-    """Neighbours in the graph that is in force when a node wakes; a graph that stays is a sequence of one.
+    """Neighbours in the graph that is in use when a node wakes; a fixed graph is a sequence of one.
 
     Parameters
     ----------
     starts : sequence of float
-        Times from which on the graphs are in force, ascending from 0.
+        Times from which the graphs are used, ascending from 0.
     neighbors : sequence of sequence of array of int
         Out-neighbours of every node in each graph.
     fanout : int
-        How many of them a node sends to at a wake, drawn at each wake; all, if it has no more.
+        Number of neighbours, drawn per wake, that a node sends to; all if it has no more.
     seed : int
     """
 
@@ -68,12 +68,12 @@ class GraphViews(Views):
         self._words = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
-        """Return whom the node sends to at its next wake."""
+        """Return the receivers of the node's next wake."""
         words = self._words.take(node)
         return pick_distinct(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
 
     def missed(self, node: int, now: float) -> None:
-        """Let a wake pass."""
+        """Skip a wake."""
         self._words.take(node)
 
 
@@ -83,7 +83,7 @@ def make_graph_views(graph: Graph, setting: OverlayContext, *, key: str) -> Grap
     Raises
     ------
     ScenarioError
-        If there is no such graph over so many nodes.
+        If there is no such graph over this number of nodes.
     """
     where: Any = {"seed": setting.seed, "key": key, "profiles": setting.profiles}
     if isinstance(graph, GraphSequence):

@@ -19,26 +19,26 @@ _time = itemgetter(1)
 
 
 class NewscastOptions(ExchangeOptions):
-    """Two nodes keep the freshest of both views: what has left is soon forgotten, in-degrees are uneven."""
+    """Two nodes keep the freshest entries of both views: departed nodes are soon forgotten; in-degrees are uneven."""
 
     sampling: Literal["newscast"]
 
 
 @SAMPLINGS.register("newscast")
 class Newscast(ExchangedViews):
-    """Entries carry the virtual time at which their node made them, which it does at each of its exchanges.
+    """Views with entries that carry their virtual time of creation; a node creates one at each exchange.
 
     Notes
     -----
-    Beyond the papers: a peer found offline is not taken back on an entry made before. Where a few nodes are left among
-    themselves, nothing fresher would drive such entries out.
+    Unlike in the papers, a peer found offline is not accepted again with an older entry. If few nodes remain, no
+    fresher entries would replace such entries.
     """
 
     Options = NewscastOptions
 
     @property
     def n_words(self) -> int:
-        """One for each peer that may be found offline before one answers."""
+        """One word for each peer that may be found offline before one answers."""
         return self.size
 
     def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
@@ -62,5 +62,5 @@ class Newscast(ExchangedViews):
         self.views[peer] = self._freshest(self.believed(peer, pooled))
 
     def _freshest(self, entries: View) -> View:
-        """Return the freshest entries; of equally fresh ones those that the node which woke held."""
+        """Return the freshest entries; on ties the entries of the node that woke come first."""
         return dict(sorted(entries.items(), key=_time, reverse=True)[: self.size])

@@ -1,4 +1,4 @@
-"""Views: whom a node may send to at each of its wakes."""
+"""Random views, which are drawn again from time to time, and the replacement of offline peers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gossiprec.sim.clock import WakeClock
 HEAL = purpose_id("view-healing")
 
 CANDIDATES = 12
-"""Nodes drawn with a view to take the places of peers that are away."""
+"""Number of nodes drawn with a view as replacements of offline peers."""
 
 NOBODY = -1
 
 
 class ViewHealer:
-    """Finds replacements.
+    """Replacement of offline peers in views.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ViewHealer:
         Returns
         -------
         ndarray of int64, shape (n, n_wakes, CANDIDATES)
-            Not the node itself; one may be there twice.
+            Never the node itself; a node may occur twice.
         """
         words = wake_words(CANDIDATES, drawn, nodes, seed=self._seed, purpose=HEAL)
         others = (words.astype(np.uint64) * np.uint64(self._n_nodes - 1) >> np.uint64(32)).astype(np.int64)
@@ -60,14 +60,14 @@ class ViewHealer:
     def healed(
         self, node: int, peers: Sequence[int], view: Sequence[int], candidates: Sequence[int], now: float
     ) -> Sequence[int]:
-        """Return the peers with those replaced that are away; fewer, if not enough are there.
+        """Return the peers, with offline ones replaced; fewer if there are not enough online nodes.
 
         Parameters
         ----------
         node : int
         peers : sequence of int
         view : sequence of int
-            Who cannot be a replacement either.
+            Further nodes that cannot be replacements.
         candidates : sequence of int
         now : float
         """
@@ -90,14 +90,14 @@ class ViewHealer:
         return found
 
     def _others(self, draw: int, known: set[int], now: float) -> Iterator[int]:
-        """Yield all nodes that are there and not known, from a drawn place on: for when the candidates are used up."""
+        """Yield all online nodes that are not known, from a drawn place on, after the candidates are used up."""
         online = np.flatnonzero(self._availability.online_at(now)[: self._n_nodes])
         others = [peer for peer in online.tolist() if peer not in known]
         first = draw % max(1, len(others))
         yield from [*others[first:], *others[:first]]
 
     def heal(self, receivers: I64, views: I64, drawn: I64, times: F64) -> I64:
-        """Return the receivers with those replaced that are away when their sender wakes, if the sender is there.
+        """Return the receivers, with those replaced that are offline when their online sender wakes.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class ViewHealer:
         drawn : ndarray of int64, shape (n_nodes, n_wakes)
             The wakes at which the views were drawn.
         times : ndarray of float64, shape (n_nodes, n_wakes)
-            Of the wakes.
+            Times of the wakes.
 
         Returns
         -------
@@ -149,18 +149,18 @@ CHOICE = purpose_id("fanout")
 
 
 class RefreshSchedule(ABC):
-    """When views are drawn anew."""
+    """A schedule of the redrawing of views."""
 
     @abstractmethod
     def drawn(self, first: int, count: int) -> Bools:
-        """Say for wakes first .. first + count - 1 whether the view changed since the wake before, shape (n, count)."""
+        """Return whether each wake's view differs from the wake before, for wakes first .. first + count - 1."""
 
 
 class PoissonRefresh(RefreshSchedule):
-    """Views are refreshed on an exponential clock of their own.
+    """Views are redrawn by an exponential clock of their own.
 
-    Only the last refresh before a wake can be noticed, and a Poisson process has no memory: there was one in an
-    interval of length L with probability ``1 - exp(-L / mean)``. One draw per wake replaces the clock's events.
+    Only the last refresh before a wake matters, and a Poisson process has no memory: there was one in an interval of
+    length L with probability ``1 - exp(-L / mean)``. One draw per wake replaces the clock's events.
     """
 
     def __init__(self, clock: WakeClock, *, mean: float, seed: int) -> None:
@@ -176,7 +176,7 @@ class PoissonRefresh(RefreshSchedule):
 
 
 class PeriodicRefresh(RefreshSchedule):
-    """Views are refreshed every so many wakes."""
+    """Views are redrawn every `every` wakes."""
 
     def __init__(self, n_nodes: int, *, every: int) -> None:
         self._n_nodes = n_nodes
@@ -189,7 +189,7 @@ class PeriodicRefresh(RefreshSchedule):
 
 
 class RandomViews(Views):
-    """Uniform peer sampling: a P-out-regular graph, drawn anew node by node.
+    """Uniform peer sampling: a P-out-regular graph, redrawn node by node.
 
     Parameters
     ----------
@@ -197,13 +197,13 @@ class RandomViews(Views):
     size : int
         View size P < n_nodes. A view is P distinct other nodes.
     fanout : int
-        How many of its view a node sends to at a wake: all, or that many drawn at each wake.
+        Number of peers of its view that a node sends to per wake: all, or this number drawn at each wake.
     refresh : Refresh
     seed : int
     availability : Availability, optional
-        If given, views heal: a peer that is away at the wake gives its place to a random node that is there.
+        If given, views heal: a peer that is offline at the wake is replaced by a random online node.
     clock : WakeClock, optional
-        If given, nodes are asked when it rings and at no other time: views of many wakes heal at once.
+        If given, nodes are queried only when it rings: views of many wakes heal in one call.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class RandomViews(Views):
         self._rows: dict[int, list[int]] = {}  # a node's receivers, view and candidates at its last wake
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
-        """Return whom the node sends to at its next wake."""
+        """Return the receivers of the node's next wake."""
         row: list[int] = self._streams.take(node)
         if self._healing is None:
             return row
@@ -242,14 +242,14 @@ class RandomViews(Views):
         return self.healed(node, row[: self._fanout], now)
 
     def healed(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
-        """Return peers of the node's last wake with those replaced that are away; fewer, if not enough are there."""
+        """Return peers of the node's last wake, with offline ones replaced; fewer if there are not enough."""
         if self._healing is None:
             return peers
         row, end = self._rows[node], self._fanout + self._size
         return self._healing.healed(node, peers, row[self._fanout : end], row[end:], now)
 
     def missed(self, node: int, now: float) -> None:
-        """Let a wake pass."""
+        """Skip a wake."""
         self._streams.take(node)
 
     def _receivers(self, first: int, count: int) -> I64:
@@ -269,7 +269,7 @@ class RandomViews(Views):
             return np.concatenate([receivers, peers, others], axis=-1)
         times = self._clock.intervals(first, count)
         times[:, 0] += self._last_ring
-        times = np.add.accumulate(times, axis=1)  # to the bit, as the engine adds
+        times = np.add.accumulate(times, axis=1)  # bit-identical: the engine adds in this order
         self._last_ring = times[:, -1]
         return self._healing.heal(receivers, peers, drawn, times)
 

@@ -1,8 +1,8 @@
-"""Views that nodes keep by exchanging entries: what the ways to do it share.
+"""Shared part of views that nodes maintain by exchanging entries.
 
-An exchange happens when a node wakes, before it sends its model, and takes no time: views are small. A node talks only
-to peers that are online then, and removes one that it finds offline. All draws of a wake are functions of (seed, node,
-wake number); what comes of them depends on the views, and so on the order of wakes.
+An exchange happens when a node wakes, before it sends its model, and takes no time, because views are small. A node
+talks only to online peers, and removes peers that it finds offline. All draws of a wake are functions of (seed, node,
+wake number); their effect depends on the views, and so on the order of wakes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST = purpose_id("first-view")
 EXCHANGE = purpose_id("view-exchange")
 
 View = dict[int, float]
-"""Peers in the order in which they came, each with an age or a time."""
+"""Peers in the order of their arrival, each with an age or a time."""
 
 
 class ExchangeOptions(Options):
@@ -40,7 +40,7 @@ class ExchangeOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _nothing_else(cls, raw: Any) -> Any:
-        """Leave aside what other kinds of views have, where it is set to null."""
+        """Remove options of other kinds of views if they are null."""
         if not isinstance(raw, dict):
             return raw
         return {
@@ -49,22 +49,22 @@ class ExchangeOptions(Options):
 
 
 ExchangeView: TypeAlias = Annotated[ExchangeOptions, RegisteredOptions(SAMPLINGS, "sampling")]
-"""How nodes exchange views, as a scenario says it."""
+"""Options of exchanged views in a scenario."""
 
 
 class ExchangedViews(Views):
-    """Nodes that keep a view by exchanging entries with one of it at each wake.
+    """Views that nodes maintain by exchanging entries with a peer at each wake.
 
     Parameters
     ----------
     options : ExchangeOptions
-        Of the class's own type.
+        Options of the class's own type.
     setting : Setting
 
     Notes
     -----
-    Views begin as uniform draws. A node whose view is empty is introduced to a node that is online, as one that joins:
-    the first one from a uniformly drawn id on.
+    Views begin as uniform draws. A node with an empty view is introduced to an online node, as if it joined: to the
+    first one from a uniformly drawn id on.
     """
 
     Options: ClassVar[type[ExchangeOptions]]
@@ -84,14 +84,14 @@ class ExchangedViews(Views):
     @property
     @abstractmethod
     def n_words(self) -> int:
-        """Random words that an exchange takes."""
+        """Number of random words that an exchange uses."""
 
     @abstractmethod
     def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
-        """Let the node talk to a peer, changing the views of both."""
+        """Exchange entries with a peer, changing the views of both."""
 
     def next_receivers(self, node: int, now: float) -> Sequence[int]:
-        """Return whom the node sends to at its next wake, after its exchange."""
+        """Return the receivers of the node's next wake, after its exchange."""
         words = self._words.take(node)
         if not self.views[node]:
             self.views[node].update((peer, now) for peer in self.introduced(node, now, words[self.n_words]))
@@ -100,7 +100,7 @@ class ExchangedViews(Views):
         return pick_distinct(list(self.views[node]), self.fanout, words[self.n_words + 1 :])
 
     def missed(self, node: int, now: float) -> None:
-        """Let a wake pass."""
+        """Skip a wake."""
         self._words.take(node)
 
     def is_online(self, node: int, now: float) -> bool:
@@ -108,14 +108,15 @@ class ExchangedViews(Views):
         return self._everyone_online or self.availability.is_online(node, now)
 
     def remove(self, node: int, peer: int, now: float) -> None:
-        """Drop a peer that the node finds offline, and remember when that was."""
+        """Remove a peer that the node finds offline, and remember the time."""
         del self.views[node][peer]
         self._found_offline[node][peer] = now
 
     def believed(self, node: int, entries: View) -> View:
-        """Return the entries of others that the node takes, by their times.
+        """Return the entries that the node accepts from others, by their times.
 
-        Not itself, nor a peer that it found offline later than the entry was made: copies of such entries travel on.
+        It rejects itself, and peers that it found offline after the entry was made: copies of such entries still
+        circulate.
         """
         offline = self._found_offline[node]
         if not offline:
@@ -125,7 +126,7 @@ class ExchangedViews(Views):
         }
 
     def introduced(self, node: int, now: float, word: int) -> Iterator[int]:
-        """Yield another node that is online, if there is one."""
+        """Yield another online node, if there is one."""
         first = word * self.n_nodes >> 32
         for step in range(self.n_nodes):
             peer = (first + step) % self.n_nodes

@@ -1,4 +1,4 @@
-"""Draws of single wakes, for views that are known only when the wake comes."""
+"""Random draws of single wakes, for views that are known only at the wake."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Words = list[int]
 
 
 def wake_words(n_words: int, wakes: I64, nodes: I64, *, seed: int, purpose: int) -> U32:
-    """Return so many random words for each (node, wake), shape (n_nodes, n_wakes, n_words)."""
+    """Return `n_words` random words for each (node, wake), shape (n_nodes, n_wakes, n_words)."""
     blocks = [philox_words(seed, b, wakes, nodes[:, None], purpose) for b in range(-(-n_words // 4))]
     return np.concatenate(blocks, axis=-1)[..., :n_words]
 
 
 class WordStreams:
-    """So many random 32-bit words for each wake of each node: functions of (seed, purpose, node, wake number).
+    """`n_words` random 32-bit words per wake of each node: functions of (seed, purpose, node, wake number).
 
     Parameters
     ----------
     n_nodes : int
     n_words : int
-        For each wake, at least 1.
+        Number of words per wake, at least 1.
     seed : int
     purpose : int
     """
@@ -45,9 +45,9 @@ class WordStreams:
 
 
 def pick_distinct(pool: Sequence[int], n_picks: int, words: Sequence[int]) -> list[int]:
-    """Return distinct members of the pool, uniform over ordered choices; all of it, in its order, if it is no larger.
+    """Return distinct members of the pool, uniform over ordered choices; the whole pool if it is no larger.
 
-    Equal to :func:`gossiprec.rng.distinct_below` on the same words, for a single choice.
+    It equals :func:`gossiprec.rng.distinct_below` on the same words, for a single choice.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Defences per node: one file each."""
+"""Defences of nodes: one file per policy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What repeated Gaussian noise reveals, by Renyi differential privacy: Google's ``dp_accounting``, with Opacus' orders.
+"""Accounting of repeated Gaussian noise by Renyi differential privacy: ``dp_accounting`` with Opacus' orders.
 
 The batches of a local epoch are disjoint, so a sample enters one noisy step of it: an epoch is one Gaussian mechanism
-that sees every sample (sampling rate 1), and T epochs with noise multiplier sigma reveal as much as one with
+that sees every sample (sampling rate 1), and T epochs with noise multiplier sigma spend as much as one epoch with
 ``sigma / sqrt(T)``: the Renyi divergence of order a is ``a T / (2 sigma^2)``.
 
 References
@@ -24,29 +24,29 @@ ORDERS = (*(1 + k / 10 for k in range(1, 100)), *range(12, 64))
 """Orders of the divergence, as in Opacus' ``RDPAccountant``."""
 
 UNBOUNDED = 2**40
-"""Local epochs beyond those of any run."""
+"""More local epochs than any run has."""
 _PRECISION = 1e-9
-"""Of a calibrated noise multiplier, relative."""
+"""Relative precision of a calibrated noise multiplier."""
 
 
 def compute_epsilon(noise_multiplier: float, epochs: int, delta: float) -> float:
-    """Return epsilon after this number of local epochs, as ``dp_accounting`` computes it; inf if it cannot."""
+    """Return epsilon after this number of local epochs, as ``dp_accounting`` computes it; infinite if it cannot."""
     if epochs == 0:
         return 0.0
     return float(_accountant().compose(_gaussian(noise_multiplier), epochs).get_epsilon(delta))
 
 
 def min_epsilon(delta: float) -> float:
-    """Return the epsilon that the orders cannot prove anything below, however large the noise."""
+    """Return the epsilon below which the orders cannot prove any bound, however large the noise."""
     orders = np.array(ORDERS)
     return float((np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)).min())
 
 
 @functools.lru_cache(maxsize=256)
 def min_noise_multiplier(epsilon: float, delta: float) -> float:
-    """Return the least noise multiplier with which one local epoch spends at most `epsilon`.
+    """Return the least noise multiplier with which one local epoch does not exceed `epsilon`.
 
-    For T epochs it is ``sqrt(T)`` times that (see the module's first lines).
+    For T epochs it is ``sqrt(T)`` times this value (see the start of the module).
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def min_noise_multiplier(epsilon: float, delta: float) -> float:
 
 
 def max_epochs(noise_multiplier: float, epsilon: float, delta: float) -> int:
-    """Return the largest number of local epochs that spends at most `epsilon`."""
+    """Return the largest number of local epochs that does not exceed `epsilon`."""
     if compute_epsilon(noise_multiplier, UNBOUNDED, delta) <= epsilon:
         return UNBOUNDED
     epochs = int((noise_multiplier / min_noise_multiplier(epsilon, delta)) ** 2)
@@ -82,9 +82,9 @@ def max_epochs(noise_multiplier: float, epsilon: float, delta: float) -> int:
 
 
 def compute_epsilons(noise_multiplier: F64, epochs: F64, delta: float) -> F64:
-    """Return :func:`compute_epsilon` of many nodes at once, shape (n_nodes,).
+    """Return :func:`compute_epsilon` of many nodes in one call, shape (n_nodes,).
 
-    For the log: the library takes half a millisecond each. Tests hold it to the library.
+    It is used for the log, because the library takes half a millisecond per call. Tests compare it with the library.
     """
     orders = np.array(ORDERS)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -107,6 +107,6 @@ def _accountant() -> Any:
 
 
 def round_up_float32(number: float) -> np.float32:
-    """Return the least float32 not below `number`: noise is never smaller than what was accounted."""
+    """Return the least float32 not below `number`, so that noise is never smaller than accounted."""
     rounded = np.float32(number)
     return rounded if float(rounded) >= number else np.nextafter(rounded, np.float32(math.inf))

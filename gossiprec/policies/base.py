@@ -1,4 +1,4 @@
-"""What the emulator needs to know of a defence."""
+"""The base class of defences, as the emulator uses it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gossiprec.options import Options
 
 @dataclass(frozen=True)
 class PrivacySpent:
-    """What nodes have spent of their privacy, and with how much noise.
+    """The privacy that nodes have spent, and their noise.
 
     Attributes
     ----------
     nodes : ndarray of int64, shape (n,)
     epsilon, noise_multiplier : ndarray of float64, shape (n,)
-        inf and 0 without noise.
+        Infinite and 0 without noise.
     delta : float
     epsilon_per_coordinate : float or None
-        What a single number of a message spends, where a node's epsilon is the sum over all numbers that it has sent.
+        Epsilon of a single number of a message, if a node's epsilon is the sum over all numbers that it has sent.
     """
 
     nodes: I64
@@ -37,12 +37,12 @@ class PrivacySpent:
 
 
 class Policy:
-    """A defence that some nodes use.
+    """A defence that some of the nodes use.
 
     Parameters
     ----------
     options : Options
-        Of the class's own type.
+        Options of the class's own type.
     nodes : ndarray of int64
         The nodes that use it, ascending; never a coordinator.
     """
@@ -50,14 +50,14 @@ class Policy:
     Options: ClassVar[type[Options]]
 
     modules: ClassVar[tuple[str, ...]] = ()
-    """Modules that it imports late: a run and its dry run import them first, to fail early."""
+    """Modules that are imported late; a run and its dry run import them first, to fail early."""
 
     def __init__(self, options: Any, nodes: I64) -> None:
         self.options = options
         self.nodes = nodes
 
     def check(self, model: Model, layout: Layout) -> None:
-        """Refuse a model, or a layout that the protocol asks for, to which the policy cannot be applied.
+        """Refuse a model, or a layout of the protocol, to which the policy cannot be applied.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Policy:
         """
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
-        """Refuse a protocol under which some of the nodes do what the policy cannot be applied to.
+        """Refuse a protocol in which nodes behave in a way to which the policy cannot be applied.
 
         Raises
         ------
@@ -73,43 +73,44 @@ class Policy:
         """
 
     def inbox(self) -> InboxConfig | None:
-        """Return the rule by which its nodes aggregate what they receive; None: as the protocol says."""
+        """Return the rule by which its nodes aggregate what they receive; None if the protocol decides."""
         return None
 
     def transform(self) -> Transform | None:
-        """Return what becomes of its nodes' messages; None: they leave as they are."""
+        """Return the transform of its nodes' messages, or None if they are sent unchanged."""
         return None
 
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
-        """Write into the settings what the policy does to its nodes' training.
+        """Write the policy's settings of its nodes' training.
 
         Parameters
         ----------
         node_settings : NodeSettings
-            What earlier policies of the scenario have written.
+            The settings, as earlier policies of the scenario have left them.
         training : TrainingSettings
         updates : ndarray of int64, shape (n_nodes,), or None
-            Local updates that each node will run; None where that depends on the models' values.
+            Number of local updates that each node will run; None if it depends on the models' values.
         """
 
     def spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
-        """Return the privacy spent by the policy's nodes so far; None: it accounts for none.
+        """Return the privacy that the policy's nodes have spent so far; None if it is not accounted.
 
         Parameters
         ----------
         updates, pushes : ndarray of int64, shape (n_nodes,)
-            Local updates of each node, and its pushes if a policy rewrites them.
+            Number of local updates of each node, and of its pushes if a policy rewrites them.
         """
         return None
 
     def spent_by_coordinates(self, coordinates: I64) -> PrivacySpent | None:
-        """Return the privacy spent by the policy's nodes so far, if it is accounted number by number; None: it is not.
+        """Return the privacy spent so far if it is accounted number by number; None if it is not.
 
         Parameters
         ----------
         coordinates : ndarray of int64, shape (n_nodes,)
-            Numbers that policies rewrote in all messages of each node so far; copies of a message are one.
+            Number of values that policies rewrote in all messages of each node so far; copies of a message count
+            once.
         """
         return None

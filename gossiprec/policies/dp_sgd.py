@@ -1,9 +1,9 @@
-"""DP-SGD: every sample's gradient is clipped, and noise hides what is left of it.
+"""DP-SGD: every sample's gradient is clipped, and noise is added to the sum.
 
 References
 ----------
 M. Abadi et al., "Deep learning with differential privacy", CCS 2016, algorithm 1; CDA paper (arXiv 2306.08929),
-section 7.6. Semantics are those of Opacus, not of the paper's code: see ``docs/policies.md``.
+section 7.6. The semantics follow Opacus, not the paper's code: see ``docs/policies.md``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gossiprec.policies.accounting import (
 from gossiprec.policies.base import Policy, PrivacySpent
 
 LEAST_NOISE = 1e-6
-"""Noise multipliers below are no noise: sums in float32 are off by as much."""
+"""Least effective noise multiplier: sums in float32 have errors of this size."""
 
 
 class DPSGDOptions(Options):
@@ -63,7 +63,7 @@ class DPSGD(Policy):
     """Per-sample clipping to C, Gaussian noise of deviation sigma C on every parameter, division by the batch size.
 
     With ``noise_multiplier: auto`` a node gets the noise with which its own number of local epochs spends exactly
-    epsilon. With a given one it trains until one more local update would spend more.
+    epsilon. With a fixed multiplier it trains until one more local update would spend more.
     """
 
     Options = DPSGDOptions
@@ -76,7 +76,7 @@ class DPSGD(Policy):
         self._epochs = 1
 
     def check(self, model: Model, layout: Layout) -> None:
-        """Refuse models whose loss does not fall apart into samples."""
+        """Refuse models with a loss that is not a mean over samples."""
         if not model.has_sample_gradients:
             raise ScenarioError(
                 f"policies: dp-sgd clips each sample's gradient, but the loss of {type(model).__name__} is "
@@ -86,7 +86,7 @@ class DPSGD(Policy):
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
-        """Set clipping and noise, and when training stops."""
+        """Set clipping, noise and the limit of updates."""
         self._epochs = training.local_epochs
         limit = self._most_updates()
         node_settings.most_updates[self.nodes] = np.minimum(node_settings.most_updates[self.nodes], limit)
@@ -110,7 +110,7 @@ class DPSGD(Policy):
         return PrivacySpent(self.nodes, compute_epsilons(self._noise, epochs, delta), self._noise, delta)
 
     def _most_updates(self) -> int:
-        """Return after how many local updates a node must stop."""
+        """Return the number of local updates after which a node must stop."""
         options, epochs = self.options, self._epochs
         if options.noise_multiplier == "auto":
             if options.steps is not None and options.steps < epochs:
@@ -142,7 +142,7 @@ class DPSGD(Policy):
         return min(most, NO_LIMIT)
 
     def _noise_multipliers(self, planned: I64) -> Any:
-        """Return the noise multiplier of each node, whose local updates are known."""
+        """Return the noise multiplier of each node, given its number of local updates."""
         options = self.options
         if options.noise_multiplier != "auto":
             return round_up_float32(options.noise_multiplier)

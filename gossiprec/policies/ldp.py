@@ -1,9 +1,9 @@
-"""Local differential privacy of messages: what leaves is clipped to a norm and hidden by noise.
+"""Local differential privacy of messages: they are clipped to a norm, and noise is added.
 
 References
 ----------
 FedCL: clip to L1 norm 1, Laplace noise of scale ``2 delta / epsilon``; PerFedRec++: clip to a largest absolute value,
-Laplace noise, and for an upload an epsilon of ``2 delta / lambda``, which is that of each number in it. C. Dwork,
+Laplace noise, and for an upload an epsilon of ``2 delta / lambda``, which holds for each number. C. Dwork,
 A. Roth, "The algorithmic foundations of differential privacy", 2014, theorems 3.6 (Laplace) and 3.16 (composition);
 for the Gaussian :mod:`gossiprec.policies.accounting`.
 """
@@ -27,7 +27,7 @@ from gossiprec.policies.base import Policy, PrivacySpent
 
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 ACCOUNTED = {"laplace": "l1", "gaussian": "l2"}
-"""The norm by which a law's noise has a known epsilon."""
+"""The norm for which each distribution of noise has a known epsilon."""
 
 
 class LDPOptions(Options):
@@ -61,7 +61,7 @@ class LDPOptions(Options):
 
 @dataclass(frozen=True)
 class ClipAndNoise(Transform):
-    """Clips what leaves, or how it differs from what was received, and adds noise."""
+    """A transform that clips messages, or their difference from the received model, and adds noise."""
 
     options: LDPOptions
     rewrites = True
@@ -69,14 +69,14 @@ class ClipAndNoise(Transform):
     def encode(
         self, payload: MessagePayload, base: MessagePayload | None, push: PushContext
     ) -> MessagePayload:
-        """Return the noisy payload; the user's row, which nobody has been sent, is relative to nothing."""
+        """Return the noisy payload; the user's row, which was never received, is not taken as a difference."""
         start = self._start(payload, base)
         clipped = self._clipped(_flat(payload) - start)
         return _like(payload, (start + clipped + self._noise(push, len(start))).astype(np.float32))
 
     def _start(self, payload: MessagePayload, base: MessagePayload | None) -> F64:
         start = np.zeros(len(_flat(payload)))
-        # without training since the last push the payload is what was received
+        # without training since the last push the payload equals the received model
         if self.options.of == "update":
             n_own = 0 if payload.users is None else payload.users.size
             start[n_own:] = _flat(payload if base is None else base)[n_own:]
@@ -96,19 +96,19 @@ class ClipAndNoise(Transform):
 
 @POLICIES.register("ldp")
 class LDP(Policy):
-    """Each message is one noisy answer about its user: two users' messages differ by at most twice the bound.
+    """Each message is one noisy answer about its user: two users' messages differ by up to twice the bound.
 
     With Laplace noise of scale b and the L1 norm a message spends epsilon ``2 bound / b``, and messages add up. With
     Gaussian noise of deviation s and the L2 norm it is a Gaussian mechanism with noise multiplier ``s / (2 bound)``.
-    With Laplace noise and numbers that are cut off at the bound each number spends ``2 bound / b``, and numbers add up,
-    over a message and over messages. Of other combinations nothing is accounted.
+    With Laplace noise and the norm linf (values are clipped) each number spends ``2 bound / b``, and numbers add up,
+    over a message and over messages. Other combinations are not accounted.
     """
 
     Options = LDPOptions
     options: LDPOptions
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
-        """Refuse updates where what they are relative to is not what somebody else has sent."""
+        """Refuse updates if their base is not a model that another node has sent."""
         if self.options.of == "update" and Op.ADOPT not in behaviour.on_receive:
             raise ScenarioError(
                 "policies: ldp: of: found 'update', but in gossip an update is relative to a model that "
@@ -117,11 +117,11 @@ class LDP(Policy):
             )
 
     def transform(self) -> Transform:
-        """Return clipping and noise."""
+        """Return the transform that clips and adds noise."""
         return ClipAndNoise(self.options)
 
     def spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
-        """Return epsilon of each node by its pushes."""
+        """Return epsilon of each node by its number of pushes."""
         options, count = self.options, pushes[self.nodes].astype(np.float64)
         if ACCOUNTED[options.noise] != options.norm or options.scale == 0:
             return None
@@ -133,7 +133,7 @@ class LDP(Policy):
         )
 
     def spent_by_coordinates(self, coordinates: I64) -> PrivacySpent | None:
-        """Return epsilon of each node by the numbers that it has sent, where each is clipped and hidden by itself."""
+        """Return epsilon of each node by the numbers that it has sent, if each is clipped and perturbed by itself."""
         options = self.options
         if (options.norm, options.noise) != ("linf", "laplace") or options.scale == 0:
             return None

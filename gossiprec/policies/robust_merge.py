@@ -1,4 +1,4 @@
-"""Robust merging in gossip: what a node receives waits in an inbox, and an aggregation rule makes one model of it."""
+"""Robust merging in gossip: received models wait in an inbox, and an aggregation rule reduces them to one."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class RobustMergeOptions(Options):
 
 @POLICIES.register("robust-merge")
 class RobustMerge(Policy):
-    """Until its next wake a node collects models; it then goes on with what the rule makes of them and its own."""
+    """A node collects models until its next wake; it then continues with the rule's result of them and its own."""
 
     Options = RobustMergeOptions
     options: RobustMergeOptions
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
-        """Refuse nodes that do not merge what they receive by weights, or that read their model at once."""
+        """Refuse nodes that do not merge received models by weights, or that read their model at once."""
         if behaviour.on_receive in ((Op.BLEND,), (Op.AVERAGE,)):
             return
         streams = (
@@ -56,7 +56,7 @@ class RobustMerge(Policy):
         )
 
     def inbox(self) -> InboxConfig:
-        """Return the rule."""
+        """Return the rule with its buffer."""
         rule, buffer = self.options.rule, self.options.buffer
         return InboxConfig(
             registered_name(rule),

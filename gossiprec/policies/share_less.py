@@ -1,9 +1,9 @@
-"""Share less: the user's row stays at home, and items are kept from drifting towards the user.
+"""Share less: the user's row is not sent, and items are kept from drifting towards the user.
 
 References
 ----------
-CDA paper (arXiv 2306.08929), section 4.1: the item tables and shared weights alone are sent, and the loss is
-``L_rec + tau ||V - V_ref||``. The norm is not said there, and the published code has no such term; here it is the
+CDA paper (arXiv 2306.08929), section 4.1: only the item tables and shared weights are sent, and the loss is ``L_rec +
+tau ||V - V_ref||``. The paper does not specify the norm, and the published code has no such term; here it is the
 squared Frobenius norm over the items of the batch.
 """
 
@@ -33,26 +33,27 @@ class ShareLessOptions(Options):
 
 
 class WithholdUserRow(Transform):
-    """Leaves the user's row out of the message."""
+    """A transform that leaves the user's row out of messages."""
 
     hides = frozenset({BlockRole.USER})
 
 
 @POLICIES.register("share-less")
 class ShareLess(Policy):
-    """Messages carry no user row; touched items are drawn back to where the local update began.
+    """Messages carry no user row; touched items are drawn back to their values at the start of the local update.
 
     Notes
     -----
-    The reference table is the one the local update starts from: under FedAvg the received global table, as in the
-    paper; in gossip the node's own after merging, where the paper writes the node's own of its previous step.
+    The reference table is the one at the start of the local update. Under FedAvg this is the received global table,
+    as in the paper. In gossip it is the node's own table after merging; the paper uses its own table of the previous
+    step.
     """
 
     Options = ShareLessOptions
     options: ShareLessOptions
 
     def transform(self) -> Transform:
-        """Withhold the row."""
+        """Return the transform that withholds the row."""
         return WithholdUserRow()
 
     def configure(

@@ -1,4 +1,4 @@
-"""Protocols: what a node does on wake and on receive. One file each."""
+"""Protocols: the actions of a node on wake and on receive. One file per protocol."""
 
 from __future__ import annotations
 

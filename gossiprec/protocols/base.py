@@ -1,4 +1,4 @@
-"""What the emulator needs to know of a protocol."""
+"""The base class of protocols, as the emulator uses it."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from gossiprec.sim.clock import WakeClock
 
 
 class Protocol(ABC):
-    """Who sends to whom, and what models go through on the way.
+    """The receivers of messages, and the treatment of models on the way.
 
-    A protocol splits in two. *Who* is asked by the engine, event by event: :meth:`on_wake`, :meth:`on_receive`. *What*
-    is the same for all events of a role and is said once: :attr:`behaviours`.
+    A protocol has two parts. The engine queries the receivers event by event: :meth:`on_wake`, :meth:`on_receive`.
+    The treatment of models is the same for all events of a role and is declared once: :attr:`behaviours`.
 
     Parameters
     ----------
     options : Options
-        Of the class's own type.
+        Options of the class's own type.
     n_users : int
         Nodes 0 .. n_users - 1 hold one user each.
     seed : int
     availability : Availability, optional
-        When nodes are online; they always are if it is left out.
+        Times at which nodes are online; they always are if omitted.
     profiles : Profiles, optional
-        What is known of the users; needed where links are made by taste or place.
+        Profiles of the users; required if links are made by taste or place.
     """
 
     Options: ClassVar[type[Options]]
     has_coordinator: ClassVar[bool] = False
     """Whether node number n_users coordinates the others."""
     peers_meet: ClassVar[bool] = True
-    """Whether users' nodes receive one another's models; if not, only a coordinator has something to observe."""
+    """Whether users' nodes receive one another's models; if not, only a coordinator can observe them."""
     holds_all_data: ClassVar[bool] = False
-    """Whether the coordinator holds everybody's interactions and trains alone: nobody sends anything."""
+    """Whether the coordinator holds all interactions and trains by itself: no messages are sent."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Protocol(ABC):
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes, the coordinator included."""
+        """Number of nodes, including the coordinator."""
         return self.n_users + self.has_coordinator
 
     @property
@@ -78,12 +78,12 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def behaviours(self) -> Sequence[Behaviour]:
-        """What the nodes of each role do with models."""
+        """The treatment of models by the nodes of each role."""
 
     @property
     @abstractmethod
     def clock(self) -> WakeClock:
-        """When nodes wake."""
+        """The clock of the waking nodes."""
 
     @property
     @abstractmethod
@@ -97,33 +97,33 @@ class Protocol(ABC):
 
     @property
     def closes_epochs(self) -> bool:
-        """Whether the last wake of a round asks no node: the coordinator merges what has come, and that is all."""
+        """Whether the last wake of a round asks no client: the coordinator only merges the answers."""
         return False
 
     @property
     def messages_per_wake(self) -> int | None:
-        """Messages that every wake sends, where that is always the same."""
+        """Number of messages that every wake sends, if it is constant."""
         return None
 
     @property
     def most_messages(self) -> int | None:
-        """Messages that a wake leads to at most, answers to them included; None: nobody knows."""
+        """Maximum number of messages that a wake causes, including answers; None if it is unknown."""
         return self.messages_per_wake
 
     @property
     def chooses_by_value(self) -> bool:
-        """Whether peers are chosen by what models tell: the protocol must then be told (:meth:`learn`)."""
+        """Whether peers are chosen by the performance of models; the protocol then gets it by :meth:`learn`."""
         return False
 
     @property
     def choices_follow_data(self) -> bool:
-        """Whether receivers or merge weights follow a node's items other than by its model: no noise covers these."""
+        """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
         return False
 
     def learn(self, receiver: I64, sender: I64, found: F32) -> None:
-        """Be told what appraised versions were worth to their receivers, in order of delivery.
+        """Receive the performance of scored versions at their receivers, in order of delivery.
 
-        With a coordinator: which group (`sender`) its server has put some clients (`receiver`) into.
+        With a coordinator: the groups (`sender`) to which its server has assigned clients (`receiver`).
         """
         raise NotImplementedError(
             f"{type(self).__name__} scores versions but does not implement how it uses the scores"
@@ -141,7 +141,7 @@ class Protocol(ABC):
 
     @property
     def sends_updates(self) -> bool:
-        """Whether users' nodes hold no model but their own part, and answer a version with an update."""
+        """Whether users' nodes hold only their own part of a model, and answer a version with an update."""
         return False
 
     @property
@@ -151,7 +151,7 @@ class Protocol(ABC):
 
     @property
     def view_size(self) -> int | None:
-        """Peers of a view, where a wake sends to the whole of it: the log then holds views."""
+        """Number of peers in a view, if a wake sends to all of it: the log then holds views."""
         return None
 
     @abstractmethod
@@ -159,48 +159,48 @@ class Protocol(ABC):
         """Return the weight of every node's models in a merge, shape (n_nodes,)."""
 
     def inbox(self) -> InboxConfig | None:
-        """Return the rule by which the coordinator aggregates what it receives; None: they are blended as they come."""
+        """Return the rule by which the coordinator aggregates models; None if they are blended on arrival."""
         return None
 
     def server(self) -> Server | None:
-        """Return what the coordinator computes before it pushes; None: nothing."""
+        """Return the server computation of the coordinator before a push, or None."""
         return None
 
     @abstractmethod
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the receivers of what the node sends on this wake."""
+        """Return the receivers of the messages that the node sends on this wake."""
 
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Return the receivers of what the node sends on the delivery of a message."""
+        """Return the receivers of the messages that the node sends on the delivery of a message."""
         return ()
 
     @property
     def steers(self) -> bool:
-        """Whether the one waking node sets its next wake by what arrives, and weighs it.
+        """Whether the only waking node sets its next wake by what arrives, and weighs it.
 
         Such a protocol defines :meth:`on_sent`, :attr:`factor` and :meth:`next_wake`.
         """
         return False
 
     def on_sent(self, first: int, receivers: Sequence[int]) -> None:
-        """Be told that what the call before this one returned goes out, as messages first, first + 1, ..."""
+        """Note that the latest receivers are sent messages first, first + 1, ..."""
         raise NotImplementedError(f"{type(self).__name__} steers peers but does not follow its messages")
 
     @property
     def factor(self) -> float:
-        """By what to multiply the sender's weight in the merge of the delivery just received, from 0 to 1."""
+        """Factor of the sender's weight in the merge of the latest delivery, from 0 to 1."""
         return 1.0
 
     def next_wake(self, now: float) -> float | None:
-        """Return when the waking node's next wake is due, as things stand; None: when its clock rings."""
+        """Return the time of the waking node's next wake as currently planned; None if its clock decides."""
         return None
 
     def report(self) -> dict[str, Any]:
-        """Return sections for the summary: what the protocol alone knows of its run."""
+        """Return sections for the summary that only the protocol can fill."""
         return {}
 
     def on_missed_wake(self, node: int, now: float) -> None:  # noqa: B027 (most protocols draw nothing)
-        """Take note that the node's clock rang in vain; what this wake would have drawn is passed over."""
+        """Note that the node misses this wake; the draws of the wake are skipped."""
 
     @property
     def horizon(self) -> float:
@@ -208,9 +208,9 @@ class Protocol(ABC):
         return float(self.clock.intervals(0, self.wakes).sum(axis=1).max())
 
     def predicted_fraction_met(self, rounds: float) -> float | None:
-        """Return the fraction of the others that a user's node has met after so many rounds, if foreseeable."""
+        """Return the expected fraction of others that a user's node has met after `rounds`, or None."""
         return None
 
     def predicted_fraction_heard(self, rounds: float) -> float | None:
-        """Return the fraction of the users' nodes that a coordinator has heard from after so many rounds, likewise."""
+        """Return the expected fraction of users' nodes that a coordinator has heard from after `rounds`, or None."""
         return None

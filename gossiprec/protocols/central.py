@@ -1,6 +1,6 @@
-"""Central training: a coordinator that holds everybody's interactions; nobody is asked and nothing is sent.
+"""Central training: a coordinator that holds all interactions; no messages are sent.
 
-What federation costs is read off beside it: the same model, the same data, the same draws of first rows and negatives.
+It shows the cost of federation by comparison: the same model, data, and draws of first rows and negatives.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Central(Protocol):
 
     @functools.cached_property
     def clock(self) -> WakeClock:
-        """The coordinator's: one wake a unit of time."""
+        """The coordinator's clock: one wake per unit of time."""
         return WakeClock([self.n_users], mean=1.0, law="constant", seed=self.seed)
 
     @property
     def wakes(self) -> int:
-        """Epochs."""
+        """Number of epochs."""
         return self.options.epochs
 
     def merge_weights(self, n_positives: I64) -> F64:
@@ -67,5 +67,5 @@ class Central(Protocol):
         return np.ones(self.n_nodes)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Send to nobody."""
+        """Return no receivers."""
         return ()

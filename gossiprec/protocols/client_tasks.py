@@ -1,4 +1,4 @@
-"""What a coordinator knows of its clients: who works on which version, and who has answered."""
+"""A coordinator's record of its clients: their tasks by version, and their answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gossiprec.arrays import F64, I64
 
 @dataclass(frozen=True)
 class ClientAnswer:
-    """An answer that has come.
+    """An answer that has arrived.
 
     Attributes
     ----------
     version : int
-        The version that its client was asked to train.
+        The version that the client trained.
     client : int
     staleness : int
-        Versions published since.
+        Number of versions published since.
     is_copy : bool
-        The same job has been answered before: the network has made two of a message.
+        Whether the same task has been answered before, because the network duplicated a message.
     """
 
     version: int
@@ -32,15 +32,15 @@ class ClientAnswer:
 
 
 class ClientTasks:
-    """The jobs that a coordinator has given to clients: train this version, and answer.
+    """The tasks that a coordinator has given to clients: train this version, and answer.
 
-    A job is a version and a client. Messages carry it to the client and back, so that an answer is known for what it
-    answers, however late it comes and whatever else the client has been asked meanwhile.
+    A task is a version and a client. Messages carry it to the client and back, so that each answer is matched with
+    its task, however late it is and whatever other tasks the client has got meanwhile.
 
     Attributes
     ----------
     version : int
-        Number of the version published last, from 0; -1 before the first.
+        Number of the latest version, from 0; -1 before the first.
     """
 
     def __init__(self) -> None:
@@ -49,23 +49,23 @@ class ClientTasks:
         self._carried: dict[int, tuple[int, int]] = {}  # by message
 
     def publish(self, clients: Sequence[int]) -> None:
-        """Note that a new version is there, and who is to train it."""
+        """Record a new version, and the clients that train it."""
         self.version += 1
         self._open.update((self.version, client) for client in clients)
 
     def ask(self, first: int, clients: Sequence[int]) -> None:
-        """Note that messages first, first + 1, ... carry the version published last to clients."""
+        """Record that messages first, first + 1, ... carry the latest version to clients."""
         for message, client in enumerate(clients, first):
             self._carried[message] = (self.version, client)
 
     def reply(self, message: int, first: int, count: int) -> None:
-        """Note that messages first .. first + count - 1 answer the job that `message` has brought."""
+        """Record that messages first .. first + count - 1 answer the task that `message` carried."""
         job = self._carried.pop(message)
         for answer in range(first, first + count):
             self._carried[answer] = job
 
     def answered(self, message: int) -> ClientAnswer:
-        """Note that an answer has come; a client that was lost to churn or loss stays in debt for ever."""
+        """Record an arrived answer; tasks lost to churn or message loss stay open forever."""
         job = self._carried.pop(message)
         is_copy = job not in self._open
         self._open.discard(job)
@@ -73,34 +73,34 @@ class ClientTasks:
 
 
 def quotas(groups: I64, count: int) -> I64:
-    """Return how many of `count` places are reserved for each group: its share of all clients, rounded down.
+    """Return the places, of `count`, reserved for each group: its share of all clients, rounded down.
 
     Parameters
     ----------
     groups : ndarray of int64, shape (n_clients,)
-        From 0; -1: in none.
+        Group of each client, from 0; -1 for clients without a group.
     count : int
 
     Returns
     -------
     ndarray of int64, shape (n_groups,)
-        Their sum is at most `count`.
+        The sum does not exceed `count`.
     """
     sizes = np.bincount(groups[groups >= 0])
     return sizes * count // max(len(groups), 1)
 
 
 def sample_proportionally(candidates: I64, lots: F64, groups: I64, count: int) -> I64:
-    """Return who is chosen: of each group as many as its quota, and whoever comes next for the places left.
+    """Return the chosen clients: of each group its quota, and the next clients for the remaining places.
 
-    A group of which too few can be chosen leaves its places to the others.
+    A group with too few candidates leaves its places to the others.
 
     Parameters
     ----------
     candidates : ndarray of int64, shape (n_candidates,)
         Clients that can be chosen.
     lots : ndarray of float64, shape (n_candidates,)
-        The lower, the sooner.
+        Clients with lower lots are chosen first.
     groups : ndarray of int64, shape (n_clients,)
     count : int
 

@@ -1,4 +1,4 @@
-"""FedAvg: a star whose centre is the coordinator node; a round is its wake.
+"""FedAvg: a star with the coordinator node at its centre; a round is a wake of the coordinator.
 
 References
 ----------
@@ -35,9 +35,9 @@ ASKED = purpose_id("asked")
 
 @PROTOCOLS.register("fedavg")
 class FedAvg(Protocol):
-    """The coordinator sends its model to the round's clients; they adopt it, train, and answer; it averages.
+    """The coordinator sends its model to the round's clients; they adopt it, train and answer; it averages.
 
-    Answers that arrive after the next round has begun count for that round, unless the options say otherwise.
+    Answers that arrive after the next round has begun count for that round, unless the options differ.
     """
 
     Options = FedAvgOptions
@@ -56,8 +56,8 @@ class FedAvg(Protocol):
         self._jobs = ClientTasks()
         self._pace = self._new_pace()
         self._groups: I64 = np.full(self.n_users, -1)
-        self._asked_in = np.full(self.n_users, -1, np.int64)  # the last round in which each was
-        self._brought: int | None = None  # message that the client has received which is about to answer
+        self._asked_in = np.full(self.n_users, -1, np.int64)  # the last round in which each client was asked
+        self._brought: int | None = None  # message received by the client that is about to answer
         self._weight = 1.0
 
     def _new_pace(self) -> RoundPolicy:
@@ -71,12 +71,12 @@ class FedAvg(Protocol):
 
     @property
     def replies(self) -> bool:
-        """Clients answer."""
+        """True: clients answer."""
         return True
 
     @property
     def steers(self) -> bool:
-        """Unless rounds follow the clock and all answers weigh the same."""
+        """Whether rounds do not follow the clock, or the weights of answers differ."""
         return not (isinstance(self._pace, ClockedRounds) and self.options.aggregation.plain)
 
     @property
@@ -86,7 +86,7 @@ class FedAvg(Protocol):
 
     @property
     def behaviours(self) -> Sequence[Behaviour]:
-        """Clients and coordinator."""
+        """Roles of clients and coordinator."""
         mixing = self.options.aggregation.mixing
         on_wake = (Op.PUSH,) if mixing is None else (Op.MIX, Op.PUSH)
         return [
@@ -96,12 +96,12 @@ class FedAvg(Protocol):
 
     @functools.cached_property
     def clock(self) -> WakeClock:
-        """The coordinator's: one wake a unit of time, unless it sets its own wakes."""
+        """The coordinator's clock: one wake per unit of time, unless it sets its own wakes."""
         return WakeClock([self.n_users], mean=1.0, law="constant", seed=self.seed)
 
     @property
     def wakes(self) -> int:
-        """Rounds, or the slices of all of them; and one that only merges, if the scenario says so."""
+        """Number of rounds or slices, plus a last wake that only merges if the options request it."""
         return self._pushes + self.options.merge_last
 
     @property
@@ -110,7 +110,7 @@ class FedAvg(Protocol):
 
     @property
     def wakes_per_round(self) -> int:
-        """One, or as many as there are slices, with the wake that closes an epoch."""
+        """One, or the number of slices, plus the wake that closes an epoch."""
         return self._n_slices + self.options.close_epochs
 
     @property
@@ -119,7 +119,7 @@ class FedAvg(Protocol):
 
     @property
     def closes_epochs(self) -> bool:
-        """As the scenario says."""
+        """The option `close_epochs`."""
         return self.options.close_epochs
 
     def _closes(self, number: int) -> bool:
@@ -128,7 +128,7 @@ class FedAvg(Protocol):
 
     @property
     def horizon(self) -> float:
-        """As the clock says, or if every round is given up."""
+        """The clock's horizon, or the time if every round is given up."""
         return super().horizon if self._pace.longest is None else 1.0 + self.wakes * self._pace.longest
 
     @property
@@ -137,39 +137,39 @@ class FedAvg(Protocol):
 
     @property
     def most_messages(self) -> int:
-        """What is sent, and answered."""
+        """Number of models sent and answers to them."""
         return 2 * self._n_asked
 
     @property
     def chooses_by_value(self) -> bool:
-        """Groups are found by what clients have told."""
+        """Whether clients are chosen by groups, which are found by their uploads."""
         return self.options.choose == "proportional"
 
     def learn(self, receiver: I64, sender: I64, found: F32) -> None:
-        """Be told which group (`sender`) some clients (`receiver`) are in; nobody: nothing has changed."""
+        """Receive the groups (`sender`) of some clients (`receiver`); an empty list means no change."""
         self._groups[receiver] = sender
 
     @property
     def whole_user_table(self) -> bool:
-        """As the scenario says."""
+        """Whether the option `user_table` is ``averaged``."""
         return self.options.user_table == "averaged"
 
     @property
     def sends_updates(self) -> bool:
-        """As the scenario says."""
+        """Whether the option `client_model` is ``none``."""
         return self.options.client_model == "none"
 
     @property
     def uploads_gradients(self) -> bool:
-        """As the scenario says."""
+        """Whether the option `upload` is ``gradients``."""
         return self.options.upload == "gradients"
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return what the rule says; the coordinator has no data."""
+        """Return the weights of the rule; 0 for the coordinator, which has no data."""
         return np.append(make_aggregator(self.options.merge).weights(n_positives), 0.0)
 
     def inbox(self) -> InboxConfig | None:
-        """Return the rule, if it is more than weights, or if answers are updates, are looked at, or go to a server."""
+        """Return the rule if it needs more than weights, or if answers are updates, are checked, or go to a server."""
         rule, aggregation, options = self.options.merge, self.options.aggregation, self.options
         looked_at = self.sends_updates or aggregation.invalid == "discard" or options.server is not None
         if make_aggregator(rule).streaming and not looked_at:
@@ -189,7 +189,7 @@ class FedAvg(Protocol):
         return None if self.options.server is None else make_server(self.options.server)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the clients asked: all, a slice of them, or a uniform sample; in order of id."""
+        """Return the asked clients, in order of id: all, a slice of them, or a uniform sample."""
         number = self._n_wakes
         self._n_wakes = number + 1
         if number == self._pushes:  # only merge
@@ -198,13 +198,13 @@ class FedAvg(Protocol):
         count = self._pace.vacancies(now)
         asked = self._choose(number, count, self._pace.busy, now)
         self._brought = None
-        if self.steers and not self._closes(number):  # the next wake is due as if there had been none
+        if self.steers and not self._closes(number):  # the next wake is due as if this one had not been
             self._jobs.publish(asked)
             self._pace.begin(self._jobs.version, asked, now)
         return asked
 
     def _choose(self, number: int, count: int, busy: Collection[int], now: float) -> Sequence[int]:
-        """Choose clients for wake `number`; what one of them draws depends on nobody's presence."""
+        """Return the clients for wake `number`; a client's draws do not depend on which others are online."""
         if self.options.slice is not None:
             epoch, place = divmod(number, self.wakes_per_round)
             order = generator(self.seed, "slices", epoch).permutation(self.n_users)
@@ -232,7 +232,7 @@ class FedAvg(Protocol):
         return ids
 
     def _rested(self, candidates: I64, number: int, count: int) -> I64:
-        """Return those that have paused for long enough, with as many of the others as are needed, longest first."""
+        """Return the rested clients, plus as many of the others as are needed, longest rest first."""
         last = self._asked_in[candidates]
         rested = (last < 0) | (number - last > self.options.pause)
         waiting = candidates[~rested][np.argsort(last[~rested], kind="stable")]
@@ -240,7 +240,7 @@ class FedAvg(Protocol):
         return np.sort(np.concatenate([candidates[rested], waiting[:lacking]]))
 
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Clients answer the coordinator, which notes who has answered what."""
+        """Return the coordinator as receiver of a client's answer; the coordinator records answers."""
         if node < self.n_users:
             self._brought, self._weight = message, 1.0
             return (self.n_users,)
@@ -249,14 +249,14 @@ class FedAvg(Protocol):
         return ()
 
     def _weigh(self, message: int, now: float) -> float:
-        """Return what an answer weighs that has come: nothing if it is a copy, or late and not to count."""
+        """Return the weight factor of an answer: 0 for a copy, or a late answer that must not count."""
         answer = self._jobs.answered(message)
         if answer.is_copy or not self._pace.counts(answer, now):
             return 0.0
         return self.options.aggregation.staleness.weight(answer.staleness)
 
     def on_sent(self, first: int, receivers: Sequence[int]) -> None:
-        """Note which messages carry which job."""
+        """Record the tasks that messages carry."""
         if self._brought is None:
             self._jobs.ask(first, receivers)
         else:
@@ -264,15 +264,15 @@ class FedAvg(Protocol):
 
     @property
     def factor(self) -> float:
-        """Of the delivery that came last: an answer may weigh less than another."""
+        """Factor of the latest delivery: the weight of an answer may be reduced."""
         return self._weight
 
     def next_wake(self, now: float) -> float | None:
-        """Return when the coordinator wakes next, as things stand."""
+        """Return the coordinator's next wake as currently planned."""
         return self._pace.due(now)
 
     def predicted_fraction_heard(self, rounds: float) -> float | None:
-        """Return the share of the clients asked at least once, where all answer in time and chance alone decides."""
+        """Return the expected share of clients asked at least once, if only chance decides; otherwise None."""
         chance_alone = (
             self.options.choose == "uniform" and not self.options.pause and self.options.ask == "all"
         )
@@ -283,7 +283,7 @@ class FedAvg(Protocol):
         return float(1.0 - (1.0 - self.options.participation) ** rounds)
 
     def report(self) -> dict[str, Any]:
-        """Return what became of rounds and answers."""
+        """Return the statistics of rounds and answers."""
         if not self.steers:
             return {}
         tally, n = self._pace.tally, min(self._n_wakes, self._pushes)

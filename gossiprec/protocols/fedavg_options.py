@@ -1,4 +1,4 @@
-"""Options of FedAvg: whom it asks, when a round ends, and what an answer weighs."""
+"""Options of FedAvg: the clients that it asks, the end of a round, and the weight of an answer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gossiprec.servers.server_option import ServerChoice
 
 Late: TypeAlias = Literal["count", "discard"]
 LONGEST = 1e6
-"""Longest time that may be named, in units of virtual time."""
+"""Upper limit of time options, in units of virtual time."""
 PATIENCE = 10.0
 """Default of `give_up`, in units of virtual time or in deadlines."""
 
 
 class RoundOptions(Options):
-    """When a round ends. Without this section it lasts one unit of virtual time, whoever has answered by then."""
+    """The end of a round. Without this section it lasts one unit of virtual time, however many have answered."""
 
     deadline: float | None = Field(
         default=None,
@@ -69,22 +69,22 @@ class RoundOptions(Options):
 
     @property
     def longest(self) -> float:
-        """After how long a round ends in any case."""
+        """Time after which a round always ends."""
         return PATIENCE * (self.deadline or 1.0) if self.give_up is None else self.give_up
 
     @property
     def shortest(self) -> float:
-        """How long a round lasts at least."""
+        """Minimum duration of a round."""
         return min(1.0, self.deadline or self.longest) if self.at_least is None else self.at_least
 
 
 class StalenessOptions(Options):
-    """What an answer weighs whose model is tau versions old.
+    """Weight of an answer that is based on a model tau versions old.
 
     References
     ----------
     Xie, Koyejo, Gupta, "Asynchronous federated optimization" (FedAsync), OPT 2020, section 5.2; Nguyen et al. 2022
-    use the polynomial law with exponent 0.5.
+    use the polynomial weight with exponent 0.5.
     """
 
     law: Literal["constant", "polynomial"] = Field(
@@ -93,7 +93,7 @@ class StalenessOptions(Options):
     exponent: float = Field(default=0.5, gt=0, description="exponent of the polynomial weight")
 
     def weight(self, tau: int) -> float:
-        """Return s(tau), above 0 and at most 1."""
+        """Return s(tau), in (0, 1]."""
         return 1.0 if self.law == "constant" else float((1.0 + tau) ** -self.exponent)
 
 
@@ -118,18 +118,18 @@ class _Aggregation(Options):
 
     @property
     def plain(self) -> bool:
-        """Whether every answer weighs the same whenever it comes, and the old version keeps nothing."""
+        """Whether all answers weigh the same, and nothing of the old version is kept."""
         return self.staleness.law == "constant" and self.mixing is None
 
 
 class SynchronousOptions(_Aggregation):
-    """Clients are asked in rounds, all at once."""
+    """Clients are asked in rounds, all at the same time."""
 
     name: Literal["synchronous"] = "synchronous"
 
 
 class BufferedOptions(_Aggregation):
-    """Clients are asked one after the other; a version is published after every so many answers (FedBuff).
+    """Clients are asked one after the other; a version is published per `buffer` answers (FedBuff).
 
     References
     ----------

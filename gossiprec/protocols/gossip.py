@@ -1,4 +1,4 @@
-"""What gossip protocols share: clocks, views, and what every node does on them."""
+"""The base of gossip protocols: clocks, views, and the behaviour of every node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gossiprec.sim.clock import WakeClock
 
 
 class WakeOptions(Options):
-    """When a node wakes."""
+    """Clock of a node's wakes."""
 
     law: Literal["exponential", "constant"] = Field(
         default="exponential", description="distribution of the intervals"
@@ -30,20 +30,20 @@ class WakeOptions(Options):
 
 
 class ClockedRefreshOptions(Options):
-    """Views are refreshed on an exponential clock."""
+    """Views are refreshed by an exponential clock."""
 
     law: Literal["exponential"] = "exponential"
     mean: float = Field(default=0.1, gt=0, description="mean time between refreshes of the view")
 
 
 class CountedRefreshOptions(Options):
-    """Views are refreshed every so many wakes."""
+    """Views are refreshed at a fixed number of wakes."""
 
     every: int = Field(ge=1, le=LARGEST, description="wakes between refreshes of the view")
 
 
 class ViewOptions(Options):
-    """Whom a node knows."""
+    """Random views of nodes."""
 
     size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: number of distinct other nodes")
     refresh: ClockedRefreshOptions | CountedRefreshOptions = ClockedRefreshOptions()
@@ -55,7 +55,7 @@ class ViewOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _uniform(cls, raw: Any) -> Any:
-        """Take ``sampling: uniform`` for what it says; the other ways to sample peers have options of their own."""
+        """Remove ``sampling: uniform``, the default; other samplings have options of their own."""
         if isinstance(raw, dict) and raw.get("sampling", "") in (None, "uniform"):
             return {key: value for key, value in raw.items() if key != "sampling"}
         return raw
@@ -81,43 +81,43 @@ class GossipOptions(Options):
 
 
 class Gossip(Protocol):
-    """Nodes that wake on clocks of their own and have one role."""
+    """Nodes that have their own clocks and the same role."""
 
     options: GossipOptions
 
     @property
     @abstractmethod
     def merging(self) -> Op:
-        """What a node does with a model that it receives."""
+        """Operation of a node on a model that it receives."""
 
     @property
     def common_start(self) -> bool:
-        """As the scenario says."""
+        """Whether the option `start` is ``common``."""
         return self.options.start == "common"
 
     @property
     def behaviours(self) -> Sequence[Behaviour]:
-        """One role."""
+        """The only role."""
         if self.options.train_on == "wake":
             return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(self.merging,))]
         return [Behaviour(on_wake=(Op.PUSH,), on_receive=(self.merging, Op.TRAIN))]
 
     @functools.cached_property
     def clock(self) -> WakeClock:
-        """A clock per node."""
+        """One clock per node."""
         wake = self.options.wake
         return WakeClock(
             range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
         )
 
     def refresh_of(self, view: ViewOptions) -> RefreshSchedule:
-        """Return when random views are drawn anew."""
+        """Return the schedule by which random views are redrawn."""
         if isinstance(view.refresh, ClockedRefreshOptions):
             return PoissonRefresh(self.clock, mean=view.refresh.mean, seed=self.seed)
         return PeriodicRefresh(self.n_users, every=view.refresh.every)
 
     def random_views(self, view: ViewOptions, fanout: int, clock: WakeClock | None = None) -> RandomViews:
-        """Return uniform views, of which so many peers are sent to at a wake."""
+        """Return uniform views; a node sends to `fanout` of its peers per wake."""
         return RandomViews(
             self.n_users,
             size=view.size,
@@ -130,10 +130,10 @@ class Gossip(Protocol):
 
     @property
     def wakes(self) -> int:
-        """Wakes of each node."""
+        """Number of wakes of each node."""
         return self.options.wakes
 
     @property
     def whole_user_table(self) -> bool:
-        """As the scenario says."""
+        """Whether the option `user_table` is ``averaged``."""
         return self.options.user_table == "averaged"

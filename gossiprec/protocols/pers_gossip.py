@@ -1,4 +1,4 @@
-"""Pers-Gossip (PEPPER): merge by performance, and stay with peers whose models do well.
+"""Pers-Gossip (PEPPER): merge by performance, and keep peers with models that perform well.
 
 References
 ----------
@@ -36,15 +36,15 @@ class PersGossipOptions(GossipOptions):
 class PersGossip(Gossip):
     """On wake: train, push to the view. On receive: merge by performance. Or train on receive, after each merge.
 
-    Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.train.performance_merge`). When
-    a view is refreshed, ``floor(P (1 - exploration))`` places go to the best senders since the refresh before (ties:
-    the lower id), the others to random peers; a node that has received nothing draws all of them.
+    Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.train.performance_merge`).
+    When a view is refreshed, ``floor(P (1 - exploration))`` places go to the best senders since the refresh before
+    (ties go to the lower id), the others to random peers; a node that has received nothing draws all of them.
 
     Notes
     -----
-    As in the published code: if neither version is worth anything, the own one stays and is not trained on that
-    receive; a node with fewer than two validation items merges equally. Both are seen only in what nodes do, and need
-    no message.
+    As in the published code: if neither version has any performance, the own one stays and is not trained on that
+    receive; a node with fewer than two validation items merges equally. Both show only in the behaviour of nodes, and
+    need no message.
     """
 
     Options = PersGossipOptions
@@ -66,36 +66,36 @@ class PersGossip(Gossip):
 
     @property
     def messages_per_wake(self) -> int:
-        """The whole view."""
+        """Size of the view."""
         return self.options.view.size
 
     @property
     def view_size(self) -> int:
-        """The whole view."""
+        """Size of the view."""
         return self.options.view.size
 
     @property
     def chooses_by_value(self) -> bool:
-        """Views depend on performance."""
+        """True: views depend on performance."""
         return True
 
     @property
     def choices_follow_data(self) -> bool:
-        """Performance is measured on validation items, among items that leave out training items."""
+        """True: performance is measured on validation items, among items that exclude training items."""
         return True
 
     @property
     def n_exploited(self) -> int:
-        """Places of a view that go to the best senders: 1 of 3 with the published ratio of 0.4."""
+        """Places of a view for the best senders: 1 of 3 with the published ratio of 0.4."""
         size = self.options.view.size
         return size - math.ceil(size * self.options.exploration - 1e-9)
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return ones: weights are found by performance."""
+        """Return ones: weights are determined by performance."""
         return np.ones(len(n_positives))
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the view, refreshed if it is time."""
+        """Return the view, refreshed if it is due."""
         drawn = self._draws.next_receivers(node, now)
         if self._due.take(node) or not self._view[node]:
             self._view[node] = self._refreshed(node, drawn)
@@ -103,7 +103,7 @@ class PersGossip(Gossip):
         return self._draws.healed(node, self._view[node], now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
-        """Pass over what this wake would have drawn; a refresh that fell due before it is made up for at the next."""
+        """Skip the draws of this wake; a refresh that was due before it is made at the next."""
         self._draws.missed(node, now)
         if self._due.take(node):
             self._view[node] = []
@@ -115,6 +115,6 @@ class PersGossip(Gossip):
         return best + others[: len(drawn) - len(best)]
 
     def learn(self, receiver: I64, sender: I64, found: F32) -> None:
-        """Remember the latest performance of each sender since the last refresh."""
+        """Record the latest performance of each sender since the last refresh."""
         for node, peer, worth in zip(receiver.tolist(), sender.tolist(), found.tolist(), strict=True):
             self._heard[node][peer] = worth

@@ -2,7 +2,7 @@
 
 References
 ----------
-CDA paper (arXiv 2306.08929), section 2.3; its published code trains on receive, Table 3's reading is on wake.
+CDA paper (arXiv 2306.08929), section 2.3; its published code trains on receive, Table 3 is read as on wake.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RandGossipOptions(GossipOptions):
     view: View = ViewOptions()
 
     def remarks(self) -> dict[str, str]:
-        """Return that pairwise averages are no mean."""
+        """Return the remark that pairwise averages are not means."""
         if self.average == "all":
             return {}
         return {"merge": "pairwise: the latest arrival counts most; average: all gives the weighted mean"}
@@ -107,7 +107,7 @@ class RandGossip(Gossip):
 
     @property
     def merging(self) -> Op:
-        """As the option `average` says."""
+        """Operation that the option `average` selects."""
         return Op.AVERAGE if self.options.average == "all" else Op.BLEND
 
     @functools.cached_property
@@ -124,23 +124,23 @@ class RandGossip(Gossip):
 
     @property
     def view_size(self) -> int | None:
-        """The whole view, unless a wake picks some of it."""
+        """Size of the view, or None if a wake sends to part of it."""
         size = self.options.view.size
         return size if self.options.fanout == size else None
 
     @property
     def messages_per_wake(self) -> int | None:
-        """As many as are sent to, of views that are always full."""
+        """The fanout, if views are always full."""
         full = isinstance(self.options.view, ViewOptions) and self.availability.always
         return self.options.fanout if full else None
 
     @property
     def most_messages(self) -> int:
-        """One for each peer that is sent to; a node of a graph may have fewer neighbours."""
+        """The fanout; a node of a graph may have fewer neighbours."""
         return self.options.fanout
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return what the rule says."""
+        """Return the weights of the rule."""
         return make_aggregator(self.options.merge).weights(n_positives)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
@@ -148,13 +148,13 @@ class RandGossip(Gossip):
         return self._views.next_receivers(node, now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
-        """Let the draws of a wake pass that does not happen."""
+        """Skip the draws of a missed wake."""
         self._views.missed(node, now)
 
     def predicted_fraction_met(self, rounds: float) -> float | None:
         """Return ``1 - exp(-P V / (N - 1))`` after V random views (specification, section 0.1b).
 
-        P is the number of peers of a view that are sent to while it lasts: fewer than its size, if `fanout` is.
+        P is the number of peers of a view that are sent to while it lasts, which is below its size if `fanout` is.
         """
         view, wake = self.options.view, self.options.wake
         if not isinstance(view, ViewOptions):
@@ -167,7 +167,7 @@ class RandGossip(Gossip):
         else:
             ratio = wake.mean / view.refresh.mean
             fresh = ratio / (1.0 + ratio) if wake.law == "exponential" else -math.expm1(-ratio)
-            # it lasts a geometric number of wakes
+            # a view lasts a geometric number of wakes
             never_sent = fresh * unsent / (1.0 - (1.0 - fresh) * unsent)
         peers, views = view.size * (1.0 - never_sent), rounds * fresh
         return 1.0 - math.exp(-peers * views / (self.n_users - 1))

@@ -1,7 +1,7 @@
-"""When a coordinator publishes its next version: by the clock, by rounds with deadlines, or by a buffer of answers.
+"""Round policies: when a coordinator publishes a version, by the clock, by deadlines, or by a buffer.
 
-Nothing here knows of messages or models: times and clients come in, and the time of the coordinator's next wake goes
-out.
+Nothing here knows messages or models: the inputs are times and clients, the output is the time of the coordinator's
+next wake.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gossiprec.protocols.fedavg_options import BufferedOptions, RoundOptions
 
 @dataclass
 class AnswerCounts:
-    """What has become of jobs so far: answers that count, those of them that were late, and jobs given up."""
+    """Numbers of answers that count, of late ones among them, and of tasks given up."""
 
     answers: int = 0
     late: int = 0
@@ -25,7 +25,7 @@ class AnswerCounts:
 
 
 class RoundPolicy(ABC):
-    """When the coordinator wakes next, and which answers count.
+    """The time of the coordinator's next wake, and the answers that count.
 
     Attributes
     ----------
@@ -37,29 +37,29 @@ class RoundPolicy(ABC):
 
     @abstractmethod
     def vacancies(self, now: float) -> int:
-        """Return how many clients are to be asked now."""
+        """Return the number of clients to ask now."""
 
     @property
     def busy(self) -> Collection[int]:
-        """Clients that are not to be asked now, because they are at work."""
+        """Clients that must not be asked now, because they are working."""
         return ()
 
     @property
     def longest(self) -> float | None:
-        """Longest time between two wakes; None: as the clock says."""
+        """Longest time between two wakes; None if the clock decides."""
         return None
 
     @abstractmethod
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
-        """Note that a version has been published, and who has been asked to train it."""
+        """Record that a version has been published and some clients asked to train it."""
 
     @abstractmethod
     def counts(self, answer: ClientAnswer, now: float) -> bool:
-        """Note an answer, no copy of an earlier one, and say whether it counts."""
+        """Record an answer that is not a copy, and return whether it counts."""
 
     @abstractmethod
     def due(self, now: float) -> float | None:
-        """Return when the coordinator is to wake next, as things stand; None: when its clock rings."""
+        """Return the time of the coordinator's next wake as currently planned; None if its clock decides."""
 
     def _count(self, answer: ClientAnswer, *, late: bool, counts: bool) -> bool:
         self.tally.answers += counts
@@ -68,36 +68,36 @@ class RoundPolicy(ABC):
 
 
 class ClockedRounds(RoundPolicy):
-    """A round lasts one interval of the coordinator's clock, and whatever comes in it counts."""
+    """A round lasts one interval of the coordinator's clock; all answers that arrive in it count."""
 
     def __init__(self, n_asked: int) -> None:
         super().__init__()
         self._n_asked = n_asked
 
     def vacancies(self, now: float) -> int:
-        """As many in every round."""
+        """Return the number of clients of every round."""
         return self._n_asked
 
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def counts(self, answer: ClientAnswer, now: float) -> bool:
-        """Every answer counts."""
+        """Return True: every answer counts."""
         return self._count(answer, late=answer.staleness > 0, counts=True)
 
     def due(self, now: float) -> float | None:
-        """By the clock."""
+        """Return None: the clock decides."""
         return None
 
 
 class DeadlineRounds(RoundPolicy):
-    """A round ends when all have answered, or at its deadline if enough have, or when the coordinator gives up.
+    """A round ends when all have answered, at its deadline if enough have, or when the coordinator gives up.
 
     Parameters
     ----------
     options : RoundOptions
     n_asked : int
-        Clients to ask in each round.
+        Number of clients to ask in each round.
     """
 
     def __init__(self, options: RoundOptions, n_asked: int) -> None:
@@ -109,31 +109,31 @@ class DeadlineRounds(RoundPolicy):
         self._waiting: set[int] = set()
 
     def vacancies(self, now: float) -> int:
-        """As many in every round."""
+        """Return the number of clients of every round."""
         return self._n_asked
 
     @property
     def longest(self) -> float:
-        """Until the coordinator gives up."""
+        """Time until the coordinator gives up."""
         return self._options.longest
 
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
-        """Give up who has not answered, and begin a round."""
+        """Give up clients that have not answered, and begin a round."""
         self.tally.given_up += len(self._waiting)
         self._began, self._waiting = now, set(clients)
         self._asked = len(self._waiting)
 
     def counts(self, answer: ClientAnswer, now: float) -> bool:
-        """Answers of this round count, late ones if they are to."""
+        """Return whether an answer counts: it belongs to this round, or late answers count."""
         late = answer.staleness > 0
         if not late:
             self._waiting.discard(answer.client)
         return self._count(answer, late=late, counts=not late or self._options.late == "count")
 
     def due(self, now: float) -> float:
-        """Return when the round ends if nobody answers from now on.
+        """Return the time at which the round ends if no further answers arrive.
 
-        A round in which nobody could be asked lasts until its deadline: somebody may be there then.
+        A round in which no client could be asked lasts until its deadline: some may be online then.
         """
         options = self._options
         end = options.longest
@@ -149,9 +149,9 @@ class DeadlineRounds(RoundPolicy):
 
 
 class BufferedRounds(RoundPolicy):
-    """A version is published when so many answers have come, or when no more of them can.
+    """A version is published when the buffer is full, or when it cannot be filled any more.
 
-    Clients that have held a job for too long are counted as lost; the next publication asks others in their place.
+    Clients that have held a task for too long are counted as lost; the next publication asks others in their place.
 
     Parameters
     ----------
@@ -161,35 +161,35 @@ class BufferedRounds(RoundPolicy):
     def __init__(self, options: BufferedOptions) -> None:
         super().__init__()
         self._options = options
-        self._gives_up: dict[tuple[int, int], float] = {}  # when, by job; the earliest comes first
+        self._gives_up: dict[tuple[int, int], float] = {}  # expiry by task; the earliest comes first
         self._in_buffer = 0
         self._wanted = 0
         self._began = 0.0
 
     def vacancies(self, now: float) -> int:
-        """Return how many clients are missing."""
+        """Return the number of missing clients."""
         self._expire(now)
         return self._options.concurrency - len(self._gives_up)
 
     @property
     def busy(self) -> Collection[int]:
-        """Clients at work, as of the last call of :meth:`vacancies`."""
+        """Clients at work, at the last call of :meth:`vacancies`."""
         return {client for _, client in self._gives_up}
 
     @property
     def longest(self) -> float:
-        """Until all clients at work are given up."""
+        """Time until all working clients are given up."""
         return self._options.give_up
 
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
-        """Empty the buffer; where fewer clients work than fill it, it is full when they have all answered."""
+        """Empty the buffer; if fewer clients work than it holds, it is full when all have answered."""
         self._expire(now)
         self._began, self._in_buffer = now, 0
         self._gives_up.update(((version, client), now + self._options.give_up) for client in clients)
         self._wanted = min(self._options.buffer, len(self._gives_up))
 
     def counts(self, answer: ClientAnswer, now: float) -> bool:
-        """Answers of clients at work count, those of replaced ones if they are to."""
+        """Return whether an answer counts: its client is working, or answers of replaced clients count."""
         self._expire(now)
         replaced = self._gives_up.pop((answer.version, answer.client), None) is None
         counts = not replaced or self._options.late == "count"
@@ -197,7 +197,7 @@ class BufferedRounds(RoundPolicy):
         return self._count(answer, late=replaced, counts=counts)
 
     def due(self, now: float) -> float:
-        """Return when the next version is due if nobody answers from now on: when the buffer cannot be filled."""
+        """Return the time of the next version if no further answers arrive: when the buffer cannot be filled."""
         missing = self._wanted - self._in_buffer
         if self._wanted == 0:
             return max(self._began + self._options.give_up, now)
@@ -207,7 +207,7 @@ class BufferedRounds(RoundPolicy):
         return next(itertools.islice(self._gives_up.values(), spare, None))
 
     def _expire(self, now: float) -> None:
-        """Count as lost who was asked too long ago."""
+        """Give up clients that were asked too long ago."""
         while self._gives_up and next(iter(self._gives_up.values())) <= now:
             del self._gives_up[next(iter(self._gives_up))]
             self.tally.given_up += 1

@@ -1,1 +1,1 @@
-"""When and who: the SimPy layer. Knows node ids, times and message ids; no models, no recommenders."""
+"""The SimPy layer: event times and participants. It knows node ids, times and message ids, but no models."""

@@ -1,4 +1,4 @@
-"""Presence: when each node is online."""
+"""Availability: the times at which each node is online."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gossiprec.rng import purpose_id, uniforms
 from gossiprec.sim.distributions import Distribution
 
 SLICES = 64
-"""Slices of time in which a node's changes are looked for."""
+"""Number of slices of time in which a node's changes are indexed."""
 
 
 class Availability:
-    """Times at which nodes come and go, all known before the run.
+    """Times at which nodes go offline and come online, all known before the run.
 
     Parameters
     ----------
     starts_online : sequence of bool, shape (n_nodes,)
         Whether each node is online at time 0.
     changes : sequence of array of float64
-        For each node the ascending times at which it goes (if it was online) or comes (if it was not), in turn. A
-        change at time t is in force at t.
+        For each node the ascending times at which it goes offline (if it was online) or comes online (if it was not),
+        in turn. A change at time t holds from t on.
     """
 
     def __init__(self, starts_online: Sequence[bool], changes: Sequence[F64]) -> None:
@@ -36,7 +36,7 @@ class Availability:
         self.changes = [np.asarray(times, np.float64) for times in changes]
         self._starts: list[bool] = self.starts_online.tolist()
         self._times: list[list[float]] = [times.tolist() for times in self.changes]
-        # Of each node, between two changes: where it was last asked about.
+        # The latest query of each node: the segment between two changes that it was in.
         self._state: list[bool] = list(self._starts)
         self._since = [0.0] * len(self._times)
         self._until = [times[0] if times else math.inf for times in self._times]
@@ -49,14 +49,12 @@ class Availability:
         self._index()
 
     def _index(self) -> None:
-        """Note for each node and slice of time where its changes begin: finding one is then a few steps."""
+        """Index, for each node and slice of time, its first change, so that a look-up takes only a few steps."""
         last = float(self._all[:-1].max(initial=0.0))
         self._per_time = SLICES / last if last > 0.0 else 0.0
         slices = np.minimum((self._all[:-1] * self._per_time).astype(np.int64), SLICES - 1)
         n_nodes = len(self._ends)
-        if (
-            self.always
-        ):  # zeros that take no memory: a million nodes that never leave are no reason for 512 MB
+        if self.always:  # zeros without memory: a million nodes that never leave would take 512 MB
             self._first_in: I64 = np.broadcast_to(np.int64(0), (n_nodes, SLICES))
             return
         counts = np.bincount(self._nodes * SLICES + slices, minlength=n_nodes * SLICES)
@@ -65,7 +63,7 @@ class Availability:
 
     @classmethod
     def forever(cls, n_nodes: int) -> Availability:
-        """Return the presence of nodes that never leave."""
+        """Return the availability of nodes that are always online."""
         return cls([True] * n_nodes, [np.zeros(0)] * n_nodes)
 
     def is_online(self, node: int, time: float) -> bool:
@@ -85,13 +83,13 @@ class Availability:
         return True
 
     def next_change(self, node: int, time: float) -> float:
-        """Return when the node next goes or comes after a time; inf: never."""
+        """Return the time of the node's next change after a given time; infinite if there is none."""
         if not self._since[node] <= time < self._until[node]:
             self._find(node, time)
         return self._until[node]
 
     def _find(self, node: int, time: float) -> None:
-        """Look at the stretch between two changes of a node in which a time lies: the next question is about it too."""
+        """Find the segment between two changes of a node that contains a time; the next query is likely in it."""
         times = self._times[node]
         place = bisect_right(times, time)
         self._state[node] = self._starts[node] ^ bool(place & 1)
@@ -99,7 +97,7 @@ class Availability:
         self._until[node] = times[place] if place < len(times) else math.inf
 
     def look_up(self, nodes: npt.NDArray[np.integer[Any]], times: F64) -> tuple[Bools, F64]:
-        """Return whether each node is online at its time, and when it next goes or comes after it (inf: never)."""
+        """Return whether each node is online at its time, and the time of its next change (infinite if none)."""
         slices = np.minimum(times * self._per_time, SLICES - 1).astype(np.int64)
         place, end = self._first_in[nodes, slices], self._ends[nodes]
         behind = np.flatnonzero((place < end) & (self._all[place] <= times))
@@ -111,9 +109,9 @@ class Availability:
         return online, np.where(place < end, self._all[place], math.inf)
 
     def log(self) -> tuple[F64, I64, Bools]:
-        """Return all changes in the order of time: time, node, whether it is online from then on.
+        """Return all changes in order of time: time, node, whether it is online from then on.
 
-        At the same time nodes go before others come.
+        At equal times nodes go offline before others come online.
         """
         nodes, times = self._nodes, self._all[:-1]
         turn = np.arange(len(nodes)) - self._firsts[nodes]
@@ -122,7 +120,7 @@ class Availability:
         return times[order], nodes[order], online[order]
 
     def mean_online(self, end: float) -> float:
-        """Return the share of the nodes that is online, on average from time 0 to `end`."""
+        """Return the mean share of nodes that are online from time 0 to `end`."""
         if self.always or end <= 0.0:
             return float(self.starts_online.mean())
         time, _, online = self.log()
@@ -148,19 +146,20 @@ NIGHT = purpose_id("session-night")
 
 @dataclass(frozen=True)
 class AlternatingAvailability:
-    """A node is online for a time drawn from one law, then offline for a time drawn from another, and so on.
+    """A node is online for a time drawn from one distribution, then offline for one from another, and so on.
 
     Attributes
     ----------
-    online, offline : Law
+    online, offline : Distribution
     stationary : bool
-        Whether nodes have lived long before the run: a node is online at time 0 with the share of its life that it is
-        online, and finds itself somewhere in a session. Otherwise all begin a session online at time 0.
+        Whether nodes start in the stationary state: a node is online at time 0 with the probability that it is online
+        in the long run, and somewhere in the middle of a session. Otherwise all nodes begin an online session at time
+        0.
 
     References
     ----------
-    D. R. Cox, "Renewal theory", 1962, section 5: a session in progress is found with probability proportional to its
-    length, and at a uniform place in it.
+    D. R. Cox, "Renewal theory", 1962, section 5: a session in progress is sampled with probability proportional to
+    its length, and at a uniform place in it.
     """
 
     online: Distribution
@@ -178,7 +177,7 @@ class AlternatingAvailability:
             count *= 2
 
     def _times(self, nodes: I64, count: int, seed: int) -> tuple[Bools, F64]:
-        """Return who starts online, and so many pairs of changes of every node."""
+        """Return whether each node starts online, and the times of `count` pairs of changes of every node."""
         number, at = np.arange(count), nodes[:, None]
         there = self.online.draw(seed, number, at, ONLINE)
         away = self.offline.draw(seed, number, at, OFFLINE)
@@ -199,7 +198,7 @@ class AlternatingAvailability:
 
 @dataclass(frozen=True)
 class PeriodicAvailability:
-    """Every period a node is offline from one phase to another, as phones are at night.
+    """A node is offline from one phase to another of every period, like phones at night.
 
     Attributes
     ----------
@@ -207,7 +206,7 @@ class PeriodicAvailability:
     begin, end : float
         Phases, ``0 <= begin < end <= period``.
     jitter : float
-        Each beginning and each end comes earlier or later by up to so much.
+        Each beginning and each end is shifted by up to this time in either direction.
     """
 
     period: float
@@ -227,7 +226,7 @@ class PeriodicAvailability:
 
 
 def clip_sessions(online: bool, times: F64, begin: float, end: float) -> tuple[bool, F64]:
-    """Return the sessions of a node that joins at `begin` and leaves for good at `end`."""
+    """Return the sessions of a node that joins at `begin` and leaves permanently at `end`."""
     inner = times[(times > begin) & (times < end)]
     there = bool(online) ^ bool(np.count_nonzero(times <= begin) % 2)
     stays = there ^ bool(len(inner) % 2)

@@ -1,4 +1,4 @@
-"""Clocks: when nodes wake."""
+"""Clocks: the wake times of nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class WakeClock:
         Mean interval, in virtual time.
     law : {'exponential', 'constant'}
     redraw : bool
-        Exponential law: draw each interval anew (a Poisson process) or once per node (each node keeps its own period).
+        For the exponential distribution: whether each interval is drawn separately (a Poisson process), or once per
+        node (each node keeps its own period).
     seed : int
     """
 
@@ -45,11 +46,11 @@ class WakeClock:
         self._offset = node_ids[0]
 
     @functools.cached_property
-    def _streams(self) -> NodeStreams:  # a list a node, which those who only ask for sizes do without
+    def _streams(self) -> NodeStreams:  # a list per node, which callers that only need sizes do not build
         return NodeStreams(len(self.node_ids), self.intervals)
 
     def of_first(self, count: int) -> WakeClock:
-        """Return the clock of the first so many nodes alone."""
+        """Return the clock of the first `count` nodes only."""
         some = self.node_ids[:count]
         return WakeClock(some, mean=self.mean, law=self._law, redraw=self._redraw, seed=self._seed)
 

@@ -1,4 +1,4 @@
-"""Computation time: how long a node is busy with a local update."""
+"""Computation time: the time that a node is busy with a local update."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class ComputeTime:
 
     Parameters
     ----------
-    law : Law
+    law : Distribution
     per : {'update', 'node'}
-        Draw for each update, or once for each node: a slow node stays slow.
+        Whether to draw for each update, or once for each node, so that a slow node stays slow.
     scale : ndarray of float64, shape (n_nodes,)
-        Multiplies what is drawn.
+        Factors of the drawn times.
     on_wake, on_receive : ndarray of bool, shape (n_nodes,)
-        On what a node runs a local update.
+        Whether each node runs a local update when it wakes, and when it receives a message.
     seed : int
 
     Attributes
     ----------
     busy_until : list of float
-        When each node has finished what it has begun.
+        Time at which each node finishes the updates that it has begun.
     begun : list of int
-        Local updates of every node so far.
+        Number of local updates that each node has begun.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class ComputeTime:
 
     @property
     def hindered_by_deliveries(self) -> bool:
-        """Whether what arrives can keep a node busy."""
+        """Whether deliveries can keep a node busy."""
         return any(self._on_receive)
 
     def woke(self, node: int, now: float) -> float:
-        """Return when the node has finished what it does on a wake."""
+        """Return the time at which the node finishes its work on a wake."""
         return self._finished(node, now) if self._on_wake[node] else now
 
     def received(self, node: int, now: float) -> float:
-        """Return when the node has finished what it does on a delivery: after all it has begun before."""
+        """Return the time at which the node finishes its work on a delivery, after all work begun before."""
         return self._finished(node, max(now, self.busy_until[node])) if self._on_receive[node] else now
 
     def _finished(self, node: int, begin: float) -> float:

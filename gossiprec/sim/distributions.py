@@ -1,6 +1,6 @@
-"""Laws of random times: delays, sessions, computation.
+"""Distributions of random times: delays, sessions, computation.
 
-A law draws nothing by itself: ``draw(seed, counter, node, purpose)`` is a pure function that works on whole arrays.
+A distribution has no state: ``draw(seed, counter, node, purpose)`` is a pure function that works on whole arrays.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gossiprec.rng import IntLike, exponentials, normals, uniforms
 
 
 class Distribution(ABC):
-    """A law of non-negative times."""
+    """A distribution of non-negative times."""
 
     length: int | None = None
-    """Draws after which a node has no more; None: never."""
+    """Number of draws after which a node has no more; None if there is no limit."""
 
     @abstractmethod
     def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
@@ -33,12 +33,12 @@ class Distribution(ABC):
 
     @abstractmethod
     def in_progress(self, level: F64) -> F64:
-        """Return quantiles of a time that is found in progress: long times are met more often, by their length."""
+        """Return quantiles of a time found in progress, which is sampled in proportion to its length."""
 
 
 @dataclass(frozen=True)
 class Constant(Distribution):
-    """Always the same time."""
+    """A constant time."""
 
     value: float
 
@@ -58,29 +58,29 @@ class Constant(Distribution):
 
 @dataclass(frozen=True)
 class Uniform(Distribution):
-    """Every time between two ends is as likely."""
+    """The uniform distribution between two bounds."""
 
     low: float
     high: float
 
     def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
-        """Return times between the ends."""
+        """Return times between the bounds."""
         return self.low + (self.high - self.low) * uniforms(seed, counter, node, purpose)
 
     @property
     def mean(self) -> float:
-        """The middle."""
+        """Midpoint of the bounds."""
         return (self.low + self.high) / 2.0
 
     def in_progress(self, level: F64) -> F64:
-        """Return quantiles of a density that grows with the time."""
+        """Return quantiles of a density that is proportional to the time."""
         quantiles: F64 = np.sqrt(self.low**2 + level * (self.high**2 - self.low**2))
         return quantiles
 
 
 @dataclass(frozen=True)
 class Weibull(Distribution):
-    """``P(T > t) = exp(-(t / scale)^shape)``; a shape below 1 makes many short and a few very long times."""
+    """``P(T > t) = exp(-(t / scale)^shape)``; a shape below 1 gives many short and a few very long times."""
 
     scale: float
     shape: float
@@ -95,7 +95,7 @@ class Weibull(Distribution):
         return self.scale * math.gamma(1.0 + 1.0 / self.shape)
 
     def in_progress(self, level: F64) -> F64:
-        """Return quantiles: ``(T / scale)^shape`` follows the gamma law of order ``1 + 1 / shape``."""
+        """Return quantiles: ``(T / scale)^shape`` has the gamma distribution of order ``1 + 1 / shape``."""
         from scipy.special import gammaincinv
 
         quantiles: F64 = self.scale * gammaincinv(1.0 + 1.0 / self.shape, level) ** (1.0 / self.shape)
@@ -104,14 +104,14 @@ class Weibull(Distribution):
 
 @dataclass(frozen=True)
 class Exponential(Weibull):
-    """No memory: the Weibull law of shape 1."""
+    """The exponential distribution, which has no memory: the Weibull distribution of shape 1."""
 
     shape: float = 1.0
 
 
 @dataclass(frozen=True)
 class Lognormal(Distribution):
-    """The logarithm is normal with mean ``log(median)`` and deviation `sigma`."""
+    """The distribution of times with normal logarithms: mean ``log(median)``, standard deviation `sigma`."""
 
     median: float
     sigma: float
@@ -140,10 +140,10 @@ class Empirical(Distribution):
     ----------
     values : ndarray of float64, shape (n,)
     order : {'random', 'sequence'}
-        `sequence`: a node's draw number k is value number k.
+        `sequence`: draw number k of a node is value number k.
     end : {'repeat', 'hold', 'refuse'}
-        What follows the last value of a sequence: the first, or the last for ever. A law that refuses has a `length`;
-        who uses it counts.
+        What follows the last value of a sequence: the first one, or the last one forever. A distribution that refuses
+        has a `length`; its user counts the draws.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Empirical(Distribution):
         return float(self.values.mean())
 
     def in_progress(self, level: F64) -> F64:
-        """Return measured times, each as often as it is long."""
+        """Return measured times with frequencies proportional to their lengths."""
         ordered = np.sort(self.values)
         share = np.cumsum(ordered) / ordered.sum()
         return ordered[np.minimum(np.searchsorted(share, level), len(ordered) - 1)]

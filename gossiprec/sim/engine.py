@@ -1,9 +1,9 @@
-"""The discrete-event engine: clocks ring as SimPy events with callbacks; the transport says what becomes of messages.
+"""The discrete-event engine: clocks ring as SimPy events; the transport decides when messages arrive.
 
-All state is plain data: SimPy's queue holds (time, priority, number, event) with events that carry a node id and a
-rank; the transport holds messages; counters lie in the clock, the network and the work. There are no generator frames
-to lose. What happens at the same time happens in the order in which it was scheduled (its rank): a node's next ring
-is scheduled before the messages of its present wake.
+All state is plain data: SimPy's queue holds (time, priority, number, event), with events that carry a node id and a
+rank; the transport holds messages; counters are in the clock, the network and the work. No state is in generator
+frames. Events at the same time happen in the order in which they were scheduled (their rank): a node's next ring is
+scheduled before the messages of its present wake.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from gossiprec.sim.transport import MessageOutcome, Transport
 
 
 class ControlProtocol(Protocol):
-    """What the engine asks of a protocol."""
+    """The calls that the engine makes to a protocol."""
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the receivers of what `node` sends on its wake."""
+        """Return the receivers of the messages that `node` sends on its wake."""
 
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Return the receivers of what `node` sends on the delivery of `message`."""
+        """Return the receivers of the messages that `node` sends on the delivery of `message`."""
 
     def on_missed_wake(self, node: int, now: float) -> None:
-        """Take note that the node's clock rang in vain: it is away, or still busy."""
+        """Note that the node misses this wake, because it is offline or still busy."""
 
 
 class Steering(Protocol):
-    """What the engine asks of a protocol whose one waking node sets its next wake by what arrives."""
+    """The calls that the engine makes to a protocol in which one node sets its next wake by what arrives."""
 
     @property
     def factor(self) -> float:
-        """By what to multiply the sender's weight in the merge of the delivery that came last."""
+        """Factor of the sender's weight in the merge of the latest delivery."""
 
     def on_sent(self, first: int, receivers: Sequence[int]) -> None:
-        """Note that the receivers named last are sent messages first, first + 1, ...; the network may make copies."""
+        """Note that the latest receivers are sent messages first, first + 1, ...; the network may copy messages."""
 
     def next_wake(self, now: float) -> float | None:
-        """Return when the next wake is due, as things stand; None: when the clock rings."""
+        """Return the time of the next wake as currently planned; None if the clock decides."""
 
 
 class Recorder(Protocol):
-    """Where the engine writes what happened."""
+    """The sink to which the engine writes events."""
 
     n_messages: int
 
     def wake(self, time: float, node: int, receivers: Sequence[int], ready: float) -> None:
-        """Record a wake and what it sends when it is `ready`."""
+        """Record a wake, and the messages that are sent when the node is `ready`."""
 
     def miss(self, time: float, node: int, cause: int) -> None:
-        """Record a ring in vain."""
+        """Record a missed wake."""
 
     def deliver(
         self,
@@ -72,20 +72,20 @@ class Recorder(Protocol):
         ready: float,
         queued: float,
     ) -> None:
-        """Record a delivery and what it makes the receiver send when it is `ready`."""
+        """Record a delivery, and the messages that the receiver sends when it is `ready`."""
 
     def weigh(self, factor: float) -> None:
-        """Record what the delivery recorded last weighs."""
+        """Record the weight factor of the latest delivery."""
 
     def drop(self, time: float, receiver: int, message: int, cause: int) -> None:
         """Record a lost message."""
 
     def extend(self, happenings: EventBatch) -> None:
-        """Record wakes, deliveries and drops in their order."""
+        """Record a batch of wakes, deliveries and drops in their order."""
 
 
 class _Ring(simpy.Event):
-    """A clock that rings. Used again once it has rung."""
+    """The ring of a clock; the event is reused after it."""
 
     def __init__(self, env: simpy.Environment, callback: Callable[[Any], None], node: int, rank: int) -> None:
         super().__init__(env)
@@ -98,10 +98,10 @@ class _Ring(simpy.Event):
 
 
 class _Agenda(simpy.Environment):
-    """SimPy's queue with absolute times, whose head can be looked at."""
+    """SimPy's queue with absolute times and access to its head."""
 
     def put(self, event: _Ring, time: float) -> None:
-        """Schedule an event for a time, to the bit."""
+        """Schedule an event for exactly this time."""
         heappush(self._queue, (time, NORMAL, next(self._eid), event))
 
     @property
@@ -117,26 +117,26 @@ Mode = Literal["inline", "stretch", "step"]
 
 
 class Engine:
-    """Runs the control plane.
+    """The engine of the control plane.
 
     Parameters
     ----------
     control : Control
     clock : WakeClock
-        Names the nodes that wake, and when.
+        Clock of the nodes that wake.
     transport : Transport
     recorder : Recorder
     wakes : int
-        Rings of each node's clock; those that it misses count.
+        Number of rings of each node's clock, including those that it misses.
     availability : Availability
     work : Work, optional
-        How long nodes compute; no time if it is left out.
+        Computation times of nodes; no time if omitted.
     mode : {'inline', 'stretch', 'step'}
         `inline`: deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor
-        recorded. `stretch`: deliveries make nobody send, and are found for a stretch of time at once. `step`: one
-        after the other. The last two give the same results.
+        recorded. `stretch`: deliveries cause no sends, and are computed for a whole segment of time. `step`: events
+        are processed one by one. The last two give equal results.
     steering : Steering, optional
-        In step mode: sets the wakes of the clock's one node, and weighs deliveries.
+        In step mode: sets the wakes of the clock's only node, and the weights of deliveries.
     """
 
     def __init__(
@@ -171,25 +171,25 @@ class Engine:
             "inline": self._woke_inline, "stretch": self._woke_in_stretch, "step": self._woke_in_step
         }[mode]  # fmt: skip
         self._online = [False] * len(availability.changes)  # at the node's last ring
-        self._until = [0.0] * len(availability.changes)  # when that next changes
+        self._until = [0.0] * len(availability.changes)  # time of the next change
         self._stretch = EventBatchBuilder()
         self._last_ring = (0.0, 0)
         self._rank = 0
         self._next: dict[int, _Ring | None] = {}
-        self._alarm: float | None = None  # where the steered node's next wake has been moved to
+        self._alarm: float | None = None  # the changed time of the steered node's next wake
         for node in clock.node_ids:
             self._set_alarm(node, clock.next_interval(node))
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to happen."""
+        """Whether no events are left."""
         return self.wakes_due == 0 and self._transport.idle
 
     def wake_at(self, node: int, time: float) -> None:
-        """Let a node's clock ring at a time, instead of when it would ring next.
+        """Schedule a node's next ring at a time, in place of the clock's.
 
-        On its wake, what it says here replaces the interval of its clock. Without effect once the clock has rung as
-        often as it does.
+        During a wake, a call replaces the clock's interval. It has no effect once the clock has rung as often as it
+        may.
 
         Raises
         ------
@@ -207,8 +207,8 @@ class Engine:
         self._agenda.put(event, time)
 
     def run_until(self, time: float) -> None:
-        """Let everything happen that is due before `time`."""
-        with gc_paused():  # events make none, and its searches take a tenth of the time
+        """Process all events that are due before `time`."""
+        with gc_paused():  # events create no cycles, and collections would take a tenth of the time
             if self._mode == "step":
                 self._step_until(time)
             else:
@@ -236,7 +236,7 @@ class Engine:
     def _wake(self, event: _Ring) -> None:
         node, rank = event.node, event.rank
         if self._next[node] is not event:
-            return  # an alarm has taken its place
+            return  # an alarm has replaced it
         now = self.now = self._agenda.now
         self._next[node] = self._alarm = None
         self.n_wakes += 1
@@ -264,7 +264,7 @@ class Engine:
             self._last_ring = now, rank
 
     def _hindrance(self, node: int, now: float) -> int | None:
-        """Return why a clock rings in vain, if it does."""
+        """Return why a node misses this wake, or None."""
         if now >= self._until[node]:
             self._until[node] = self._availability.next_change(node, now)
             self._online[node] = self._availability.is_online(node, now)
@@ -310,12 +310,12 @@ class Engine:
             self._steer(self._steering)
 
     def _announce(self, first: int, receivers: Sequence[int]) -> None:
-        """Say which messages go out, to whom it concerns."""
+        """Tell the steering protocol which messages are sent."""
         if self._steering and receivers:
             self._steering.on_sent(first, receivers)
 
     def _steer(self, steering: Steering) -> None:
-        """Move the next wake to where it is due."""
+        """Move the next wake to the time that the protocol sets."""
         due = steering.next_wake(self.now)
         if due is not None and due != self._alarm:
             (node,) = self._clock.node_ids
@@ -323,7 +323,7 @@ class Engine:
             self.wake_at(node, due)
 
     def _post(self, sender: int, first: int, receivers: Sequence[int], ready: float) -> None:
-        """Hand messages first, first + 1, ... to the transport; what is lost at once is recorded at once."""
+        """Pass messages first, first + 1, ... to the transport; record immediate losses."""
         rank, now = self._rank, self.now
         self._rank += len(receivers)
         for message, receiver in enumerate(receivers, first):

@@ -1,6 +1,6 @@
-"""A stretch of time played at once: the clocks first, then all that the network does with what was sent.
+"""Batches of events: a segment of time in which the clocks run first, then all deliveries.
 
-Possible where deliveries make nobody send: what nodes do on their wakes then does not depend on what has arrived.
+This is possible if deliveries cause no sends: what nodes do on their wakes does not depend on what has arrived.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class EventBatch:
     Attributes
     ----------
     kind, node, message, count : ndarray of int32, shape (n_events,)
-        As on the tape: a wake (0), a delivery (1) or a drop (2); the node that woke, or the receiver; the message, -1
-        for a wake; how many messages a wake sent.
+        As in the event log: a wake (0), a delivery (1) or a drop (2); the node that woke, or the receiver; the
+        message, -1 for a wake; the number of messages that a wake sent.
     time, ready : ndarray of float64, shape (n_events,)
-        When it happened, and when what it made the node send leaves.
+        Time of the event, and time at which the messages that it caused leave.
     cause : ndarray of int32, shape (n_events,)
-        Of a drop; else ``ARRIVED``.
+        Cause of a drop; ``ARRIVED`` for other events.
     queued : ndarray of float64, shape (n_events,)
-        Of a delivery.
+        Queueing time of a delivery.
     receiver : ndarray of int32, shape (n_messages,)
     """
 
@@ -49,7 +49,7 @@ class EventBatch:
 
 
 class EventBatchBuilder:
-    """What was done on wakes since the last cut."""
+    """The wakes since the last cut."""
 
     def __init__(self) -> None:
         self._n_messages = 0
@@ -62,22 +62,22 @@ class EventBatchBuilder:
         self._receivers: list[int] = []
 
     def wake(self, time: float, node: int, rank: int, first_rank: int, receivers: Sequence[int]) -> None:
-        """Note a wake and what it sent, the first of it with rank `first_rank`."""
+        """Add a wake and its messages, the first of which has rank `first_rank`."""
         self._rows += (node, rank, first_rank, len(receivers))
         self._times.append(time)
         self._receivers += receivers
 
     def ready(self, time: float) -> None:
-        """Note when the last wake's work is done; say it for every wake or for none."""
+        """Add the time at which the last wake's work is done; call it for every wake or for none."""
         self._ready.append(time)
 
     def cut(self, transport: Transport, until: float, over: tuple[float, int] | None) -> EventBatch:
-        """Return all that happened since the last cut and before `until`.
+        """Return all events since the last cut and before `until`.
 
         Parameters
         ----------
         over : (float, int) or None
-            Time and rank of the last ring of a clock, once it has rung.
+            Time and rank of the last ring of any clock, or None if it has not rung yet.
         """
         node, rank, first_rank, count = np.array(self._rows, np.int64).reshape(-1, 4).T
         time = np.array(self._times)
@@ -96,7 +96,7 @@ class EventBatchBuilder:
             queued=np.zeros(len(wake)),
             settled=ready[wake],
         )
-        # What is lost as it is sent is known before anything else happens: it takes the place of the wake.
+        # Losses at sending are known before anything else happens: they take the place of the wake.
         found = transport.carry(sent, np.where(ready == time, rank, -1)[wake], until, over)
         self._n_messages += len(wake)
         self._clear()
@@ -106,7 +106,7 @@ class EventBatchBuilder:
 def _merged(
     node: I64, rank: I64, count: I64, time: F64, ready: F64, found: MessageOutcomes, receiver: I64
 ) -> EventBatch:
-    """Return wakes and what became of messages, in order; at the same place the wake comes first."""
+    """Return wakes and message outcomes in order; a wake comes before an outcome at the same place."""
     when, n_wakes = np.concatenate([time, found.time]), len(node)
     order = np.lexsort((np.concatenate([rank, found.rank]), when))
     wakes, messages = np.zeros(n_wakes, np.int32), np.zeros(len(found), np.int32)

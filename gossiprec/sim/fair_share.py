@@ -1,4 +1,4 @@
-"""Bandwidth shared fairly at both ends of every transfer."""
+"""Bandwidth that is shared fairly at both ends of every transfer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FIRST_PLACES = 64
 
 
 class FairShare:
-    """Transfers under way, and those that are still to start.
+    """Transfers in progress, and transfers that have not started yet.
 
     Parameters
     ----------
     up, down : ndarray of float64, shape (n_nodes,)
-        Bytes that each node sends and receives per unit of time; inf: no limit.
+        Bytes that each node can send and receive per unit of time; infinite if unlimited.
     size : ndarray of float64, shape (n_nodes,)
-        Bytes of what each node sends.
+        Size in bytes of each node's messages.
     compiled : bool
-        Compile the loop, which pays from some ten thousand transfers on.
+        Whether to compile the loop, which is worthwhile from about ten thousand transfers on.
     """
 
     def __init__(self, up: F64, down: F64, size: F64, *, compiled: bool) -> None:
@@ -48,7 +48,7 @@ class FairShare:
             self.run(-math.inf)
 
     def _grow(self, places: int) -> None:
-        """Make room for so many transfers at a time, a power of two."""
+        """Extend the arrays to `places` concurrent transfers, a power of two."""
         pass
 
         old, new = len(self._amounts), places - len(self._amounts)
@@ -64,21 +64,21 @@ class FairShare:
             self._tree[node] = one if key[one] <= key[other] else other
 
     def unhindered(self, sender: Any, receiver: Any) -> Any:
-        """Return how long a transfer takes that has both ends to itself."""
+        """Return the time of a transfer that shares neither end."""
         return self._size[sender] / np.minimum(self._capacity[sender, 0], self._capacity[receiver, 1])
 
     def begin(self, time: float, ticket: int, sender: int, receiver: int, cut: float) -> None:
-        """Let a transfer start at a time; it breaks off at time `cut`, when its sender goes."""
+        """Schedule the start of a transfer; it breaks off at time `cut`, when its sender goes offline."""
         heappush(self._starts, (time, ticket, sender, receiver, float(self._size[sender]), cut))
 
     @property
     def next_time(self) -> float:
-        """When a transfer next starts or ends; inf: never."""
+        """Time at which a transfer next starts or ends; infinite if there is none."""
         ends = float(self._amounts[self._tree[1], -1])
         return min(ends, self._starts[0][0]) if self._starts else ends
 
     def step(self) -> list[tuple[int, bool]]:
-        """Carry transfers on to :attr:`next_time`; return the tickets that end there, and whether they are whole."""
+        """Advance transfers to :attr:`next_time`; return the tickets that end then, and whether they completed."""
         limit, starts = self.next_time, []
         while self._starts and self._starts[0][0] <= limit:
             starts.append(heappop(self._starts))
@@ -86,18 +86,19 @@ class FairShare:
         return sorted(zip(tickets.tolist(), whole.tolist(), strict=True))
 
     def run(self, limit: float, starts: F64 | None = None) -> tuple[I64, F64, Bools]:
-        """Carry transfers on up to and including a time.
+        """Advance transfers up to and including a time.
 
         Parameters
         ----------
         limit : float
         starts : ndarray of float64, shape (n, 6), optional
-            Transfers that start no later than `limit`, by time: what :meth:`begin` takes, and the bytes before the cut.
+            Transfers that start no later than `limit`, by time: the arguments of :meth:`begin`, with the bytes before
+            the cut.
 
         Returns
         -------
         ticket, time, whole : ndarray
-            Transfers that end, when, and whether they are whole or broken off.
+            Transfers that end, their times, and whether they completed or broke off.
         """
         pass
 
@@ -119,7 +120,7 @@ class FairShare:
     def carry(
         self, time: F64, ticket: I64, sender: I64, receiver: I64, cut: F64, limit: float
     ) -> tuple[I64, F64, Bools]:
-        """Take many transfers, which may start later than `limit`, and carry all on up to it; see :meth:`run`."""
+        """Add transfers, which may start later than `limit`, and advance all up to it; see :meth:`run`."""
         rows = np.stack([time, ticket, sender, receiver, self._size[sender], cut], axis=1)
         rows = np.concatenate([self._later, rows])
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
@@ -131,17 +132,17 @@ class FairShare:
 TICKET, SENDER, RECEIVER, NEXT_UP, PREV_UP, NEXT_DOWN, PREV_DOWN = range(7)
 """Columns of a transfer's integers; the links chain the transfers of a sender, and of a receiver."""
 LEFT, RATE, SINCE, END, CUT, KEY = range(6)
-"""Columns of a transfer's numbers: bytes left at SINCE, its end, when its sender goes, the earlier of both."""
+"""Columns of a transfer's numbers: bytes left at SINCE, its end, its sender's departure, the earlier of both."""
 N_UP, N_DOWN, HEAD_UP, HEAD_DOWN = range(4)
 """Columns of a node's integers."""
 FREE, FOUND = range(2)
-"""Counters: first free place, transfers ended so far."""
+"""Counters: first free place, number of transfers ended so far."""
 NONE = -1
 
 
 @register_jitable
 def update_tournament(place, amounts, tree):
-    """Let the tournament know that the key of a place has changed."""
+    """Update the tournament after the key of a place has changed."""
     node = (len(tree) // 2 + place) // 2
     while node >= 1:
         one, other = tree[2 * node], tree[2 * node + 1]
@@ -154,7 +155,7 @@ def update_tournament(place, amounts, tree):
 
 @register_jitable
 def advance_transfer(place, now, capacity, transfers, amounts, nodes, tree):
-    """Account for what a transfer has sent, and give it its new rate."""
+    """Account for the bytes that a transfer has sent, and set its new rate."""
     sender, receiver = transfers[place, SENDER], transfers[place, RECEIVER]
     left = max(0.0, amounts[place, LEFT] - amounts[place, RATE] * (now - amounts[place, SINCE]))
     rate = min(capacity[sender, 0] / nodes[sender, N_UP], capacity[receiver, 1] / nodes[receiver, N_DOWN])
@@ -166,7 +167,7 @@ def advance_transfer(place, now, capacity, transfers, amounts, nodes, tree):
 
 @register_jitable
 def advance_neighbours(sender, receiver, now, capacity, transfers, amounts, nodes, tree):
-    """Touch all transfers that share an end with one that starts or ends."""
+    """Advance all transfers that share an end with one that starts or ends."""
     place = nodes[sender, HEAD_UP]
     while place != NONE:
         advance_transfer(place, now, capacity, transfers, amounts, nodes, tree)
@@ -179,7 +180,7 @@ def advance_neighbours(sender, receiver, now, capacity, transfers, amounts, node
 
 @register_jitable
 def link_transfer(place, node, head, succ, pred, transfers, nodes):
-    """Put a transfer at the head of a node's chain."""
+    """Insert a transfer at the head of a node's chain."""
     first = nodes[node, head]
     transfers[place, succ], transfers[place, pred] = first, NONE
     if first != NONE:
@@ -189,7 +190,7 @@ def link_transfer(place, node, head, succ, pred, transfers, nodes):
 
 @register_jitable
 def unlink_transfer(place, node, head, succ, pred, transfers, nodes):
-    """Take a transfer out of a node's chain."""
+    """Remove a transfer from a node's chain."""
     after, before = transfers[place, succ], transfers[place, pred]
     if before == NONE:
         nodes[node, head] = after
@@ -201,7 +202,7 @@ def unlink_transfer(place, node, head, succ, pred, transfers, nodes):
 
 @register_jitable
 def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
-    """Start a transfer: time, ticket, sender, receiver, bytes, time at which the sender goes."""
+    """Start a transfer: time, ticket, sender, receiver, bytes, time at which the sender goes offline."""
     place = counters[FREE]
     counters[FREE] = transfers[place, NEXT_UP]
     sender, receiver = int(row[2]), int(row[3])
@@ -218,7 +219,7 @@ def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
 
 @register_jitable
 def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole):
-    """End all transfers due at a time, then touch their neighbours once."""
+    """End all transfers that are due at a time, then advance their neighbours once."""
     ended = 0
     while amounts[tree[1], KEY] == now:
         place = tree[1]
@@ -246,9 +247,9 @@ def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, 
 def share_bandwidth(
     starts, first, limit, capacity, transfers, amounts, nodes, tree, counters, tickets, times, whole
 ):
-    """Carry transfers on up to and including time `limit`; starts number `first` and later are still to come.
+    """Advance transfers up to and including time `limit`; starts number `first` and later are still to come.
 
-    At one time, what ends comes before what starts. It stops before a start for which there is no place.
+    At equal times ends come before starts. The loop returns before a start for which there is no place.
 
     Returns
     -------

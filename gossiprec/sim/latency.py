@@ -1,4 +1,4 @@
-"""Latency: how long a message is on the way, by message, by node or by pair of nodes."""
+"""Latency: the time that a message is in transit, drawn by message, by node or by pair of nodes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ PAIR_LATENCY = purpose_id("latency-of-pair")
 
 
 class Latency:
-    """A law of latencies.
+    """Latencies that follow a distribution.
 
     Parameters
     ----------
-    law : Law
+    law : Distribution
     per : {'message', 'node', 'pair'}
-        Draw for each message, once for each sender, or once for each ordered pair of nodes.
+        Whether to draw for each message, once for each sender, or once for each ordered pair of nodes.
     n_nodes : int
     seed : int
 
     Attributes
     ----------
     by_pair : bool
-        Whether the receiver matters: :meth:`between` is then added to :meth:`draw`, which is 0.
+        Whether the receiver matters: the value of :meth:`between` is then added to :meth:`draw`, which is 0.
     certain : bool
-        Whether :attr:`constant` is all there is to :meth:`draw`.
+        Whether :meth:`draw` always returns :attr:`constant`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MatrixLatency(Latency):
     Parameters
     ----------
     matrix : ndarray of float64, shape (n_nodes, n_nodes)
-        Row: sender. Nobody reads the diagonal.
+        Rows are senders. The diagonal is never read.
     """
 
     def __init__(self, matrix: F64) -> None:
@@ -89,6 +89,6 @@ class MatrixLatency(Latency):
         self.by_pair = True
 
     def between_all(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any]) -> F64:
-        """Look the latencies up."""
+        """Return the latencies of pairs of nodes, from the matrix."""
         found: F64 = self._matrix[sender, receiver]
         return found

@@ -1,8 +1,8 @@
-"""The network, message by message: whether one arrives, and after what delay.
+"""The network, message by message: whether a message arrives, and after what delay.
 
-What happens to a message is a pure function of its sender, its number among the sender's messages, its receiver and
-the time at which it leaves. :meth:`Network.one` says it for the sender's next message, :meth:`Network.many` for a
-batch; they agree. Where messages share bandwidth, :mod:`gossiprec.sim.fair_share` comes between.
+The fate of a message is a pure function of its sender, its number among the sender's messages, its receiver and the
+time at which it leaves. :meth:`Network.one` computes it for the sender's next message, :meth:`Network.many` for a
+batch; they agree. If messages share bandwidth, :mod:`gossiprec.sim.fair_share` comes first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COPIED = purpose_id("duplication")
 HELD_BACK = purpose_id("reordering")
 
 HUB_WIDTH = 1024
-"""Draws made for a coordinator at a time."""
+"""Number of draws per block for a coordinator."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Partition:
     Attributes
     ----------
     begin, end : float
-        The window contains its beginning.
+        The window includes its beginning and excludes its end.
     group : ndarray of int64, shape (n_nodes,)
     """
 
@@ -44,12 +44,12 @@ class Partition:
 
 
 def loss_marker(cause: int) -> float:
-    """Return the delay that stands for a loss."""
+    """Return the delay that encodes a loss."""
     return -1.0 - cause
 
 
 class Network:
-    """What happens to messages.
+    """Losses, copies and delays of messages.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class Network:
     duplication : float
         Probability that a message arrives twice.
     reordering : (float, float)
-        Share of the messages that are held back, and by how much.
+        Share of the messages that are held back, and their extra delay.
     partitions : sequence of Partition
     hub : bool
-        Whether the last node sends many times more than the others, as a coordinator does: only a matter of speed.
+        Whether the last node sends many more messages than the others, like a coordinator; affects only speed.
     seed : int
 
     Attributes
@@ -71,7 +71,7 @@ class Network:
     copies : bool
         Whether messages can arrive twice.
     instant : bool
-        Whether every message arrives the moment it is sent.
+        Whether every message arrives at the time at which it is sent.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Network:
         self._twice = NodeStreams(n_nodes, self._doubled)
 
     def one(self, sender: int, receiver: int, leave: float) -> float:
-        """Return the delay of the sender's next message, which leaves at a time; ``lost(cause)`` if it is lost."""
+        """Return the delay of the sender's next message; ``loss_marker(cause)`` if it is lost."""
         if self._certain:
             delay = self._latency.constant
         else:
@@ -128,11 +128,11 @@ class Network:
         return delay
 
     def with_copies(self, sender: int, receivers: Sequence[int]) -> Sequence[int]:
-        """Return the receivers, and again those that get a second copy of their message."""
+        """Return the receivers, with a second entry for those that get a copy of their message."""
         return [*receivers, *[receiver for receiver in receivers if self._twice.take(sender)]]
 
     def _numbers(self, sender: npt.NDArray[Any]) -> I64:
-        """Return the number of each message of a batch among those of its sender, and count them."""
+        """Return the number of each message of a batch among its sender's messages, and count them."""
         counts = np.bincount(sender, minlength=len(self._nodes))
         order = np.argsort(sender, kind="stable")
         number = np.empty(len(sender), np.int64)
@@ -145,7 +145,7 @@ class Network:
         return self._delays(np.arange(first, first + count), self._nodes)
 
     def _delays(self, number: I64, sender: npt.NDArray[Any]) -> F64:
-        """Return the delays of messages by number and sender, without what depends on the receiver."""
+        """Return the delays of messages by number and sender, without the parts that depend on the receiver."""
         delays = self._latency.draw(number, sender)
         if self._held_share > 0.0:
             held = uniforms(self._seed, number, sender, HELD_BACK) < self._held_share

@@ -1,9 +1,9 @@
-"""The transport: messages on their way, from leaving their senders to arriving or being lost.
+"""The transport: messages from leaving their senders to arriving or being lost.
 
-A message leaves its sender, goes through the bandwidth it shares with others (if that is limited), takes its latency,
-and finds its receiver online or not. Two ways to use it, with the same results: message by message
-(:meth:`Transport.send`, :meth:`Transport.next_before`), or a stretch of time at once (:meth:`Transport.carry`), which
-is possible where deliveries make nobody send.
+A message leaves its sender, passes through the shared bandwidth (if that is limited), takes its latency, and finds
+its receiver online or not. There are two ways to use the transport, with equal results: message by message
+(:meth:`Transport.send`, :meth:`Transport.next_before`), or a segment of time per call (:meth:`Transport.carry`),
+which is possible if deliveries cause no sends.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from gossiprec.sim.network import Network
 
 
 class MessageOutcome(NamedTuple):
-    """What became of a message, in order of (time, rank).
+    """The result of a message; results are ordered by (time, rank).
 
     Attributes
     ----------
     time : float
     rank : int
-        Its place among what was scheduled: events of the same time happen in this order.
+        Position among scheduled events: events of the same time happen in this order.
     message, sender, receiver : int
     cause : int
-        Of its loss, ``ARRIVED``, or ``WAITS``: not the end yet.
+        Cause of its loss, ``ARRIVED``, or ``WAITS``, which is not final.
     queued : float
-        Time lost to others on the shared bandwidth.
+        Delay caused by other transfers on the shared bandwidth.
     settled : float
-        When it stopped moving: earlier than `time` if it waited for its receiver to come back.
+        Time at which it stopped moving: earlier than `time` if it waited for its receiver to come back.
     """
 
     time: float
@@ -65,7 +65,7 @@ class MessageOutcomes:
 
     @classmethod
     def none(cls) -> MessageOutcomes:
-        """Return no outcomes."""
+        """Return an empty batch."""
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         return cls(nothing, none, none, none, none, none, nothing, nothing)
 
@@ -88,23 +88,23 @@ class MessageOutcomes:
 
 
 class Transport:
-    """Messages on their way.
+    """Messages in transit.
 
     Parameters
     ----------
     network : Network
     availability : Availability
     held : bool
-        What arrives while its receiver is away waits for its return; otherwise it is lost.
+        Whether a message that arrives while its receiver is offline waits for it; otherwise it is lost.
     in_order : bool
-        Messages from one node to another never overtake.
+        Whether messages from one node to another never overtake.
     sharing : Sharing, optional
-        The bandwidth that messages share before they take their latency; unlimited if it is left out.
+        Bandwidth that messages share before they take their latency; unlimited if omitted.
 
     Attributes
     ----------
     moving : int
-        Messages on the move: neither at their ends nor at rest, waiting for somebody to come back.
+        Number of moving messages: neither settled nor waiting for an offline receiver.
     """
 
     def __init__(
@@ -126,25 +126,25 @@ class Transport:
         self._last: dict[tuple[int, int], float] = {}
         self._pending = MessageOutcomes.none()
         self._sharing = sharing
-        self._direct = availability.always and sharing is None and not in_order  # nothing but the latency
-        self._sending: dict[int, tuple[MessageOutcome, float]] = {}  # in transfer, with the delay to come
-        self._transfers = MessageOutcomes.none()  # the same for stretches
+        self._direct = availability.always and sharing is None and not in_order  # only the latency matters
+        self._sending: dict[int, tuple[MessageOutcome, float]] = {}  # in transfer, with their latencies
+        self._transfers = MessageOutcomes.none()  # the same for segments
         self._delays = np.zeros(0)
 
     @property
     def instant(self) -> bool:
-        """Whether every message arrives the moment it is sent."""
+        """Whether every message arrives at the time at which it is sent."""
         return self.network.instant and self._always and self._sharing is None
 
     @property
     def idle(self) -> bool:
-        """Whether no message is anywhere."""
+        """Whether no message is in transit."""
         return not (self._queue or self._sending or len(self._pending) or len(self._transfers))
 
     def send(self, message: int, rank: int, sender: int, receiver: int, leave: float) -> int:
-        """Take the sender's next message, which leaves at a time no earlier than now; return the cause if it is lost.
+        """Send the sender's next message, which leaves no earlier than now; return its cause if it is lost.
 
-        Lost at once is lost when it leaves; the caller says so to whom it concerns.
+        A message that is lost at once is lost when it leaves; the caller records the loss.
         """
         delay = self.network.one(sender, receiver, leave)
         if not self._always and not self._availability.is_online(sender, leave):
@@ -167,12 +167,12 @@ class Transport:
         return ARRIVED
 
     def lose(self, outcome: MessageOutcome) -> None:
-        """Let a message be lost later."""
+        """Schedule the loss of a message."""
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
 
     def _step_transfers(self, sharing: FairShare) -> None:
-        """Let the next transfer start or end."""
+        """Process the next start or end of a transfer."""
         time = sharing.next_time
         for message, whole in sharing.step():
             outcome, delay = self._sending.pop(message)
@@ -185,7 +185,7 @@ class Transport:
             self._arrive(outcome._replace(time=time, queued=queued), delay)
 
     def _arrive(self, outcome: MessageOutcome, delay: float) -> None:
-        """Let a message take its latency; its receiver may be away when it arrives."""
+        """Schedule the arrival of a message after its latency; its receiver may be offline then."""
         outcome = outcome._replace(time=outcome.time + delay)
         if self._in_order:
             outcome = self._after_the_last(outcome)
@@ -200,7 +200,7 @@ class Transport:
         return outcome._replace(time=time)
 
     def next_before(self, time: float, rank: int) -> MessageOutcome | None:
-        """Return the next outcome that comes before (time, rank), if there is one."""
+        """Return the next outcome before (time, rank), or None."""
         queue, sharing = self._queue, self._sharing
         while self._sending and sharing is not None:
             if sharing.next_time > min(time, queue[0].time if queue else math.inf):
@@ -218,25 +218,26 @@ class Transport:
         return None
 
     def give_up(self, now: float) -> list[MessageOutcome]:
-        """Return what still waits, as lost because the run ends, in the order of its sending."""
+        """Return the messages that still wait, lost because the run ends, in the order of sending."""
         waiting, self._queue = sorted(self._queue, key=lambda outcome: outcome.rank), []
         return [outcome._replace(time=now, cause=RUN_ENDED) for outcome in waiting]
 
     def carry(
         self, batch: MessageOutcomes, wake_rank: I64, until: float, ended_at: tuple[float, int] | None
     ) -> MessageOutcomes:
-        """Take what is sent in a stretch of time; return all that happens before its end, in no order.
+        """Send the messages of a segment of time; return all outcomes before its end, in any order.
 
         Parameters
         ----------
         batch : Outcomes
-            The messages in the order in which they are sent; their times are those at which they leave.
+            The messages in the order in which they are sent, with the times at which they leave.
         wake_rank : ndarray of int64, shape (n_messages,)
-            Rank of the event at which a message leaves, if it leaves at once; else -1.
+            Rank of the event at which a message leaves, if it leaves at once; otherwise -1.
         until : float
-            End of the stretch.
+            End of the segment.
         ended_at : (float, int), optional
-            Time and rank of the last event besides messages, if there will be no other: what waits then is given up.
+            Time and rank of the last event other than messages, if no other follows: waiting messages are then given
+            up.
         """
         delay = self.network.many(batch.sender, batch.receiver, batch.time)
         cause = np.where(delay < 0.0, -delay - 1.0, ARRIVED).astype(np.int64)
@@ -259,7 +260,7 @@ class Transport:
     def _through_bandwidth(
         self, sharing: FairShare, sent: MessageOutcomes, delay: F64, until: float
     ) -> MessageOutcomes:
-        """Start transfers; return what becomes of those that end before `until`."""
+        """Start transfers; return the outcomes of those that end before `until`."""
         self._transfers = MessageOutcomes.joined([self._transfers, sent])
         self._delays = np.concatenate([self._delays, delay])
         cut = np.full(len(sent), math.inf)
@@ -279,7 +280,7 @@ class Transport:
         return MessageOutcomes.joined([broken, self._arrivals(there, delay[whole])])
 
     def _arrivals(self, sent: MessageOutcomes, delay: F64) -> MessageOutcomes:
-        """Return what becomes of messages that leave, or leave the shared bandwidth."""
+        """Return the outcomes of messages that leave, or leave the shared bandwidth."""
         time = sent.time + delay
         if self._in_order:
             time = self._in_turn(sent, time)
@@ -301,7 +302,7 @@ class Transport:
 
 
 def _ended(outcomes: MessageOutcomes, until: float, time: float, rank: int) -> MessageOutcomes:
-    """Give up what waits for longer than anything moves, once the last that moves has settled."""
+    """Mark waiting messages as lost if nothing else moves, from the time at which the last moving one settles."""
     if len(outcomes):
         last = np.lexsort((outcomes.rank, outcomes.settled))[-1]
         time, rank = max((time, rank), (float(outcomes.settled[last]), int(outcomes.rank[last])))

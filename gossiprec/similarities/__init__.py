@@ -1,4 +1,4 @@
-"""Similarities of items: what replaces an item likely, where a recommender contributes data that are perturbed."""
+"""Similarities of items: the likely replacements of an item in data that a recommender perturbs."""
 
 from __future__ import annotations
 

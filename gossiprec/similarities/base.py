@@ -1,4 +1,4 @@
-"""What a similarity of items is: how much each item is like each other, from what is public."""
+"""The base class of similarities of items, which are computed from public data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gossiprec.options import NoOptions, Options
 
 
 class Similarity(ABC):
-    """A similarity of items, registered in ``SIMILARITIES``; it is asked for rows once it is fitted.
+    """A similarity of items, registered in ``SIMILARITIES``; it returns rows once it is fitted.
 
-    A mechanism that perturbs items by their similarity protects who has which item, and nothing that the similarity is
-    made of: that is taken to be public.
+    A mechanism that perturbs items by their similarity protects which user has which item. It does not protect the
+    data from which the similarity is computed: these are assumed to be public.
 
     Parameters
     ----------
@@ -26,10 +26,10 @@ class Similarity(ABC):
     Attributes
     ----------
     modules : tuple of str
-        Modules that it imports late: a run and its dry run import them first, to fail early.
+        Modules that are imported late; a run and its dry run import them first, to fail early.
     sensitivity : float or None
-        The most by which the similarities of two items to one and the same item can differ: 1 where all values are
-        between 0 and 1. None: not known, so that whoever perturbs by it must say.
+        Largest possible difference between the similarities of two items to the same item: 1 if all values are
+        between 0 and 1. None if it is unknown, so that a mechanism that needs it must be given it.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
@@ -41,14 +41,14 @@ class Similarity(ABC):
 
     @abstractmethod
     def fit(self, split: TrainingData, *, seed: int) -> Self:
-        """Learn what the items are; returns itself.
+        """Fit the similarity to the items; returns itself.
 
         Parameters
         ----------
         split : TrainingData
-            Of all users: names and texts of items, and what users have, of which only what is declared public counts.
+            Names and texts of items, and items of all users, of which only those declared public count.
         seed : int
-            Of the run.
+            Seed of the run.
 
         Raises
         ------
@@ -62,13 +62,13 @@ class Similarity(ABC):
     def rows(self, items: I64) -> F32:
         """Return the similarities of some items to all items, shape (n, n_items).
 
-        A row is the same, to the bit, whichever others are asked for. Larger is more similar, and nothing is more like
-        an item than the item itself.
+        A row is bit-identical whatever other rows are requested. Larger is more similar, and no item is more similar
+        to an item than itself.
         """
 
 
 WORD = re.compile(r"\w+")
-"""A run of letters and digits."""
+"""A sequence of letters and digits."""
 
 
 def item_words(split: TrainingData, name: str) -> list[list[str]]:
@@ -77,7 +77,7 @@ def item_words(split: TrainingData, name: str) -> list[list[str]]:
     Raises
     ------
     ScenarioError
-        If there are none.
+        If no item has a text.
     """
     found = [WORD.findall(text) for text in split.item_texts or ()]
     if not any(found):

@@ -1,4 +1,4 @@
-"""Similarity `co-occurrence`: items that the same people have, among people whose data are public."""
+"""Similarity `co-occurrence`: items that the same people have, among people with public data."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ PUBLIC = purpose_id("public-users")
 
 @SIMILARITIES.register("co-occurrence")
 class CoOccurrence(Similarity):
-    """Cosine of items as the sets of people who have them, among people whose data are public. Needs no texts.
+    """Cosine of items as sets of the people who have them, among people with public data. Needs no texts.
 
     Notes
     -----
-    From 0 to 1; an item that nobody of them has is like itself alone. Users taken to be public (`public_users`) have
-    published all their training items: what is said of the privacy of the others does not hold for them.
+    Values are from 0 to 1; an item that none of these people has is similar only to itself. The public users
+    (`public_users`) have published all their training items: privacy statements about the others do not hold for
+    them.
     """
 
     class Options(OptionSet):
-        """Whose data are public: one of the two."""
+        """The source of public data: one of the two."""
 
         path: Path | None = Field(
             None, description="file of public data, with a user and one or more items per line"
@@ -60,7 +61,7 @@ class CoOccurrence(Similarity):
     sensitivity = 1.0
 
     def fit(self, split: TrainingData, *, seed: int) -> Self:
-        """Count who has what."""
+        """Count the items of the public users."""
         path, share = self.options.path, self.options.public_users
         public = _drawn(split, share, seed) if share is not None else _read(path, split)  # type: ignore[arg-type]
         ones = np.ones(len(public.values))
@@ -80,14 +81,14 @@ class CoOccurrence(Similarity):
 
 
 def _drawn(split: TrainingData, share: float, seed: int) -> Ragged:
-    """Return what the public users train on: the same users whatever else the scenario says, one at least."""
+    """Return the items of the public users, at least one; the choice depends only on the seed and the data."""
     number = max(1, round(share * split.n_users))
     users = np.argsort(uniforms(seed, 0, np.arange(split.n_users), PUBLIC), kind="stable")[:number]
     return Ragged.from_parts([split.train[user] for user in np.sort(users)])
 
 
 def _read(path: Path, split: TrainingData) -> Ragged:
-    """Return what the people in a file have, of the items of the data."""
+    """Return the items of the people in a file, restricted to the items of the data."""
     source, users, items = open_text_source(path), IdEncoder(), IdEncoder()
     part = read_lists(source, TextFormat(("user", "items"), " "), (users, items))
     names = map(str, range(split.n_items)) if split.item_names is None else split.item_names

@@ -1,4 +1,4 @@
-"""Cosines of item vectors, brought into 0 to 1: the same to the bit in any grouping, and both ways round."""
+"""Cosines of item vectors, scaled to 0 to 1: symmetric, and bit-identical in any grouping."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from gossiprec.arrays import F32, F64, I64
 
 GRID = 2.0**16
-"""Directions are rounded to multiples of its inverse, so that last bits of linear algebra decide nothing."""
+"""Directions are rounded to multiples of 1 / GRID, so that last bits of linear algebra do not matter."""
 NOTHING = 1e-9
-"""Length up to which a vector is none: rounding alone."""
+"""Length up to which a vector counts as zero, because it is only rounding."""
 
 
 def rounded_unit_vectors(vectors: F64) -> F32:
-    """Return vectors of length 1, shape (n_items, dim), rounded; zeros where a vector is none."""
+    """Return vectors of length 1, shape (n_items, dim), rounded; zeros for zero vectors."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > NOTHING)
     return np.asarray(np.round(unit * GRID) / GRID, np.float32)
@@ -26,7 +26,7 @@ def shifted_cosines(unit: F32, items: I64) -> F32:
 
     Notes
     -----
-    Dimension by dimension, not by a product of matrices: libraries take these in an order that depends on how many rows
+    The sum is taken dimension by dimension, because the order of a matrix product depends on the number of rows.
     there are.
     """
     there = np.abs(unit).max(axis=1, initial=0) > 0

@@ -1,4 +1,4 @@
-"""Similarity `titles`: words that item texts share, weighted by how rare they are."""
+"""Similarity `titles`: words that item texts share, weighted by their rarity."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gossiprec.similarities.cosine import rounded_unit_vectors, shifted_cosines
 
 @SIMILARITIES.register("titles")
 class Titles(Similarity):
-    """Cosine of titles and kinds: TF-IDF, of which the main dimensions are kept. Needs texts.
+    """Cosine of titles and kinds by the main dimensions of their TF-IDF. Needs texts.
 
     References
     ----------
-    Stands in for the word vectors, of no named model, of the PDC-FRS paper (specification, section 4): nothing is
-    downloaded. ``(1 + cos) / 2``; an item without a text, or of whose text no word is in the dimensions kept, has 0 to
+    It replaces the word vectors, of an unnamed model, of the PDC-FRS paper (specification, section 4): nothing is
+    downloaded. Values are ``(1 + cos) / 2``; an item without a text, or with no word in the dimensions kept, has 0 to
     all others.
     """
 
@@ -36,7 +36,7 @@ class Titles(Similarity):
     modules = ("sklearn.decomposition", "sklearn.feature_extraction.text")
 
     def fit(self, split: TrainingData, *, seed: int) -> Self:
-        """Find the main dimensions of the texts."""
+        """Compute the main dimensions of the texts."""
         self._unit = rounded_unit_vectors(_reduced(item_words(split, "titles"), self.options.dim))
         return self
 
@@ -46,7 +46,7 @@ class Titles(Similarity):
 
 
 def _reduced(words: list[list[str]], dim: int) -> F64:
-    """Return TF-IDF of the texts in `dim` dimensions, whole where it has no more; the solver draws nothing."""
+    """Return TF-IDF of the texts in `dim` dimensions, unreduced if it has no more; the solver draws nothing."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 

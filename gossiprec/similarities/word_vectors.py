@@ -1,4 +1,4 @@
-"""Similarity `word-vectors`: item texts as the mean of the vectors of their words, from a file of one's own."""
+"""Similarity `word-vectors`: the mean of the word vectors of an item's text, from your own file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gossiprec.similarities.cosine import rounded_unit_vectors, shifted_cosines
 
 @SIMILARITIES.register("word-vectors")
 class WordVectors(Similarity):
-    """Cosine of the mean word vector of titles and kinds. Needs texts, and a text file of word vectors as of GloVe.
+    """Cosine of the mean word vector of titles and kinds. Needs texts, and a text file of word vectors like GloVe's.
 
     References
     ----------
     The PDC-FRS paper (specification, section 4), which does not name its vectors: J. Pennington, R. Socher, C. Manning,
-    "GloVe: Global vectors for word representation", EMNLP 2014. ``(1 + cos) / 2``; an item of whose words none has a
-    vector has 0 to all others.
+    "GloVe: Global vectors for word representation", EMNLP 2014. Values are ``(1 + cos) / 2``; an item without any
+    word that has a vector has 0 to all others.
     """
 
     class Options(OptionSet):
@@ -55,13 +55,13 @@ class WordVectors(Similarity):
 
 
 def read_vectors(source: FileSource, words: Container[str]) -> dict[str, F64]:
-    """Return the vectors of some words: a word and its numbers a line, with blanks between them, in UTF-8.
+    """Return the vectors of some words, from lines of a word and its numbers, separated by blanks, in UTF-8.
 
     Raises
     ------
     DataError
-        If the source is damaged, the line of one of the words is no word with as many numbers as in the first line, or
-        it has none of the words.
+        If the source is damaged, the line of a word has other cells than numbers or not as many as the first line, or
+        no word is found.
     """
     found: dict[str, F64] = {}
     dim = 0
