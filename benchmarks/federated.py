@@ -64,7 +64,7 @@ from gossiprec.compute.executors.pair_trainer import PairTrainer
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.emulation.assembly.memory_limits import peak_rss_mib
+from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.recommenders.client_context import ClientContext
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, load_scenario

@@ -17,7 +17,7 @@ The last line has the smallest and the largest of these ratios; the status is 1 
 
     python benchmarks/memory.py --phases
 
-measures the constants of :mod:`gossiprec.emulation.assembly.libraries`: the resident size of the process, in MiB, when
+measures the constants of :mod:`gossiprec.emulation.estimate.libraries`: the resident size of the process, in MiB, when
 each phase of some small runs begins, and the libraries that are loaded at the end. The size at ``loading data`` without
 plots is that of Python; what plots and recommenders add to it is that of their modules; what ``setting up observers``
 adds is that of kernels or torch; what ``simulating`` adds is that of training.

@@ -105,7 +105,7 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
-    from gossiprec.emulation.assembly.memory_limits import available_for
+    from gossiprec.emulation.estimate.memory import available_for
 
     with progress_display(quiet=quiet) as progress:
         outlook = estimate_run(scenario, progress, kept_kernels=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.estimate import RunEstimate, estimate_run
     from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
+    from gossiprec.emulation.estimate.estimate import RunEstimate, estimate_run
     from gossiprec.emulation.run.progress import Progress, Status
     from gossiprec.emulation.run.replay import Replay, replay
     from gossiprec.emulation.run.resume import resume
@@ -26,8 +26,8 @@ __all__ = [
 ]  # fmt: skip
 
 _WHERE = {
-    "RunEstimate": "assembly.estimate",
-    "estimate_run": "assembly.estimate",
+    "RunEstimate": "estimate.estimate",
+    "estimate_run": "estimate.estimate",
     "PreparedRun": "assembly.prepare",
     "prepare": "assembly.prepare",
     "Progress": "run.progress",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation import RunEstimate, estimate_run
 from gossiprec.emulation.assembly.data_loading import data_sizes
-from gossiprec.emulation.run.run_timing import model_key
+from gossiprec.emulation.estimate.timing import model_key
 from gossiprec.errors import GossipRecError
 from gossiprec.scenario.definition import Scenario
 from gossiprec.study.deduplication import SharedSimulation

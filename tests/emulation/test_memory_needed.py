@@ -10,7 +10,7 @@ import pytest
 
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation import estimate_run, prepare
-from gossiprec.emulation.assembly.libraries import (
+from gossiprec.emulation.estimate.libraries import (
     COMPILING,
     KERNELS,
     OF_A_MODULE,
@@ -20,7 +20,7 @@ from gossiprec.emulation.assembly.libraries import (
     WORKING,
     pictures_bytes,
 )
-from gossiprec.emulation.assembly.memory_limits import (
+from gossiprec.emulation.estimate.memory import (
     MIB,
     available_for,
     check_event_memory,
@@ -170,7 +170,7 @@ def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections
 
 
 def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
-    memory = importlib.import_module("gossiprec.emulation.assembly.memory_limits")
+    memory = importlib.import_module("gossiprec.emulation.estimate.memory")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 50 * MIB)
     scenario = load_scenario(tiny())
@@ -184,7 +184,7 @@ def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
 
 
 def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypatch):
-    memory = importlib.import_module("gossiprec.emulation.assembly.memory_limits")
+    memory = importlib.import_module("gossiprec.emulation.estimate.memory")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 400 * MIB)
 

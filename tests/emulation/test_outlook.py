@@ -12,7 +12,7 @@ import gossiprec.data.data_sizes
 from gossiprec import simulate
 from gossiprec.data.synthetic import Synthetic
 from gossiprec.emulation import estimate_run, prepare
-from gossiprec.emulation.run import run_timing
+from gossiprec.emulation.estimate import timing
 from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -182,54 +182,50 @@ def test_how_long_a_run_takes_follows_from_earlier_ones(tmp_path):
 
     run = simulate(scenario, out=tmp_path / "run")
     found = estimate_run(scenario).duration
-    assert 0 < found.seconds - run_timing.SETTING_UP_S <= run.summary["wall_seconds"]
+    assert 0 < found.seconds - timing.SETTING_UP_S <= run.summary["wall_seconds"]
     assert found.low < found.seconds < found.high
     assert "from a run of this kind" in found.by
     longer = estimate_run(
         scenario.with_(protocol=load_scenario(tiny(protocol={**LONG, "wakes": 60})).protocol)
     ).duration
-    assert longer.seconds - run_timing.SETTING_UP_S == pytest.approx(
-        10 * (found.seconds - run_timing.SETTING_UP_S)
-    )
+    assert longer.seconds - timing.SETTING_UP_S == pytest.approx(10 * (found.seconds - timing.SETTING_UP_S))
     assert longer.high / longer.low > found.high / found.low
     other = estimate_run(load_scenario(tiny(observers=[]))).duration
     assert "of other kinds" in other.by
-    assert other.high / other.low >= run_timing.UNLIKE**2
+    assert other.high / other.low >= timing.UNLIKE**2
     assert estimate_run(load_scenario(tiny(model={"name": "mf", "dim": 8}))).duration is None
     assert estimate_run(load_scenario(tiny(executor={"name": "batched"}))).duration is None
 
 
-KIND = run_timing.run_kind(load_scenario(tiny()), "reference")
+KIND = timing.run_kind(load_scenario(tiny()), "reference")
 
 
 def test_the_run_of_the_nearest_size_tells_and_the_latest_are_kept():
     for work, seconds in ((1e3, 9.0), (1e6, 10.0), (1e9, 5000.0)):
-        run_timing.record_timing(KIND, run_timing.RunTiming(work, seconds, 2))
-    found = run_timing.predict_duration(KIND, 2e6, threads=1)
-    assert found.seconds == pytest.approx(run_timing.SETTING_UP_S + 40.0)
+        timing.record_timing(KIND, timing.RunTiming(work, seconds, 2))
+    found = timing.predict_duration(KIND, 2e6, threads=1)
+    assert found.seconds == pytest.approx(timing.SETTING_UP_S + 40.0)
     assert "3 runs" in found.by
-    for _ in range(run_timing.MOST_KEPT):
-        run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 1.0, 1))
-    assert run_timing.predict_duration(KIND, 2e7, threads=1).seconds == pytest.approx(
-        run_timing.SETTING_UP_S + 20.0
-    )
+    for _ in range(timing.MOST_KEPT):
+        timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
+    assert timing.predict_duration(KIND, 2e7, threads=1).seconds == pytest.approx(timing.SETTING_UP_S + 20.0)
 
 
 def test_a_run_of_a_moment_does_not_tell_how_long_a_large_one_takes():
-    run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 1.0, 1))
-    assert run_timing.predict_duration(KIND, 1e9, threads=1) is None
-    run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 6.0, 1))
-    assert run_timing.predict_duration(KIND, 1e9, threads=1).seconds == pytest.approx(
-        run_timing.SETTING_UP_S + 6000.0
+    timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
+    assert timing.predict_duration(KIND, 1e9, threads=1) is None
+    timing.record_timing(KIND, timing.RunTiming(1e6, 6.0, 1))
+    assert timing.predict_duration(KIND, 1e9, threads=1).seconds == pytest.approx(
+        timing.SETTING_UP_S + 6000.0
     )
 
 
 def test_runs_of_other_kinds_that_disagree_say_nothing():
     kinds = [KIND.replace("cda single", who) for who in ("cda coalition", "aia")]
-    run_timing.record_timing(kinds[0], run_timing.RunTiming(1e6, 10.0, 1))
-    assert run_timing.predict_duration(KIND, 1e6, threads=1) is not None
-    run_timing.record_timing(kinds[1], run_timing.RunTiming(1e6, 10_000.0, 1))
-    assert run_timing.predict_duration(KIND, 1e6, threads=1) is None
+    timing.record_timing(kinds[0], timing.RunTiming(1e6, 10.0, 1))
+    assert timing.predict_duration(KIND, 1e6, threads=1) is not None
+    timing.record_timing(kinds[1], timing.RunTiming(1e6, 10_000.0, 1))
+    assert timing.predict_duration(KIND, 1e6, threads=1) is None
 
 
 DAMAGED = ("", "[1]", '{"HOST": 3}', '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"], "x": [[1, 1, 1]], "y": 3}}')
@@ -237,32 +233,32 @@ DAMAGED = ("", "[1]", '{"HOST": 3}', '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"]
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_file_of_rates_is_as_good_as_none(text):
-    path = run_timing._file()
+    path = timing._file()
     path.parent.mkdir(parents=True)
-    told = text.replace("HOST", run_timing.platform.node()).replace('"KIND"', json.dumps(KIND))
+    told = text.replace("HOST", timing.platform.node()).replace('"KIND"', json.dumps(KIND))
     path.write_text(told)
-    assert run_timing.predict_duration(KIND, 1.0, threads=1) is None
-    run_timing.record_timing(KIND, run_timing.RunTiming(1.0, 1.0, 1))
-    assert run_timing.predict_duration(KIND, 1.0, threads=1) is not None
+    assert timing.predict_duration(KIND, 1.0, threads=1) is None
+    timing.record_timing(KIND, timing.RunTiming(1.0, 1.0, 1))
+    assert timing.predict_duration(KIND, 1.0, threads=1) is not None
 
 
 def test_a_cache_that_cannot_be_written_to_is_no_matter(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    run_timing.record_timing(KIND, run_timing.RunTiming(1.0, 1.0, 1))
-    assert run_timing.predict_duration(KIND, 1.0, threads=1) is None
+    timing.record_timing(KIND, timing.RunTiming(1.0, 1.0, 1))
+    assert timing.predict_duration(KIND, 1.0, threads=1) is None
 
 
 def test_runs_that_end_at_once_leave_all_their_rates():
     def note(number):
-        run_timing.record_timing(f"kind {number}", run_timing.RunTiming(1e6, 1.0 + number, 1))
+        timing.record_timing(f"kind {number}", timing.RunTiming(1e6, 1.0 + number, 1))
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(note, range(32))) == [None] * 32
-    assert len(run_timing._read()[run_timing.platform.node()]) == 32
+    assert len(timing._read()[timing.platform.node()]) == 32
 
 
 def test_a_cache_that_cannot_be_written_to_keeps_nothing_and_hurts_nobody():
-    run_timing._file().mkdir(parents=True)  # a folder in the way
-    run_timing.record_timing(KIND, run_timing.RunTiming(1e6, 1.0, 1))
-    assert run_timing.predict_duration(KIND, 1e6, threads=1) is None
+    timing._file().mkdir(parents=True)  # a folder in the way
+    timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
+    assert timing.predict_duration(KIND, 1e6, threads=1) is None

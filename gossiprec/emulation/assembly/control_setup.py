@@ -9,11 +9,15 @@ from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.availability import make_availability
 from gossiprec.emulation.assembly.components import RunComponents, build_components
-from gossiprec.emulation.assembly.libraries import MIB, PYTHON
-from gossiprec.emulation.assembly.memory_estimate import MemoryInputs, estimate_memory
-from gossiprec.emulation.assembly.memory_limits import check_event_memory, check_memory
 from gossiprec.emulation.assembly.network_setup import make_engine_conditions
 from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners
+from gossiprec.emulation.estimate.libraries import MIB, PYTHON
+from gossiprec.emulation.estimate.memory import (
+    MemoryInputs,
+    check_event_memory,
+    check_memory,
+    estimate_memory,
+)
 from gossiprec.emulation.run.progress import Progress, Stopwatch
 from gossiprec.emulation.run.schedule import InterleavedSchedule, PrecomputedSchedule, Schedule
 from gossiprec.overlay.base import UserProfiles

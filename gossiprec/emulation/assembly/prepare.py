@@ -24,7 +24,6 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly import compute_setup
-from gossiprec.emulation.assembly.analytic_estimate import EstimateInputs, EventCounts
 from gossiprec.emulation.assembly.client_transforms import unsupported_with_updates
 from gossiprec.emulation.assembly.components import RunComponents, make_attacks, note_large_deltas
 from gossiprec.emulation.assembly.control_setup import (
@@ -33,12 +32,8 @@ from gossiprec.emulation.assembly.control_setup import (
     make_node_settings,
 )
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.estimate import check_memory_early, executor_of, run_sizes
 from gossiprec.emulation.assembly.executor_selection import FEW_EPOCHS, thread_count
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
-from gossiprec.emulation.assembly.libraries import pictures_bytes
-from gossiprec.emulation.assembly.memory_estimate import MemoryInputs, estimate_memory, process_bytes
-from gossiprec.emulation.assembly.memory_limits import check_memory
 from gossiprec.emulation.assembly.poisoners import (
     make_forgeries,
     make_push_rounds,
@@ -49,6 +44,10 @@ from gossiprec.emulation.assembly.shard_partition import (
     has_fixed_neighbours,
     partition_nodes,
 )
+from gossiprec.emulation.estimate.counts import EstimateInputs, EventCounts
+from gossiprec.emulation.estimate.estimate import check_memory_early, executor_of, run_sizes
+from gossiprec.emulation.estimate.libraries import pictures_bytes
+from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
 from gossiprec.emulation.run.attack_hook import AttackHook
 from gossiprec.emulation.run.progress import NullProgress, Progress, Stopwatch
 from gossiprec.emulation.run.schedule import Schedule

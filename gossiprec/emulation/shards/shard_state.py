@@ -13,7 +13,7 @@ from gossiprec.arrays import F32, I64
 from gossiprec.attacks import Attack
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.shards.shard_context import ShardContext
-from gossiprec.emulation.assembly.memory_limits import peak_rss_mib
+from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 

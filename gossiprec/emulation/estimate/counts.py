@@ -13,8 +13,8 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
-from gossiprec.emulation.assembly.memory_estimate import MemoryInputs, stacks_updates
 from gossiprec.emulation.assembly.poisoners import count_poisoners
+from gossiprec.emulation.estimate.memory import MemoryInputs, stacks_updates
 from gossiprec.models import MODELS, BlockRole, Model
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import PROTOCOLS, Protocol

@@ -15,12 +15,6 @@ from typing import Any
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import AttackMemoryInputs
 from gossiprec.data.data_sizes import DataSizes
-from gossiprec.emulation.assembly.analytic_estimate import (
-    EstimateInputs,
-    EventCounts,
-    Sure,
-    estimate_from_sizes,
-)
 from gossiprec.emulation.assembly.components import note_large_deltas
 from gossiprec.emulation.assembly.data_loading import data_sizes, estimated_data_sizes
 from gossiprec.emulation.assembly.executor_selection import (
@@ -29,11 +23,16 @@ from gossiprec.emulation.assembly.executor_selection import (
     choose_executor,
     thread_count,
 )
-from gossiprec.emulation.assembly.libraries import pictures_bytes
-from gossiprec.emulation.assembly.memory_estimate import MemoryInputs, estimate_memory, process_bytes
-from gossiprec.emulation.assembly.memory_limits import check_memory
+from gossiprec.emulation.estimate.counts import (
+    EstimateInputs,
+    EventCounts,
+    Sure,
+    estimate_from_sizes,
+)
+from gossiprec.emulation.estimate.libraries import pictures_bytes
+from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
+from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.emulation.run.progress import NullProgress, Progress, Stopwatch
-from gossiprec.emulation.run.run_timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.emulation.shards.ray_backend import require_ray
 from gossiprec.errors import ResourceError
 from gossiprec.models import BlockRole
@@ -66,8 +65,8 @@ class RunEstimate:
     kind : str
         Runs of a kind take time in proportion to
     work : float
-        See :mod:`~gossiprec.emulation.run.run_timing`.
-    duration : Duration or None
+        See :mod:`~gossiprec.emulation.estimate.timing`.
+    duration : PredictedDuration or None
         None: nothing was run on this machine yet.
     """
 
