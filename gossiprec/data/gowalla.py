@@ -47,8 +47,7 @@ class Gowalla(Dataset):
     Notes
     -----
     The box is applied first, then users with too few check-ins or places inside it are removed, then places without a
-    check-in.
-    Dense ids follow the order of the original ids.
+    check-in. Dense ids follow the order of the original ids.
     """
 
     class Options(OptionSet):

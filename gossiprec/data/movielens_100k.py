@@ -47,9 +47,8 @@ class MovieLens100k(Dataset):
     Dense ids are the original ids minus one if nothing is left out, else they follow the order of the original ids.
     The published split is read from ``pepper/`` next to the data (files ``ml-100k.{train,validation,test}.rating``,
     plain or .gz, ids from 0). If that is absent, it is read from the original ``ua.base`` and ``ua.test``, which have
-    the same test items but no validation items.
-    Titles and genres are read from ``u.item`` next to the data, if present; the one movie without a title has no
-    text.
+    the same test items but no validation items. Titles and genres are read from ``u.item`` next to the data, if
+    present; the one movie without a title has no text.
     """
 
     class Options(FilterOptions):

@@ -2,8 +2,8 @@
 
 Ties carry no information: if scores tie at the border of the K best, each tied victim is guessed with its probability
 under random tie-breaking. The accuracy is the expected share of the true community, in which users may be fractional
-members (:class:`gossiprec.measures.communities.Communities`). The denominator is always the community
-size, even if fewer users were met.
+members (:class:`gossiprec.measures.communities.Communities`). The denominator is always the community size, even if
+fewer users were met.
 
 References
 ----------

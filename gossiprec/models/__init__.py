@@ -1,4 +1,4 @@
-"""Recommendation models: one file, or one folder with kernels beside the model, under the name that scenarios use."""
+"""Recommendation models: one file, or one folder with compiled kernels, per registered name."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""SGL: LightGCN that contrasts two views through graphs from which edges were dropped.
+"""SGL: LightGCN that contrasts two views through graphs with removed edges.
 
 References
 ----------
-Wu et al., "Self-supervised graph learning for recommendation", SIGIR 2021; conventions of SELFRec: users and items are
-contrasted as one set, and the dropped edges are drawn once an epoch.
+Wu et al., "Self-supervised graph learning for recommendation", SIGIR 2021; conventions of SELFRec: users and items
+are contrasted as one set, and the removed edges are drawn once per epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SGLOptions(ContrastOptions):
 
 @MODELS.register("sgl")
 class SGL(ContrastiveLightGCN):
-    """LightGCN, and the InfoNCE of two views with dropped edges."""
+    """LightGCN, and the InfoNCE of two views with removed edges."""
 
     Options = SGLOptions
     options: SGLOptions
@@ -47,7 +47,7 @@ class SGL(ContrastiveLightGCN):
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
-        """Return LightGCN's rows through the whole graph, and those through each view."""
+        """Return LightGCN's rows through the whole graph, and rows through each view."""
         rows = stack_rows(p)
         one, other = (mean_of_layers([rows, *propagate(rows, view, self.options.layers)]) for view in views)
         return {**super().encode_step(p, graph, views, draw), "one": one, "other": other}

@@ -3,7 +3,7 @@
 References
 ----------
 Yu et al., "Are graph augmentations necessary? Simple graph contrastive learning for recommendation", SIGIR 2022;
-conventions of SELFRec: layer 0 is in no mean. For clients that hold no graph there is the recommender of this name.
+conventions of SELFRec: no mean includes layer 0. For clients without a graph there is a recommender of this name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SimGCL(ContrastiveLightGCN):
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
-        """Return the rows without noise, and two views with it; their first layers are one product."""
+        """Return the rows without noise, and two noisy views; their first layers share one product."""
         options, rows = self.options, stack_rows(p)
         first = graph.times(rows)
         plain = self.read_out(p, [rows, *propagate_from(first, graph, options.layers)], graph)

@@ -1,8 +1,8 @@
-"""Two towers: a row for each user and each item, learnt by telling what was taken from candidates.
+"""Two towers: a row for each user and each item, learnt by contrasting positives with candidates.
 
 References
 ----------
-Specification, section 6: FedCL's "NCF", which its loss lets score by dot products alone.
+Specification, section 6: FedCL's "NCF", which under its loss scores only by dot products.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TwoTowerOptions(SequenceOptions):
 
 @MODELS.register("two-tower")
 class TwoTower(SequenceModel):
-    """Score of item j for user u: ``u . v_j``, in whatever order the user has taken items."""
+    """Score of item j for user u: ``u . v_j``; the order of the user's items does not matter."""
 
     Options = TwoTowerOptions
     feed = ListFeed
@@ -53,5 +53,5 @@ class TwoTower(SequenceModel):
         return p["users"][user].expand(len(history), -1)
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return what multiplies the item table with a user's row."""
+        """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]

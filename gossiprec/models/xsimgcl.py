@@ -2,8 +2,8 @@
 
 References
 ----------
-Yu et al., "XSimGCL: towards extremely simple graph contrastive learning for recommendation", TKDE 2023; conventions of
-SELFRec: layer 0 is in no mean.
+Yu et al., "XSimGCL: towards extremely simple graph contrastive learning for recommendation", TKDE 2023; conventions
+of SELFRec: no mean includes layer 0.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class XSimGCLOptions(ContrastOptions):
 
 @MODELS.register("xsimgcl")
 class XSimGCL(ContrastiveLightGCN):
-    """LightGCN without layer 0, trained on noisy rows, and the InfoNCE of these and one of their layers."""
+    """LightGCN without layer 0, trained on noisy rows, plus the InfoNCE of these rows and one of their layers."""
 
     Options = XSimGCLOptions
     options: XSimGCLOptions
@@ -58,7 +58,7 @@ class XSimGCL(ContrastiveLightGCN):
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
-        """Return the noisy rows, as one view, and the layer, as the other."""
+        """Return the noisy rows as one view, and the layer as the other."""
         options, rows = self.options, stack_rows(p)
         layers = [rows, *propagate(rows, graph, options.layers, make_layer_noise(options.noise, draw))]
         found = self.read_out(p, layers, graph)

@@ -1,4 +1,4 @@
-"""Poisoners: nodes without data whose messages are written from scratch. One file each."""
+"""Poisoners: nodes without data that send fabricated updates. One file per poisoner."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A-hum: items are trained on made-up users who are hard to win.
+"""A-hum: items are trained on synthetic users that dislike the targets.
 
 References
 ----------
-As :mod:`gossiprec.poisoners.a_ra`.
+See :mod:`gossiprec.poisoners.a_ra`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class AHumOptions(ARaOptions):
 
 @POISONERS.register("a-hum")
 class AHum(ARa):
-    """As A-ra, with users who were trained before to dislike the targets.
+    """A-ra with users that were first trained to dislike the targets.
 
-    That is gradient descent on each user's row by the model's loss, were the targets labelled 0, items and shared
-    weights being those that the node was sent.
+    The training is gradient descent on each user's row by the model's loss with the targets labelled 0; items and
+    shared weights are those that the node was sent.
     """
 
     Options = AHumOptions

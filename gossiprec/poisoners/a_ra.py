@@ -1,9 +1,9 @@
-"""A-ra: items are trained on random users who are said to have taken them.
+"""A-ra: items are trained on random users that are assumed to have taken them.
 
 References
 ----------
 D. Rong, Q. He, J. Chen, "Poisoning deep learning based recommender model in federated learning scenarios", IJCAI 2022
-(arXiv 2204.13594); their code: rdz98/PoisonFedDLRS, attack.py.
+(arXiv 2204.13594); published code: rdz98/PoisonFedDLRS, attack.py.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class ARaOptions(Options):
 
 @POISONERS.register("a-ra")
 class ARa(Poisoner):
-    """Made-up users with random rows have taken the targets.
+    """Synthetic users with random rows that have taken the targets.
 
-    The gradient is that of the mean over these users of the model's loss, were the targets their only samples, labelled
-    1; by the targets' rows and the shared weights.
+    The gradient is of the mean over these users of the model's loss, with the targets as their only samples, labelled
+    1; it is taken with respect to the targets' rows and the shared weights.
     """
 
     Options = ARaOptions
@@ -55,5 +55,5 @@ class ARa(Poisoner):
         return item_gradient(loss, world.targets, rows, shared)
 
     def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
-        """Return the users as they are drawn."""
+        """Return the users unchanged."""
         return users

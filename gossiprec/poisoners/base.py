@@ -1,4 +1,4 @@
-"""What the emulator needs to know of a poisoner."""
+"""The base class of poisoners, as the emulator uses it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:  # a scenario can be read without torch
 
 @dataclass(frozen=True)
 class PoisonerContext:
-    """All that a poisoner knows besides what it is sent; nothing of any user.
+    """A poisoner's knowledge in addition to the version that it is sent; nothing about any user.
 
     Attributes
     ----------
     formula : Formula
-        Of the model.
+        Formula of the model.
     nobody : Feed
-        Makes samples of items that are given to it, as clients do (``nobody.of_items(items)``); holds no data.
+        A feed without data that makes samples of given items, like a client's (``nobody.of_items(items)``).
     negatives : int
-        That clients draw for each positive.
+        Number of negatives that clients draw for each positive.
     targets : ndarray of int32, shape (n_targets,)
         Items to be promoted, ascending.
     """
@@ -40,15 +40,15 @@ class PoisonerContext:
 
 
 class Poisoner(ABC):
-    """How some nodes without data poison the model that they are sent.
+    """The way in which some nodes without data poison the model that they are sent.
 
-    One object serves all nodes of its entry in a scenario and keeps nothing from push to push: a message follows from
+    One object serves all nodes of its entry in a scenario and keeps no state between pushes: a message follows from
     the version that the node was sent, the seed, the node, the number of its push, and the targets.
 
     Parameters
     ----------
     options : Options
-        Of the class's own type.
+        Options of the class's own type.
     world : Surroundings
     """
 
@@ -72,17 +72,17 @@ class Poisoner(ABC):
 
     @abstractmethod
     def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
-        """Return the gradient of the poisoned loss: what training as the poisoner wants it would go against.
+        """Return the gradient of the poisoned loss, against which the poisoner's training would step.
 
         Parameters
         ----------
         sent : Payload
             The version: ``items``, (n_items, item_width), and ``shared``, (n_shared,).
         push : Push
-            ``push.generator(purpose)`` gives draws.
+            Context with the random generators, ``push.generator(purpose)``.
 
         Returns
         -------
         Change
-            Items, ascending, with a row of gradients each, and the gradient of the shared weights.
+            Items, ascending, with one row of gradients each, and the gradient of the shared weights.
         """

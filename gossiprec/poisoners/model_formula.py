@@ -1,4 +1,4 @@
-"""A model's formula over users that are made up, with derivatives by torch."""
+"""A model's formula for synthetic users, with derivatives by torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a scenario can be read without torch
 
 
 class ModelFormula:
-    """What anybody knows of the model who was sent it: how it scores, and what training lowers.
+    """The public part of a model that was sent: its scores and its training loss.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ModelFormula:
 
     @staticmethod
     def check(model: Model, layout: Layout, name: str) -> None:
-        """Refuse a model without user rows, or that does not learn from single items with labels.
+        """Refuse a model without user rows, or one that does not learn from labelled items.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class ModelFormula:
             )
 
     def scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
-        """Return the logits of all `rows` for all `users`, shape (n_users, n_rows); also for their derivatives."""
+        """Return the logits of all `rows` for all `users`, shape (n_users, n_rows), also under derivatives."""
         import torch
 
         query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows))}
@@ -65,7 +65,7 @@ class ModelFormula:
         return scores
 
     def loss(self, users: Tensor, rows: Tensor, shared: Tensor, labels: Tensor) -> Tensor:
-        """Return the model's loss for each of `users` if the labels of `rows` are these, shape (n_users,)."""
+        """Return the model's loss for each of `users` given the labels of `rows`, shape (n_users,)."""
         import torch
 
         batch = {
@@ -82,7 +82,7 @@ class ModelFormula:
 
 
 def leaf_tensors(sent: MessagePayload, items: I32) -> tuple[Tensor, Tensor]:
-    """Return some items' rows and the shared weights, ready to be derived by."""
+    """Return some items' rows and the shared weights as leaf tensors for derivatives."""
     import torch
 
     rows, shared = torch.from_numpy(sent.items[items]), torch.from_numpy(sent.shared.copy())
@@ -90,7 +90,7 @@ def leaf_tensors(sent: MessagePayload, items: I32) -> tuple[Tensor, Tensor]:
 
 
 def item_gradient(loss: Tensor, items: I32, rows: Tensor, shared: Tensor) -> ModelDelta:
-    """Return the derivative of a loss by some items' rows and by the shared weights."""
+    """Return the derivative of a loss with respect to some items' rows and the shared weights."""
     import torch
 
     parts = torch.autograd.grad(loss, (rows, shared), allow_unused=True, materialize_grads=True)
@@ -99,5 +99,5 @@ def item_gradient(loss: Tensor, items: I32, rows: Tensor, shared: Tensor) -> Mod
 
 
 def draw_user_rows(draw: np.random.Generator, count: int, layout: Layout, std: float) -> F32:
-    """Draw rows of made-up users from N(0, std^2), shape (count, user_width)."""
+    """Draw rows of synthetic users from N(0, std^2), shape (count, user_width)."""
     return draw.normal(0.0, std, (count, layout.user_width)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""From a poisoner's gradient to a message: when it begins, how large it is."""
+"""Messages of poisoners: from the gradient to an update, with its start and its size."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from gossiprec.poisoners.base import Poisoner
 from gossiprec.poisoners.model_formula import draw_user_rows
 
 STD = 0.01
-"""Deviation from which the made-up client's row is drawn."""
+"""Standard deviation of the synthetic client's row."""
 
 
 @dataclass(frozen=True)
 class PoisonedMessages(Forgery):
-    """What poisoners send: their version, less a multiple of the gradient; before they begin, as it is.
+    """Messages of poisoners: minus a multiple of the gradient; no change before the start.
 
     Attributes
     ----------
     name : str
-        Of the poisoner.
+        Name of the poisoner.
     poisoner : Poisoner
     start : int
-        The first round in which they poison.
+        The first poisoned round.
     rate : float
         The clients' learning rate.
     boost : float
-        Multiplies what is sent.
+        Factor of the message.
     clip : float or None
-        Norm to which the change of each item's row is scaled down, after all else.
+        Norm to which the delta of each item's row is finally scaled down.
     norm : callable or None
-        A version and a push -> the norm that rows shall have before boosting; None: that of rate times gradient.
+        Function from a version and a push to the norm of rows before boosting; None to use rate times gradient.
     """
 
     name: str
@@ -51,7 +51,7 @@ class PoisonedMessages(Forgery):
     norm: Callable[[MessagePayload, PushContext], float] | None = None
 
     def forge(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
-        """Return what the message changes."""
+        """Return the delta of the message."""
         if push.round < self.start:
             none = np.zeros(0, np.int32)
             return ModelDelta(none, sent.items[none], np.zeros_like(sent.shared))
@@ -75,12 +75,13 @@ class PoisonedMessages(Forgery):
         return change
 
     def _check(self, change: ModelDelta, shape: tuple[int, ...], n_shared: int, push: PushContext) -> None:
-        """Refuse what changes no version.
+        """Refuse a delta that does not fit the version.
 
         Raises
         ------
         ScenarioError
-            Naming the poisoner, the node and the round.
+            If the shapes, the items or the values are invalid; the message names the poisoner, the node and the
+            round.
         """
         which = f"attackers: {self.name}: the message of node {push.node} in round {push.round}"
         items, (n_items, width) = np.asarray(change.items), shape
@@ -103,17 +104,17 @@ class PoisonedMessages(Forgery):
 
 @dataclass(frozen=True)
 class SimulatedClient:
-    """Trains as a client would, on items that it makes up, to learn how large the changes of clients are.
+    """A client trained on random items, to measure the size of clients' deltas.
 
-    A poisoner knows the version that it was sent and how clients train, and sees nobody's update: so it makes one.
+    A poisoner knows its version and how clients train, but sees no client's update: so it makes one.
 
     Attributes
     ----------
     scorer : Scorer
     nobody : Feed
-        Holds no data.
+        A feed without data.
     n_positives : int
-        Items that an average client has trained on.
+        Number of items that an average client has trained on.
     """
 
     scorer: Scorer
@@ -121,7 +122,7 @@ class SimulatedClient:
     n_positives: int
 
     def __call__(self, sent: MessagePayload, push: PushContext) -> float:
-        """Return the median norm of the changes of rows that the local update of such a client makes."""
+        """Return the median norm of row deltas in the local update of such a client."""
         draw, layout = push.generator("made-up-client"), self.scorer.layout
         n_items = layout.n_items
         items = draw.choice(n_items, min(self.n_positives, n_items - 1), replace=False)

@@ -1,4 +1,4 @@
-"""PSMU-style, a reconstruction: items are trained on a made-up user with tastes, against what that user is shown.
+"""PSMU-style, a reconstruction: items are trained on a synthetic user against that user's recommendations.
 
 References
 ----------
@@ -7,9 +7,9 @@ users and its countermeasures", SIGIR 2023 (arXiv 2304.03054).
 
 Notes
 -----
-**A reconstruction.** No code is public, and the paper could not be read when this was written: what is here was put
-together from a few sentences about it in arXiv 2403.20107 ("randomly constructed users generate poisoned gradients,
-improved by adding targets' alternative items"). All numbers are our choice. Name it "PSMU-style" in what you publish.
+**A reconstruction.** No code is public, and the paper was not available when this was written: this version is based
+on a few sentences about it in arXiv 2403.20107 ("randomly constructed users generate poisoned gradients, improved by
+adding targets' alternative items"). All numbers are our choice. Name it "PSMU-style" in what you publish.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class PSMUOptions(Options):
 
 @POISONERS.register("psmu")
 class PSMU(Poisoner):
-    """A reconstruction of PSMU: a made-up user takes the targets rather than what the model recommends to it.
+    """A reconstruction of PSMU: a synthetic user prefers the targets to the model's recommendations.
 
-    At each push a user of random items is made up and its row is fitted to them, items and shared weights as they were
-    sent. Its alternatives are the items on top of its list. The loss is, with logits s,
-    ``sum_t -log sigmoid(s_t) + weight * sum_t,a -log sigmoid(s_t - s_a)``; the gradient is by the rows of targets and
-    alternatives and the shared weights.
+    At each push a user with random items is created and its row is fitted to them; items and shared weights stay as
+    they were sent. Its alternatives are the items on top of its list. The loss is, with logits s,
+    ``sum_t -log sigmoid(s_t) + weight * sum_t,a -log sigmoid(s_t - s_a)``; its gradient is with respect to the rows
+    of targets and alternatives and the shared weights.
     """
 
     Options = PSMUOptions
@@ -96,7 +96,7 @@ class PSMU(Poisoner):
         )  # fmt: skip
 
     def _rivals(self, sent: MessagePayload, user: Tensor, taken: I32) -> I32:
-        """Return what the model puts on top of the user's list; of equals the lower ids."""
+        """Return the items that the model ranks on top of the user's list; ties go to the lower ids."""
         import torch
 
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a coordinator computes between aggregating and the next push: one file each."""
+"""Server optimizers: computation of a coordinator between aggregation and the next push. One file per server."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Adam at the coordinator: the change that clients have made counts as the negative gradient.
+"""Adam at the coordinator: the clients' aggregated delta counts as the negative gradient.
 
 References
 ----------
-D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. FedAdam, without correction
-for the start of its means, is `adaptive`.
+D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. FedAdam, without the bias
+correction of the means, is `adaptive`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class AdamServer(Server):
     As in any dense Adam, a number that no client changes in a round still moves by its means. In a round without
     answers nothing moves, and no step is counted.
 
-    With ``step_per: answer`` each answer makes a step of its own from the published version, and the version moves by
-    the mean of the steps, weighted like the answers. Moments and the number of steps continue from answer to answer
-    and from round to round; an answer changes the moments of all numbers, of those it does not touch towards zero.
+    With ``step_per: answer`` each answer makes its own step from the published version, and the version moves by the
+    mean of the steps, weighted like the answers. Moments and the number of steps continue from answer to answer and
+    from round to round; an answer changes the moments of all numbers, and those that it does not touch decay.
     """
 
     Options = AdamOptions
@@ -68,12 +68,12 @@ class AdamServer(Server):
         self._memory = BufferPool()
 
     def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
-        """Take a step."""
+        """Return the version after a step."""
         if not len(answers.clients):
             return Downlink(published[None])
         per_answer = self.options.step_per == "answer"
         if self._mean is None or self._square is None:
-            # moments per answer are those of torch.optim.Adam, in single precision: 256 times as many steps
+            # moments per answer are in single precision as in torch.optim.Adam: there are 256 times as many steps
             kind = np.float32 if per_answer else np.float64
             self._mean, self._square = np.zeros(published.shape, kind), np.zeros(published.shape, kind)
         (found,) = self._memory.empty(published.shape)
@@ -132,7 +132,7 @@ class AdamServer(Server):
 
 
 class _Schedule(NamedTuple):
-    """Numbers of the steps of one round: share, rate and correction of each answer; then betas, eps and bound."""
+    """Constants of one round's steps: share, rate and correction of each answer; then betas, eps and bound."""
 
     shares: F32
     rates: F32
@@ -141,7 +141,7 @@ class _Schedule(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    """Changes of all answers by row: those of row r are ``rows[places[r]:places[r + 1]]``, of ascending answers."""
+    """Deltas of all answers by row: row r has ``rows[places[r]:places[r + 1]]``, in ascending order of answers."""
 
     places: I64
     answers: I64
@@ -149,7 +149,7 @@ class _Gradients(NamedTuple):
 
 
 def _of_items(changes: Any, size: int) -> _Gradients:
-    """Return the changes of items; `size` is the number of values in the table."""
+    """Return the deltas of items; `size` is the number of values in the table."""
     each: list[ModelDelta] = list(changes)
     items = np.concatenate([change.items for change in each])
     rows = np.concatenate([change.rows for change in each])
@@ -160,7 +160,7 @@ def _of_items(changes: Any, size: int) -> _Gradients:
 
 
 def _of_shared(changes: Any) -> _Gradients:
-    """Return the changes of the shared weights, as those of one long row."""
+    """Return the deltas of the shared weights, as one long row."""
     rows = np.stack([change.shared for change in changes])
     return _Gradients(np.array([0, len(rows)]), np.arange(len(rows)), np.ascontiguousarray(rows, np.float32))
 
@@ -168,7 +168,7 @@ def _of_shared(changes: Any) -> _Gradients:
 def _step_rows(
     gradients: _Gradients, schedule: _Schedule, tables: tuple[Any, ...], round: RoundContext
 ) -> None:
-    """Step all rows of the tables (published, mean, square, found), each thread some of them."""
+    """Step all rows of the tables (published, mean, square, found), divided among the threads."""
     step, n_rows = jit_cached(_steps_of_rows), len(tables[0])
     edges = np.linspace(0, n_rows, round.threads.size + 1).astype(int).tolist()
 
@@ -219,7 +219,7 @@ def _step(
     published: F32, aggregated: F32, mean: F64, square: F64, found: F32, beta1: float, beta2: float,
     mean_part: float, square_part: float, rate: float, eps: float, bound: float,
 ) -> None:  # fmt: skip
-    """Set `found` to the next version, and continue both means, of which a part is there yet: in one pass."""
+    """Set `found` to the next version and continue both means, which are partly filled, in one pass."""
     for k in range(len(published)):
         change = np.float64(aggregated[k]) - np.float64(published[k])
         mean[k] = beta1 * mean[k] + (1.0 - beta1) * change

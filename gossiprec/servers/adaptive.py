@@ -1,9 +1,9 @@
-"""Adaptive server optimization: the coordinator takes Adam's steps towards what clients have agreed on.
+"""Adaptive server optimization: the coordinator takes Adam's steps along the aggregated delta.
 
 References
 ----------
-S. J. Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 2 (FedAdam). As there, means of gradient and
-square are not corrected for their start.
+S. J. Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 2 (FedAdam). As there, the means of
+gradient and square have no bias correction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Adaptive(Server):
         self._square: F32 | None = None
 
     def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
-        """Take a step."""
+        """Return the version after a step."""
         if not len(answers.clients):
             return Downlink(published[None])
         options, difference = self.options, aggregated - published

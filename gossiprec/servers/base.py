@@ -1,4 +1,4 @@
-"""What the emulator needs to know of a server."""
+"""The base class of servers, as the emulator uses it, with their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from gossiprec.options import NoOptions, Options
 from gossiprec.rng import generator
 
 Extras: TypeAlias = Mapping[str, npt.NDArray[Any]]
-"""What a coordinator sends beside versions, by name: float32 or int32."""
+"""Arrays that a coordinator sends in addition to versions, by name: float32 or int32."""
 
 USER_ROWS = "user_rows"
-"""Name of the extra with each user's row, shape (n_clients, user_width), of a coordinator that keeps these: a client
-begins a local update with the row that it is sent, and recommends by the row that was published last."""
+"""Name of the extra with each user's row, shape (n_clients, user_width), if the coordinator keeps these rows.
+
+A client begins a local update with the row that it is sent, and recommends by the row that was published last.
+"""
 
 
 @dataclass(frozen=True)
 class ClientAnswers:
-    """What clients have sent since the last round.
+    """The answers of clients since the last round.
 
     Attributes
     ----------
     clients : ndarray of int64, shape (n_answers,)
-        Who sent each, in order of arrival.
+        Client of each answer, in order of arrival.
     inbox : Inbox
         Their models.
     users : ndarray of float32, shape (n_answers, user_width), or None
-        What each has told of its user's row, NaN where it told nothing; None: nobody tells.
+        Each client's upload about its user's row, NaN if it sent none; None if no client uploads.
     """
 
     clients: I64
@@ -46,18 +48,18 @@ class ClientAnswers:
 
 
 class ThreadPoolLike(Protocol):
-    """What computes parts of a job at once."""
+    """An executor that runs the parts of a job in parallel."""
 
     @property
     def size(self) -> int:
-        """Parts of a job."""
+        """Number of parts of a job."""
 
     def run(self, job: Callable[[int], None]) -> None:
-        """Call ``job(0) .. job(size - 1)``, each by whatever thread, and return when all have returned."""
+        """Call ``job(0) .. job(size - 1)``, each on any thread, and return when all have returned."""
 
 
 class CallingThread:
-    """The calling thread alone."""
+    """The calling thread, as an executor of one part."""
 
     size = 1
 
@@ -71,17 +73,17 @@ ALONE: ThreadPoolLike = CallingThread()
 
 @dataclass(frozen=True)
 class RoundContext:
-    """What a server may know besides what it was sent.
+    """The inputs of a server other than the models.
 
     Attributes
     ----------
     number : int
-        Of the round, from 0: before the first push, with no answers.
+        Number of the round; 0 is before the first push and has no answers.
     n_clients : int
     layout : Layout
-        Where items and shared weights lie in a model row, of which a server holds the columns ``layout.merged``.
+        Positions of items and shared weights in a model row; a server holds the columns ``layout.merged``.
     threads : Threads
-        For what may be computed at once: the same numbers must come out by however many.
+        Executor for parallel computation; results must not depend on the number of threads.
     """
 
     seed: int
@@ -91,31 +93,31 @@ class RoundContext:
     threads: ThreadPoolLike = ALONE
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Return draws that depend on seed, purpose and round alone."""
+        """Return a generator that depends only on seed, purpose and round."""
         return generator(self.seed, purpose, 0, self.number)
 
 
 @dataclass(frozen=True)
 class Downlink:
-    """What a coordinator pushes.
+    """The output of a coordinator for a push.
 
     Attributes
     ----------
     versions : ndarray of float32, shape (n_versions, n_columns)
-        The first is the coordinator's own model, too.
+        Versions to send; the first is also the coordinator's own model.
     version_of : ndarray of int, shape (n_clients,), or None
-        Which version each client is sent, if it is asked; None: the first.
+        Version that each client is sent when it takes part; None for the first.
     extras : mapping of str to ndarray
-        What every client is sent besides.
+        Arrays that every client is sent in addition.
     own : mapping of str to ndarray, shape (n_clients, ...)
-        What each client is sent besides: its row.
+        Arrays of which each client is sent its own row in addition.
     one_of : mapping of str to ndarray, shape (n, ...)
-        Of which each client is sent one row, whichever `own` names.
+        Arrays of which each client is sent one row, the one that `own` names.
     stands_for : mapping of str to ndarray
-        What nobody is sent: a client works out with it what the coordinator would answer to what the client tells of
-        its user. That exchange, before the client trains, is played on its side: it takes no time and nothing is lost.
+        Arrays that are not sent: a client computes with them the coordinator's answer to its user upload. This
+        exchange before training is emulated at the client: it takes no time and nothing is lost.
     answer_bytes : int
-        Size of such an answer; with all that is sent :attr:`Server.extra_bytes` to each.
+        Size in bytes of such an answer; with everything else that is sent to each client :attr:`Server.extra_bytes`.
     """
 
     versions: F32
@@ -128,20 +130,21 @@ class Downlink:
 
     @property
     def bytes_to_each(self) -> int:
-        """Size of what is sent to a client beside its version."""
+        """Bytes that are sent to a client in addition to its version."""
         single = sum(rows.nbytes // len(rows) for rows in (*self.own.values(), *self.one_of.values()))
         return single + self.answer_bytes + sum(extra.nbytes for extra in self.extras.values())
 
 
 class Server(Stateful, ABC):
-    """What a coordinator computes at each wake, before it pushes; what it remembers is named in :attr:`changing`.
+    """The computation of a coordinator at each wake before it pushes; its state is named in :attr:`changing`.
 
     Attributes
     ----------
     n_versions : int
-        Versions of a :class:`Downlink`.
+        Number of versions in a :class:`Downlink`.
     extra_bytes : int
-        Of what it sends a client besides: known before the run, because messages take time by their size.
+        Bytes that it sends a client in addition; they must be known before the run, because they affect message
+        times.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
@@ -150,12 +153,12 @@ class Server(Stateful, ABC):
 
     @property
     def parts(self) -> tuple[object, ...]:
-        """The objects that see what :meth:`round` is given: the server, and those that it passes it to."""
+        """The objects that receive the inputs of :meth:`round`: the server, and servers inside it."""
         return (self,)
 
     @property
     def groups(self) -> I64 | None:
-        """Which group of alike clients each is in, -1: not known; shape (n_clients,). None: none are made."""
+        """Group of similar clients of each client, -1 if unknown, shape (n_clients,); None if there are no groups."""
         return None
 
     def __init__(self, options: Any) -> None:
@@ -163,14 +166,14 @@ class Server(Stateful, ABC):
 
     @abstractmethod
     def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
-        """Return what is pushed next.
+        """Return the next push.
 
         Parameters
         ----------
         published : ndarray of float32, shape (n_columns,)
             The first version of the round before, or the common start; read-only.
         aggregated : ndarray of float32, shape (n_columns,)
-            What the aggregation rule made of the answers; without any, `published`.
+            The result of the aggregation rule; without answers, `published`.
         answers : Answers
         round : Round
         """

@@ -1,4 +1,4 @@
-"""Server momentum: the coordinator goes on in the direction of earlier rounds.
+"""Server momentum: the coordinator continues in the direction of earlier rounds.
 
 References
 ----------
@@ -41,7 +41,7 @@ class Momentum(Server):
         self._step: F32 | None = None
 
     def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
-        """Take a step."""
+        """Return the version after a step."""
         if not len(answers.clients):
             return Downlink(published[None])
         difference = aggregated - published

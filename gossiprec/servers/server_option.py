@@ -1,4 +1,4 @@
-"""A server as an option of a protocol: its name, or its name and options."""
+"""Servers as options of a protocol: a name, or a name with options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gossiprec.servers.base import Server
 
 
 def make_server(told: Any) -> Server:
-    """Return a server, as an option of type :data:`ServerChoice` tells of it."""
+    """Return the server that an option of type :data:`ServerChoice` specifies."""
     server: Server = build_registered(SERVERS, told)
     return server
 

@@ -1,4 +1,4 @@
-"""What every model is made of: parameters by role, a formula in torch, and perhaps a compiled form."""
+"""The base of models: parameters by role, a formula in torch, and an optional compiled form."""
 
 from __future__ import annotations
 

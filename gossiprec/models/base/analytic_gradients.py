@@ -1,4 +1,4 @@
-"""Gradients of models written out and compiled: what a client's full batch asks of a formula, without autograd."""
+"""Analytic gradients of models, compiled: the gradient of a client's full batch, without autograd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.arrays import F64, I64
 class AnalyticGradient:
     """The gradient of one user's cross-entropy over all samples, for models that score item by item.
 
-    All samples of an item have one score, so it is worked out once an item, with the samples as weights.
+    All samples of an item have the same score, so it is computed once per item, with the samples as weights.
 
     Attributes
     ----------
@@ -23,16 +23,16 @@ class AnalyticGradient:
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.
         - items, item_slopes: float32, shape (item_width, n_items), C-contiguous: an item is a column.
-        - samples, positives: float32, shape (n_items,): each item's share of all samples, and that of its positive
-          ones, or how many these are if the loss is summed; the loss is
+        - samples, positives: float32, shape (n_items,): each item's share of all samples, and the share of its
+          positive ones, or their numbers if the loss is summed; the loss is
           ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
-        - room: float32, whatever is in it.
+        - room: float32 working memory with arbitrary contents.
     shape : ndarray of int64
-        What the kernel is told of the model's sizes.
+        The model's sizes, for the kernel.
     room : int
-        How many numbers it wants to write between its steps.
+        Number of values of working memory.
     summed : bool
-        Whether the loss is the sum over the samples, not their mean.
+        Whether the loss is the sum over the samples instead of their mean.
     """
 
     fill: Any
@@ -53,10 +53,10 @@ class PairGradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.
-        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: those that are in any pair, each once.
+        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: the items in any pair, each once.
         - liked, others: int32, shape (n_pairs,), at least one: the rows of each pair's item and of its negative.
     numbers : ndarray of float64
-        What the kernel is told of the model.
+        The model's constants, for the kernel.
     """
 
     fill: Any
@@ -67,8 +67,8 @@ class PairGradient:
 class SequenceGradient:
     """The gradient of one sequence's mean softmax cross-entropy, of the positive at each place against others.
 
-    A place's state is compared with the rows of items by their dot products. It counts the positive, all `others`, and,
-    if the options say so, all that is wanted at other places; each item once.
+    A place's state is compared with the rows of items by their dot products. The candidates are the positive, all
+    `others`, and, if the options say so, the positives of other places; each item counts once.
 
     Attributes
     ----------
@@ -78,18 +78,18 @@ class SequenceGradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.
-        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: those that are touched, each once.
-        - previous, wanted: int32, shape (length,): the rows of the item before each place, and of that which came
-          there; -1: none, nothing to go on by, or nothing to be learnt.
-        - others: int32, shape (1, n_others): the rows of what all places are to be told from; or (length, n_others):
-          what each place is to be told from; -1: none.
-        - keep: float32, shape (length, item_width): what the item before each place is multiplied by; or (0, ...).
-          What the model draws for a step (:meth:`SequenceModel.draws`).
+        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: the touched items, each once.
+        - previous, wanted: int32, shape (length,): the rows of the item before each place, and of the item at the
+          place; -1 if there is none, or it is not to be learnt.
+        - others: int32, shape (1, n_others): the rows of the negatives of all places; or (length, n_others): the
+          negatives of each place; -1 means none.
+        - keep: float32, shape (length, item_width): factors of the item before each place; or (0, ...). They are the
+          model's draws for a step (:meth:`SequenceModel.draws`).
     read : kernel
-        ``read(core, items, history, shape, state)``, likewise, sets `state`, float32, shape (item_width,), to that
-        after the items of a history, int32, shape (length,), rows of `items`; -1: none.
+        ``read(core, items, history, shape, state)``, compiled in the same way, sets `state`, float32, shape
+        (item_width,), to the state after a history, int32, shape (length,), rows of `items`; -1 means none.
     shape : ndarray of int64
-        What the kernel is told of the model's sizes and options.
+        The model's sizes and options, for the kernel.
     """
 
     fill: Any
@@ -98,28 +98,28 @@ class SequenceGradient:
 
 
 def has_own_gradient(model: Any) -> bool:
-    """Whether a model's gradient is that of its formula, and not inherited by a subclass with another formula."""
+    """Return whether a model's gradient belongs to its own formula, not to a base class."""
     return defined_by_same_class(model, "analytic_gradient", "score", "loss")
 
 
 def has_own_pair_gradient(model: Any) -> bool:
-    """Whether the same holds of its gradient of pairs, which may be taken of what it makes of its rows."""
+    """Return whether a model's gradient of pairs belongs to its formula, including its encoding of rows."""
     encodes = ("encode_own",) if hasattr(model, "encode_own") else ()
     return defined_by_same_class(model, "pair_gradient", "score", "loss", *encodes)
 
 
 def has_own_sequence_gradient(model: Any) -> bool:
-    """Whether the same holds of its gradient of sequences, and of what is drawn for it."""
+    """Return whether a model's gradient of sequences belongs to its formula and its draws."""
     return defined_by_same_class(model, "sequence_gradient", "states", "loss", "draws")
 
 
 def has_own_states(model: Any) -> bool:
-    """Whether the same holds of what it makes of histories."""
+    """Return whether a model's compiled states belong to its formula of states."""
     return defined_by_same_class(model, "sequence_gradient", "state_after")
 
 
 def defined_by_same_class(thing: Any, written_out: str, *formulas: str) -> bool:
-    """Whether no subclass of the one that writes something out has changed the formulas that it is of."""
+    """Return whether the class that defines an analytic form, or a base of it, also defines its formulas."""
     owner = {
         name: next(k for k, kind in enumerate(type(thing).__mro__) if name in vars(kind))
         for name in (written_out, *formulas)

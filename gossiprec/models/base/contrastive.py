@@ -1,4 +1,4 @@
-"""Views of embeddings and the losses that contrast them; all of it works under ``torch.func.vmap``.
+"""Views of embeddings, and losses that contrast them; all functions work under ``torch.func.vmap``.
 
 References
 ----------
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TINY = 1e-12
-"""Least norm that is divided by."""
+"""Lower bound of norms in divisions."""
 
 
 def normalise_embeddings(rows: Tensor) -> Tensor:
-    """Return rows of Euclidean norm 1; rows of zeros stay."""
+    """Return rows scaled to Euclidean norm 1; rows of zeros are unchanged."""
     norm = (rows * rows).sum(-1, keepdim=True).clamp(min=TINY * TINY).sqrt()
     return rows / norm
 
 
 def signed_noise(rows: Tensor, uniform: Tensor, size: float) -> Tensor:
-    """Return noise of norm `size` with the signs of `rows`, in the proportions of `uniform`, constant to gradients."""
+    """Return noise of norm `size` with the signs of `rows` and the proportions of `uniform`, without gradient."""
     return size * normalise_embeddings(uniform * rows.detach().sign())
 
 
 def draw_view_noise(samples: Columns, each: int, width: int, draw: np.random.Generator) -> Columns:
-    """Return the proportions of two noises on every positive item, ``item_noise`` of shape (n_samples, 2, width).
+    """Return the proportions of two noises per positive item, ``item_noise`` of shape (n_samples, 2, width).
 
-    A positive comes as the first of `each` samples, which all have its numbers.
+    A positive is the first of `each` samples, which share its numbers.
     """
     noise = draw.random((len(samples["items"]) // each, 2, width), np.float32)
     return {"item_noise": noise.repeat(each, axis=0)}
 
 
 def noisy_views(rows: Tensor, uniform: Tensor, size: float) -> tuple[Tensor, Tensor]:
-    """Return two views of `rows` with the noises that :func:`draw_view_noise` has drawn for them."""
+    """Return two views of `rows` with the noises drawn by :func:`draw_view_noise`."""
     one, other = (rows + signed_noise(rows, uniform[:, k], size) for k in range(2))
     return one, other
 
 
 def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) -> Tensor:
-    """Return the InfoNCE of the two views of each row among the second views of all: a sum over the rows present.
+    """Return the InfoNCE of each row's two views among the second views of all, summed over the rows present.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) ->
 
     Notes
     -----
-    A row's own similarity is read from the matrix of all. Computed a second time, its derivative and the matrix's would
-    cancel after rounding instead of before: where both views are nearly the same, what is left is noise, and Adam makes
-    whole steps of it.
+    A row's own similarity is read from the matrix of all. If it were computed separately, its derivative and the one of
+    the matrix would cancel after rounding instead of before: if both views are nearly equal, the remainder is noise,
+    and Adam takes whole steps along it.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The graph of users and the items that they have taken, and what its normalised matrix makes of their rows."""
+"""The bipartite graph of users and items, and products of its normalised matrix with their rows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class InteractionGraph:
-    """Users 0 .. n_users - 1, then items, joined where a user has taken an item: of everybody, or of one client.
+    """Users 0 .. n_users - 1, then items, linked by interactions: of all users, or of one client.
 
     Attributes
     ----------
     users, items : ndarray of int64, shape (n_edges,)
-        The ends of each edge; no edge twice.
+        The ends of each edge; edges are distinct.
     """
 
     n_users: int
@@ -39,13 +39,13 @@ class InteractionGraph:
         return cls(len(positives), n_items, positives.owners, positives.values.astype(np.int64))
 
     def without(self, share: float, draw: np.random.Generator) -> InteractionGraph:
-        """Return the graph without a part of its edges, drawn uniformly."""
+        """Return the graph without a share of its edges, drawn uniformly."""
         n_edges = len(self.users)
         kept = np.sort(draw.choice(n_edges, int(n_edges * (1.0 - share)), replace=False))
         return InteractionGraph(self.n_users, self.n_items, self.users[kept], self.items[kept])
 
     def times(self, rows: Tensor) -> Tensor:
-        """Return ``D^-1/2 A D^-1/2 rows``, with a gradient; whoever has no edge gets zeros.
+        """Return ``D^-1/2 A D^-1/2 rows``, with a gradient; nodes without edges get zeros.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class InteractionGraph:
 
     @functools.cached_property
     def _matrix(self) -> tuple[I64, I32, F32]:
-        """The matrix by rows: where each begins, its columns, its values."""
+        """The matrix in compressed row format: offsets, columns, values."""
         ends = self.users, self.items + self.n_users
         row, column = np.concatenate(ends), np.concatenate(ends[::-1])
         order = np.lexsort((column, row))
@@ -72,33 +72,33 @@ class InteractionGraph:
 
 
 class GraphModel(Model):
-    """A model whose scores and losses are taken of what a graph makes of the rows: :meth:`encode`, then the formula.
+    """A model with scores and losses that use rows encoded by a graph: :meth:`encode`, then the formula.
 
-    It has one block for users and one for items. Whoever trains or scores it encodes first, once for a step and once
-    for a report. :meth:`score` and :meth:`loss` then find the encoded rows as ``p["users"]`` and ``p["items"]``; of
-    rows that are not encoded they are those of the model without a graph.
+    It has one block for users and one for items. Training and scoring encode first, once per step and once per
+    report. :meth:`score` and :meth:`loss` then find the encoded rows as ``p["users"]`` and ``p["items"]``; without
+    encoding they compute the model without a graph.
     """
 
     needs_graph: ClassVar[bool] = True
     at_clients: ClassVar[bool] = False
-    """Whether a client can train it that knows no graph but that of its own items (:meth:`encode_own`)."""
+    """Whether a client can train it with the graph of its own items only (:meth:`encode_own`)."""
 
     @abstractmethod
     def encode(self, p: Mapping[str, Tensor], graph: InteractionGraph) -> Mapping[str, Tensor]:
-        """Return `p` with encoded rows, of the same shapes, as ``users`` and ``items``: what is recommended by."""
+        """Return `p` with the encoded rows for recommendation, of the same shapes, as ``users`` and ``items``."""
 
     def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return what the loss of a client's step is taken of: rows encoded by its user and the items of its batch.
+        """Return the inputs of a client's loss: rows encoded by its user and the items of its batch.
 
         Parameters
         ----------
         p, batch : mapping of str to Tensor
-            As of :meth:`loss`: the client's model, and its samples with ``weights``, 0 for padding.
+            As in :meth:`loss`: the client's model, and its samples with ``weights``, 0 for padding.
         """
         raise NotImplementedError(f"{type(self).__name__} is trained with the interaction graph of all users")
 
     def views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
-        """Return what else an epoch's steps look through, drawn anew for each epoch."""
+        """Return further graphs for the steps of an epoch, drawn for each epoch."""
         return ()
 
     def encode_step(
@@ -108,15 +108,15 @@ class GraphModel(Model):
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
-        """Return what the loss of one step is taken of: encoded rows, and whatever else :meth:`loss` wants.
+        """Return the inputs of one step's loss: encoded rows, and other inputs of :meth:`loss`.
 
         Parameters
         ----------
         p : mapping of str to Tensor
         graph : Graph
         views : sequence of Graph
-            What :meth:`views` has drawn for the epoch.
+            The graphs that :meth:`views` returned for the epoch.
         draw : numpy.random.Generator
-            Of the step.
+            Generator of the step.
         """
         return self.encode(p, graph)

@@ -1,4 +1,4 @@
-"""The product of a symmetric sparse matrix and rows, and its gradient: the same product."""
+"""The product of a symmetric sparse matrix and rows, and its gradient, which is the same product."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class _Product(torch.autograd.Function):
 
 
 def sparse_product(rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
-    """Return a symmetric matrix, given by rows, times `rows`, shape (n, d)."""
+    """Return the product of a symmetric matrix, given by rows, and `rows`, shape (n, d)."""
     found: Tensor = _Product.apply(rows, starts, columns, values)
     return found

@@ -1,4 +1,4 @@
-"""The compiled form of a model: what the fused executor and compiled observers ask of it."""
+"""The compiled form of a model, as the fused executor and compiled observers use it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from gossiprec.old_names import forward
 NO_CONTEXT = np.zeros(0, np.int32)
 
 FIT_STEPS, FIT_RATE, FIT_NEGATIVES = 30, 0.01, 4
-"""Of fitting a user row to an adversary's targets: Adam steps over all samples, learning rate, negatives per target."""
+"""Fit of a user row to an adversary's targets: Adam steps over all samples, learning rate, negatives per target."""
 
 
 def flat_view(rows: Any) -> Any:
-    """Return rows as one flat array, float16 as its bits."""
+    """Return rows as one flat array; float16 as its bits."""
     values = rows.reshape(-1)
     return values.view(np.uint16) if rows.dtype == np.float16 else values
 
 
 @dataclass(frozen=True)
 class ScoreQuery:
-    """Which models score which items.
+    """Queries of models for scores of items.
 
     Attributes
     ----------
     layout : Layout
-        Of `rows`; it may hold fewer items than the run's, as the models that observers keep do.
+        Layout of `rows`; it may hold fewer items than the run's, like the models that observers keep.
     rows : ndarray of float32 or float16, shape (n_rows, row_size)
         Model versions.
     row, user : ndarray of int64, shape (n_queries,)
@@ -41,14 +41,14 @@ class ScoreQuery:
     items : ndarray of int32, shape (offsets[-1],)
         Query q scores ``items[offsets[q]:offsets[q + 1]]``.
     contexts : mapping of str to ndarray of int32, shape (offsets[-1],)
-        The feed's context columns: items by the layout's numbering; -1: not known, as all are of a column left out.
+        The feed's context columns: items by the layout's numbering, -1 if unknown. A missing column is all unknown.
     constants : mapping of str to ndarray, shape (n_items, ...)
-        The model's constants for the layout's items. An executor that stacks rows also takes one for each row, shape
+        The model's constants for the layout's items. An executor that stacks rows also accepts one set per row, shape
         (n_rows, n_items, ...).
     together : bool
-        All queries use row 0, which need not be copied for each of them.
+        Whether all queries use row 0, which then need not be copied for each of them.
     histories : mapping of str to ndarray of int32, shape (n_queries, ...)
-        Columns of the feed about a query as a whole (:meth:`gossiprec.feeds.base.Feed.histories`).
+        Columns of the feed about a whole query (:meth:`gossiprec.feeds.base.Feed.histories`).
     """
 
     layout: Layout
@@ -65,20 +65,20 @@ class ScoreQuery:
 
 @dataclass(frozen=True)
 class VictimModels:
-    """Models that a pool of observers holds.
+    """The models that a pool of observers holds.
 
     Attributes
     ----------
     rows : ndarray, shape (n_rows, row_size)
         float32, or float16.
     row, ids : ndarray of int64, shape (n_victims,)
-        Which of `rows`, and whose they are.
+        Row of each victim's model in `rows`, and the victim's node.
     hides : ndarray of bool, shape (n_nodes,)
-        Who keeps the user row.
+        Whether each node withholds its user row.
     users : ndarray of float32, shape (n_adversaries, user_width)
-        What each adversary looks with at those.
+        The user row that each adversary uses for victims that withhold theirs.
     shared_of : ndarray of float32, shape (n_adversaries, n_shared) or (0, n_shared)
-        Shared weights that it looks with; empty: the victim's.
+        Shared weights that it uses; empty for the victim's.
     """
 
     rows: F32
@@ -91,18 +91,18 @@ class VictimModels:
 
 @dataclass(frozen=True)
 class AdversaryQueries:
-    """What adversaries ask about, back to back, and by which rules.
+    """The queries of adversaries, concatenated, and the rules that score them.
 
     Attributes
     ----------
     offsets : ndarray of int64, shape (n_adversaries + 1,)
     items, contexts : ndarray of int32, shape (offsets[-1],)
-        Contexts are empty for models that look at none.
+        Contexts are empty for models without contexts.
     n_targets : ndarray of int64, shape (n_adversaries,)
     weights : ndarray of float32
         See :meth:`ModelKernels.query_weights`.
     rules : ndarray of int64; thresholds : ndarray of float32
-        Codes (:func:`gossiprec.numerics.relevance.rule_code`).
+        Codes of the rules (:func:`gossiprec.numerics.relevance.rule_code`).
     """
 
     offsets: I64
@@ -115,55 +115,55 @@ class AdversaryQueries:
 
 
 class ModelKernels(ABC):
-    """Compiled training and scores of one model: the only place, beside its torch formula, that knows it.
+    """Compiled training and scores of one model: the only code that knows it apart from its torch formula.
 
     Parameters
     ----------
     work : Workload
-        Of the executor: model, layout, training settings, feed, arena, seed, settings of nodes.
+        Work of the executor: model, layout, training settings, feed, arena, seed, settings of nodes.
     """
 
     merges_by_performance: ClassVar[bool] = False
-    """Whether :meth:`run` finds the weights of merges by performance itself."""
+    """Whether :meth:`run` computes the weights of merges by performance itself."""
 
     appraises: ClassVar[bool] = False
-    """Whether :meth:`appraise` finds them before :meth:`run`, sooner than the interpreter does."""
+    """Whether :meth:`appraise` computes them before :meth:`run`, faster than the interpreter does."""
 
     apart: ClassVar[frozenset[str]] = frozenset()
-    """Ways of training that are not part of :meth:`run` and have :meth:`train_apart`."""
+    """Ways of training that are not part of :meth:`run` but of :meth:`train_apart`."""
 
     all_users: ClassVar[bool] = False
-    """Whether they also compute with models that hold all users' rows (``protocol.user_table: averaged``)."""
+    """Whether the kernels support models with the rows of all users (``protocol.user_table: averaged``)."""
 
     ranks_open: ClassVar[bool] = False
-    """Whether :meth:`rank` also serves victims who send their user row; else their scores of all items are ranked."""
+    """Whether :meth:`rank` also serves victims that send their user row; otherwise all their items are scored."""
 
     score_kept: ClassVar[Any]
     fit_user: ClassVar[Any]
-    """Compiled functions for :mod:`gossiprec.attacks.individual_kernels`, which says what they are given."""
+    """Compiled functions for :mod:`gossiprec.attacks.individual_kernels`, which defines their arguments."""
 
     def __init__(self, work: Any) -> None:
         self.work = work
         self.dims = (0,) * work.layout.user_width
-        """As long as a user row: a tuple's length is part of its type, so the compiler knows it."""
+        """A tuple as long as a user row: the length is part of its type, so the compiler knows it."""
         self.item_dims = (0,) * work.layout.item_width
-        """Likewise, as long as an item's part."""
+        """A tuple as long as an item's part."""
 
     @classmethod
     @abstractmethod
     def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
-        """Return what there are no kernels for, of these settings, storage and ways of training; or None."""
+        """Return the feature of the settings, storage or ways of training without kernels, or None."""
 
     @abstractmethod
     def run(self, program: Any, tasks: I64, update: I32) -> None:
-        """Run `tasks` of one wave: merges, then local updates number ``update[task]``, none where it is -1."""
+        """Run `tasks` of one wave: merges, then local updates number ``update[task]``, none if it is -1."""
 
     def appraise(self, program: Any, tasks: I64) -> None:
-        """Find the weights of merges by performance (:meth:`~gossiprec.compute.executors.base.Executor.appraise`)."""
+        """Compute merge weights by performance (:meth:`~gossiprec.compute.executors.base.Executor.appraise`)."""
         raise NotImplementedError(f"{type(self).__name__} does not score models by performance")
 
     def train_apart(self, way: str, program: Any, tasks: I64) -> None:
-        """Run the local updates of tasks whose merges are done, in a way that is :attr:`apart`."""
+        """Run the local updates of tasks after their merges, in a way that is :attr:`apart`."""
         raise NotImplementedError(f"{type(self).__name__} has no separate training kernel")
 
     @abstractmethod
@@ -171,16 +171,16 @@ class ModelKernels(ABC):
         """Return predicted scores."""
 
     def query_weights(self, items: I32, contexts: I32) -> F32:
-        """Return constants of what an adversary asks about, for `score_kept` and `rank`, one row for each question."""
+        """Return constants of an adversary's queries, for `score_kept` and `rank`, one row per query."""
         return np.zeros((0, 0), np.float32)
 
     def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
-        """Return what else `fit_user` needs of the adversaries' data and of the model."""
+        """Return further inputs of `fit_user`, from the adversaries' data and the model."""
         return ()
 
     @abstractmethod
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
-        """Fill ``latest[rule, adversary, victim]`` for victims seen with each adversary's fictive user."""
+        """Fill ``latest[rule, adversary, victim]`` for victims scored with each adversary's fictive user."""
 
     def entropies(self, victims: VictimModels, a: int, items: I32) -> F32:
         """Return entropies of items by victims' items and adversary a's user row, shape (n_victims, n_items)."""

@@ -1,4 +1,4 @@
-"""What a model tells the emulator: its parameters by role, and its formula in torch."""
+"""The base class of models: parameters by role, and a formula in torch."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Model(ABC):
     """A recommendation model.
 
     Its formula is two functions of mappings of tensors. `p` holds the blocks by name (users' and items' blocks as
-    tables: (n_users, ...), (n_items, ...)) and the :attr:`constants`; executors may stack such mappings, so there
-    are no modules, no ``.item()`` and no branches on values.
+    tables: (n_users, ...), (n_items, ...)) and the :attr:`constants`; executors may stack such mappings, so there are
+    no modules, no ``.item()`` and no branches on values.
 
     Parameters
     ----------
     options : Options
-        Of the class's own type.
+        Options of the class's own type.
     """
 
     Options: ClassVar[type[Options]]
 
     feed: type[Feed]
-    """What it learns from."""
+    """The feed of its training samples."""
 
     has_sample_gradients: ClassVar[bool] = True
     """Whether the loss of a batch is the mean of its samples' own losses: DP-SGD clips each sample's gradient."""
@@ -48,7 +48,7 @@ class Model(ABC):
     """Whether the sigmoid of a score is the probability that the user takes the item."""
 
     needs_graph: ClassVar[bool] = False
-    """Whether its formula wants everybody's interactions (:class:`gossiprec.models.base.graph.GraphModel`)."""
+    """Whether its formula needs all interactions (:class:`gossiprec.models.base.graph.GraphModel`)."""
 
     def __init__(self, options: Any) -> None:
         self.options = options
@@ -56,16 +56,16 @@ class Model(ABC):
 
     @classmethod
     def kernels(cls) -> type[ModelKernels] | None:
-        """Return the compiled form, if there is one; imported when it is asked for."""
+        """Return the compiled form, or None; it is imported on request."""
         return None
 
     @abstractmethod
     def blocks(self) -> tuple[ParameterBlock, ...]:
-        """Name the parameters: whose they are, their shapes, and how they begin."""
+        """Return the parameters: their roles, shapes and initial values."""
 
     @abstractmethod
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
-        """Return a score for each of ``query["items"]``: of recommending it to row ``query["user"]`` of the user table.
+        """Return a score for recommending each of ``query["items"]`` to row ``query["user"]`` of the user table.
 
         Parameters
         ----------
@@ -76,29 +76,29 @@ class Model(ABC):
         Returns
         -------
         Tensor, shape (n,)
-            Logits where the model predicts probabilities: they rank alike and do not saturate.
+            Logits if the model predicts probabilities: they have the same ranking and do not saturate.
         """
 
     def analytic_gradient(self) -> AnalyticGradient | None:
-        """Return the written-out gradient of a user's full batch, if there is one; compilers are imported here.
+        """Return the analytic gradient of a user's full batch, or None; compilers are imported here.
 
-        Clients without a model of their own train by it many times as fast as by autograd. For losses that are the mean
-        cross-entropy of labels (:class:`PointwiseFeed`), and models without private blocks.
+        Clients without a stored model train with it many times as fast as with autograd. It is for losses that are
+        the mean cross-entropy of labels (:class:`PointwiseFeed`), and for models without private blocks.
         """
         return None
 
     def pair_gradient(self) -> PairGradient | None:
-        """Return that of models that learn from pairs (:class:`PairwiseFeed`), through a client's graph if any."""
+        """Return the gradient of models that learn from pairs (:class:`PairwiseFeed`), or None."""
         return None
 
     def sequence_gradient(self) -> SequenceGradient | None:
-        """Return that of models that learn from sequences (:class:`SequenceFeed`), with the options that they have."""
+        """Return the gradient of models that learn from sequences (:class:`SequenceFeed`), or None."""
         return None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
-        """Return what finds a user's scores of all items, or None: :meth:`score` does; the batched executor asks.
+        """Return a function that computes a user's scores of all items, or None to use :meth:`score`.
 
-        For formulas of which some part is the same for all users, or for all items: it is worked out here, once.
+        It is for formulas with a part that is the same for all users or all items, which is computed here, once.
 
         Parameters
         ----------
@@ -107,20 +107,21 @@ class Model(ABC):
         Returns
         -------
         callable or None
-            From a row of the user table, shape (1,), int64, to scores, shape (n_items,), those of :meth:`score` but for
-            rounding. It is called from several threads and changes nothing of `p`; there is no gradient.
+            From a row of the user table, shape (1,), int64, to scores, shape (n_items,), equal to
+            :meth:`score` up to rounding. It is called from several threads and does not change `p`; there is no
+            gradient.
         """
         return None
 
     @abstractmethod
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return what a batch of samples is trained to lower.
+        """Return the training loss of a batch of samples.
 
         Parameters
         ----------
         p : mapping of str to Tensor
         batch : mapping of str to Tensor
-            ``user``, (1,) or, where a coordinator trains on everybody's samples, (n,); the feed's columns (n,), and
+            ``user``, (1,), or (n,) if a coordinator trains on the samples of all users; the feed's columns (n,), and
             ``weights`` (n,): 1 for a sample and 0 for padding.
         """
 
@@ -130,7 +131,7 @@ class Model(ABC):
         Raises
         ------
         PluginError
-            If a block's name is taken: by another one, a constant, or a table; or if nothing would be sent.
+            If a block's name is taken by another block, a constant, or a table; or if nothing would be sent.
         """
         blocks = self.blocks()
         self._check(blocks)
@@ -156,20 +157,20 @@ class Model(ABC):
             )
 
     def sample_cost(self, layout: Layout) -> float:
-        """Return the time to train on one sample, in merges of whole rows: how tasks are dealt out to threads."""
+        """Return the time to train on one sample, in merges of whole rows; it balances tasks between threads."""
         return 0.01
 
     def feed_of(self, split: TrainingData) -> Feed:
-        """Return what the nodes learn from."""
+        """Return the feed of the nodes."""
         return self.feed.of(split)
 
     def fitted_to(self, split: TrainingData) -> Model:
-        """Return the model as it knows the items of the data: with :attr:`constants`, (n_items, ...) each.
+        """Return the model for the items of the data, with :attr:`constants` of shape (n_items, ...).
 
         Raises
         ------
         DataError
-            If the data lack what it needs.
+            If the data lack something that it needs.
         """
         return self
 
@@ -184,8 +185,8 @@ class Model(ABC):
     ) -> None:
         """Write every node's first version into `rows`, shape (n_nodes, row_size), one after the other.
 
-        Item tables and shared weights are common to all nodes, unless each is to have a start of its own; each user's
-        row is a draw of its own in any case. Those of some `nodes` alone, if these are given.
+        Item tables and shared weights are common to all nodes, unless each node has its own start; user rows are
+        always drawn separately. If `nodes` is given, only their rows are written.
         """
         users, private = self.initial_own(layout, len(rows), seed)
         begin = layout.initial_common(generator(seed, "initial-common", 0)).astype(rows.dtype)
@@ -198,7 +199,7 @@ class Model(ABC):
             row[layout.private] = private[node]
 
     def initial_own(self, layout: Layout, n_nodes: int, seed: int) -> tuple[F32, F32]:
-        """Return what each node begins with of its own: user rows and private weights, (n_nodes, ...) each."""
+        """Return the initial user rows and private weights of the nodes, shapes (n_nodes, ...)."""
         users = np.stack([layout.initial_user(generator(seed, "initial-user", n)) for n in range(n_nodes)])
         if not layout.of(BlockRole.PRIVATE):
             return users, np.zeros((n_nodes, 0), np.float32)
@@ -206,7 +207,7 @@ class Model(ABC):
         return users, np.stack(private)
 
     def initial_row(self, layout: Layout, seed: int) -> F32:
-        """Return the first version of a node that holds all users' rows, each as its user begins; shape (row_size,)."""
+        """Return the first version of a node that holds the initial rows of all users, shape (row_size,)."""
         row = np.zeros(layout.row_size, np.float32)
         users, private = self.initial_own(layout, layout.n_users, seed)
         row[layout.users], row[layout.private] = users.ravel(), private[0]

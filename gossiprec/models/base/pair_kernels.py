@@ -1,4 +1,4 @@
-"""What gradients of pairs share, compiled: how far scores are pulled apart."""
+"""Shared compiled part of pairwise gradients: the derivatives by scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gossiprec.numerics.flat_ops import fill_range
 
 @inline
 def bpr_gradient(scores, liked, others, pulls):
-    """Overwrite `pulls` with the derivatives by scores z of the mean of ``-log sigmoid(z_i - z_j)`` over pairs (i, j).
+    """Overwrite `pulls` with the derivatives, by scores z, of the mean BPR loss of pairs (i, j).
+
+    The loss of a pair is ``-log sigmoid(z_i - z_j)``.
 
     Parameters
     ----------

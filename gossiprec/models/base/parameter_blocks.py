@@ -1,4 +1,4 @@
-"""The parameters of a model by name and role, and where they lie in a row."""
+"""The parameters of a model by name and role, and their positions in a row."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from gossiprec.old_names import forward
 _ALIGNMENT = 16  # floats: one 64-byte cache line
 
 Initial = Callable[[np.random.Generator, int], npt.NDArray[np.floating]]
-"""Draws so many numbers of a block."""
+"""Function that draws initial values of a block, given a generator and a number of values."""
 
 
 class BlockRole(StrEnum):
-    """Whose parameters a block holds, and with that what becomes of them in a merge and in a message."""
+    """The owner of a block's parameters, which determines how they are merged and sent."""
 
     USER = "user"
-    """A row for each user: a node holds its own, and nobody merges it (unless every node holds the whole table)."""
+    """A row per user: a node holds its own, which is not merged (unless every node holds the whole table)."""
     ITEM = "item"
-    """A row for each item: merged and sent."""
+    """A row per item: merged and sent."""
     SHARED = "shared"
     """Weights that belong to no user and no item: merged and sent."""
     PRIVATE = "private"
-    """Weights of the node alone: neither merged nor sent."""
+    """Weights of the node only: neither merged nor sent."""
 
 
 def zeros(rng: np.random.Generator, count: int) -> npt.NDArray[np.floating]:
-    """Begin at zero; draws nothing."""
+    """Return zeros; draws nothing."""
     return np.zeros(count)
 
 
 def ones(rng: np.random.Generator, count: int) -> npt.NDArray[np.floating]:
-    """Begin at one; draws nothing."""
+    """Return ones; draws nothing."""
     return np.ones(count)
 
 
 def normal(std: float) -> Initial:
-    """Begin with draws of N(0, std^2)."""
+    """Return an initialiser with draws of N(0, std^2)."""
     return lambda rng, count: rng.normal(0.0, std, count)
 
 
 def uniform(bound: float) -> Initial:
-    """Begin with draws of U(-bound, bound)."""
+    """Return an initialiser with draws of U(-bound, bound)."""
     return lambda rng, count: rng.uniform(-1.0, 1.0, count) * bound
 
 
@@ -63,9 +63,9 @@ class ParameterBlock:
     name : str
     role : Role
     shape : tuple of int
-        Of one user's, or one item's, part; of the whole for SHARED and PRIVATE.
+        Shape of one user's, or one item's, part; of the whole block for SHARED and PRIVATE.
     initial : callable
-        Draws first values.
+        Function that draws initial values.
     """
 
     name: str
@@ -75,23 +75,23 @@ class ParameterBlock:
 
     @property
     def width(self) -> int:
-        """Numbers in one part."""
+        """Number of values in one part."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parameters of one model version lie in its flat row: ``[users | items | shared | private]``.
+    """Positions of the parameters of a model version in its flat row: ``[users | items | shared | private]``.
 
-    Blocks of a role stand side by side in the order in which the model names them; those of users and items within each
-    user's, each item's part.
+    Blocks of a role are adjacent, in the order in which the model names them; blocks of users and items are adjacent
+    within each user's or item's part.
 
     Parameters
     ----------
     blocks : tuple of Block
     n_items : int
     n_users : int
-        Users held by every node: 1 (its own row alone) or all (the whole user table).
+        Number of users held by every node: 1 (only its own row) or all (the whole user table).
     """
 
     blocks: tuple[ParameterBlock, ...]
@@ -107,17 +107,17 @@ class Layout:
 
     @functools.cached_property
     def user_width(self) -> int:
-        """Numbers per user."""
+        """Number of values per user."""
         return self._width(BlockRole.USER)
 
     @functools.cached_property
     def item_width(self) -> int:
-        """Numbers per item, all item tables together."""
+        """Number of values per item, over all item tables."""
         return self._width(BlockRole.ITEM)
 
     @functools.cached_property
     def n_shared(self) -> int:
-        """Weights that belong to no user and no item."""
+        """Number of weights that belong to no user and no item."""
         return self._width(BlockRole.SHARED)
 
     @functools.cached_property
@@ -137,12 +137,15 @@ class Layout:
 
     @functools.cached_property
     def private(self) -> slice:
-        """What is the node's alone."""
+        """The private weights of the node."""
         return slice(self.shared.stop, self.shared.stop + self._width(BlockRole.PRIVATE))
 
     @functools.cached_property
     def merged(self) -> slice:
-        """What a receiver merges: all but its own user row and what is private, or also the table of all users."""
+        """The columns that a receiver merges: all except private weights and a user row of its own.
+
+        A table of all users is merged, too.
+        """
         return slice(self.users.stop if self.n_users == 1 else 0, self.shared.stop)
 
     @functools.cached_property
@@ -157,12 +160,12 @@ class Layout:
 
     @functools.cached_property
     def message_bytes(self) -> int:
-        """Size of a message that carries all that is not private, in float32."""
+        """Size in bytes of a message with everything that is not private, in float32."""
         return 4 * int(self.shared.stop)
 
     @functools.cached_property
     def tables(self) -> dict[str, tuple[int, ...]]:
-        """The tensors that a row falls into, in order: of all users, of all items, and each other block."""
+        """Shapes of the tensors in a row, in order: all users, all items, and each other block."""
         shapes: dict[str, tuple[int, ...]] = {}
         if self.user_width:
             shapes["users"] = (self.n_users, self.user_width)
@@ -198,7 +201,7 @@ class Layout:
         return found
 
     def part(self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int) -> F32:
-        """Return the small model ``[one user's row | kept items | shared]`` out of a row, of the layout's own type."""
+        """Return the small model ``[one user's row | kept items | shared]`` of a row, in the layout's order."""
         small = replace(self, n_items=len(kept), n_users=1)
         at = 0 if self.n_users == 1 else user * self.user_width
         vector = np.zeros(small.row_size, np.float32)

@@ -1,4 +1,4 @@
-"""The reduction of a loss over the samples of a step: their mean, or their sum."""
+"""Reductions of a loss over the samples of a step: mean or sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReductionOptions(Options):
-    """The option of models that learn from the mean of their samples' losses unless told otherwise."""
+    """The option of models with a loss that is by default the mean over samples."""
 
     loss_reduction: Literal["mean", "sum"] = Field(
         default="mean",
@@ -33,7 +33,7 @@ class ReductionOptions(Options):
         Parameters
         ----------
         total : Tensor
-            The sum over the samples.
+            Sum over the samples.
         weights : Tensor, shape (n,)
             1 for a sample, 0 for padding.
         """

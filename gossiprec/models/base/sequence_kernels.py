@@ -1,4 +1,4 @@
-"""What gradients of sequences share, compiled: whose places are learnt, and how their scores are pulled."""
+"""Shared compiled part of sequence gradients: the places to learn, and the derivatives by scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gossiprec.numerics.exponential import exp32
 
 @noinline
 def count_target_positions(wanted):
-    """Return how many places have an item to learn, and how many there are up to the last of these."""
+    """Return the number of places with an item to learn, and the number of places up to the last of them."""
     n_learnt, end = 0, 0
     for place in range(len(wanted)):
         if wanted[place] >= 0:
@@ -22,14 +22,14 @@ def count_target_positions(wanted):
 
 @noinline
 def softmax_gradient(scores, n_items, wanted, others, in_batch, n_learnt, end):
-    """Turn scores into the derivatives by them of the mean cross-entropy over `n_learnt` places.
+    """Replace scores by the derivatives, by them, of the mean cross-entropy over `n_learnt` places.
 
     Parameters
     ----------
     scores : ndarray of float32, flat, shape (end * n_items,)
-        Of all touched items at each place.
+        Scores of all touched items at each place.
     wanted, others, in_batch
-        Of :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`.
+        As in :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`.
     """
     counted, added = np.zeros(n_items, np.float32), np.empty(others.shape[1], np.int32)
     apart = len(others) > 1
@@ -58,7 +58,7 @@ def softmax_gradient(scores, n_items, wanted, others, in_batch, n_learnt, end):
 
 @inline
 def _count(others, counted, added):
-    """Let items count that do not yet; set `added` to them and return how many they are."""
+    """Mark items that do not count yet as counted; set `added` to them and return their number."""
     n_added = 0
     for other in others:
         if other >= 0 and counted[other] == float32(0.0):
@@ -70,7 +70,7 @@ def _count(others, counted, added):
 
 @inline
 def _pull(scores, counted, share):
-    """Turn scores into the shares that items counted (1, others 0) have of the sum of their exponentials."""
+    """Replace scores by the softmax over counted items (1 if counted, else 0), times `share`."""
     most = float32(-np.inf)
     for k in range(len(scores)):
         x = scores[k] if counted[k] > float32(0.0) else float32(-np.inf)

@@ -1,4 +1,4 @@
-"""Models that find a state of the user, and score items by its dot product with their rows.
+"""Models that compute a state of the user, and score items by its dot product with their rows.
 
 References
 ----------
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SequenceOptions(Options):
-    """Options that all of them have."""
+    """The options of all sequence models."""
 
     dim: int = Field(default=64, ge=1, le=1024, description="embedding size d")
     init_std: float = Field(default=0.02, gt=0, description="standard deviation of the initial item rows")
@@ -39,10 +39,10 @@ class SequenceOptions(Options):
 
 
 class SequenceModel(Model):
-    """A model whose score of an item is the dot product of the item's row and a state of the user.
+    """A model that scores an item by the dot product of the item's row and a state of the user.
 
-    Its samples are lists (:class:`gossiprec.feeds.ListFeed`): places with an item to be learnt, -1 at others. It has
-    the block ``items`` of one row for each item, which may be its input, too.
+    Its samples are lists (:class:`gossiprec.feeds.ListFeed`): places with an item to learn, -1 at others. It has the
+    block ``items`` with one row per item, which may also be its input.
     """
 
     options: SequenceOptions
@@ -51,28 +51,28 @@ class SequenceModel(Model):
 
     @abstractmethod
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the state by which the item at each place is scored, shape (n, length, d)."""
+        """Return the state that scores the item at each place, shape (n, length, d)."""
 
     @abstractmethod
     def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
-        """Return the state of some users after all that they have taken, shape (n, d).
+        """Return the state of some users after their whole history, shape (n, d).
 
         Parameters
         ----------
         p : mapping of str to Tensor
         history : Tensor of int64, shape (n, length)
-            In the order of time; -1 behind it.
+            In order of time, padded with -1.
         user : Tensor of int64, shape (n,) or (1,)
-            Rows of the user table, for models that have one.
+            Rows of the user table, for models with user rows.
         """
 
     @property
     def needs_all_items(self) -> bool:
-        """Whether its loss is about all items: a client that holds some rows alone cannot take it."""
+        """Whether its loss uses all items, so that a client with only some rows cannot compute it."""
         return self.options.loss == "all"
 
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
-        """Return dot products: after the whole ``history``, after the one item ``previous`` of each, or after none."""
+        """Return dot products after the ``history``, after the ``previous`` item of each, or after nothing."""
         rows, user = p["items"][query["items"]], query["user"]
         if "history" in query:
             return rows @ self.state_after(p, query["history"][None], user)[0]
@@ -87,7 +87,7 @@ class SequenceModel(Model):
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the mean cross-entropy over all places with an item.
 
-        Where the batch has ``places``, numbers of these among all, no other is worked out.
+        If the batch has ``places``, indices of places, only these are computed.
         """
         import torch
 
@@ -105,16 +105,16 @@ class SequenceModel(Model):
             own = (states * p["items"][wanted.clamp(min=0)]).sum(-1)
             others = self._candidates(batch)
             rows = p["items"][others.clamp(min=0)]
-            apart = others.ndim == 3  # each place has candidates of its own
+            apart = others.ndim == 3  # each place has its own candidates
             logits = (rows @ states[..., None])[..., 0] if apart else states @ rows.transpose(-1, -2)
             logits = torch.where(_counts(others, wanted), logits, -torch.inf)
             total = torch.logsumexp(torch.cat([own[..., None], logits], dim=-1), dim=-1)
         return ((total - own) * weights).sum() / weights.sum().clamp(min=1.0)
 
     def _candidates(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the items that the positives of each list are told from; -1: nothing.
+        """Return the items with which the positives of each list are contrasted; -1 means none.
 
-        Their shape is (n, n_candidates), or (n, length, n_candidates) if each place has negatives of its own.
+        Their shape is (n, n_candidates), or (n, length, n_candidates) if each place has its own negatives.
         """
         import torch
 
@@ -126,9 +126,9 @@ class SequenceModel(Model):
         return torch.cat([negatives, items], dim=-1)
 
     def packed(self, samples: Columns) -> Columns:
-        """Return a batch that is in no stack without the padding that all its lists have.
+        """Return a batch without the padding that all its lists share, if it is not stacked.
 
-        With it come the numbers of ``places`` with an item to be learnt: :meth:`loss` passes over others.
+        The indices of ``places`` with an item to learn are added: :meth:`loss` skips the others.
         """
         lists = {name: part for name, part in samples.items() if name in ("items", "previous")}
         used = np.any([(part >= 0).any(0) for part in lists.values()], axis=0)
@@ -139,12 +139,12 @@ class SequenceModel(Model):
         return {**samples, **cut, "places": np.flatnonzero(cut["items"] >= 0)}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
-        """Return what is drawn for a step beside its samples, such as which numbers drop out; shape (n, ...) each."""
+        """Return the random inputs of a step in addition to its samples, such as dropout masks; shapes (n, ...)."""
         return {}
 
 
 def _counts(others: Tensor, wanted: Tensor) -> Tensor:
-    """Return which candidates count where, (n, length, n_candidates): none is the positive, none comes twice."""
+    """Return which candidates count, (n, length, n_candidates): neither positives nor repetitions."""
     again = (others[..., :, None] == others[..., None, :]).tril(-1).any(-1)
     counts = (others >= 0) & ~again
     if others.ndim == 2:
@@ -153,7 +153,7 @@ def _counts(others: Tensor, wanted: Tensor) -> Tensor:
 
 
 def dropout_mask(shape: tuple[int, ...], rate: float, draw: np.random.Generator) -> Columns:
-    """Return ``keep``, factors of which a share is 0 and all others what keeps the mean; nothing for the rate 0."""
+    """Return ``keep``, dropout factors that are 0 or preserve the mean; empty for the rate 0."""
     if not rate:
         return {}
     kept = draw.random(shape, np.float32) >= np.float32(rate)

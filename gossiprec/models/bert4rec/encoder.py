@@ -1,4 +1,4 @@
-"""The transformer's encoder as a formula: layers of attention in both directions, normed after each sum.
+"""The transformer's encoder as a formula: layers of bidirectional attention, normalised after each sum.
 
 References
 ----------
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = 1e-12
-"""Added to variances in norms, as in BERT."""
+"""Constant added to variances in norms, as in BERT."""
 
 
 @dataclass(frozen=True)
 class SequencePositions:
-    """The places of some sequences, and what drops out at them.
+    """Places of some sequences, and their dropout.
 
     Attributes
     ----------
     real : Tensor of bool, shape (n, length)
-        Which places are looked at: all others are padding.
+        Whether each place is used; the others are padding.
     numbers : Tensor of int64, shape (n_worked_out,), or None
-        Numbers of the places that are worked out, all that are real among them; None: all of them. Rows of places are
-        of shape (n_worked_out, ...) or (n, length, ...) accordingly.
+        Indices of the places that are computed, which include all real ones; None for all places. Rows of places have
+        shape (n_computed, ...) or (n, length, ...) accordingly.
     keep : mapping of str to Tensor
-        Factors, 0 for what drops out; empty: nothing does. ``keep``, by place and shape (2 n_layers + 1, d), is of the
-        rows before the layers and of the two sums in each; ``keep_attention``, shape (n, n_layers, n_heads, length,
-        length), of the shares of attention.
+        Dropout factors, 0 for dropped values; empty without dropout. ``keep``, by place and shape (2 n_layers + 1,
+        d), applies to the rows before the layers and to the two sums in each; ``keep_attention``, shape (n, n_layers,
+        n_heads, length, length), applies to the attention weights.
     """
 
     real: Tensor
@@ -44,23 +44,23 @@ class SequencePositions:
     keep: Mapping[str, Tensor] = field(default_factory=dict)
 
     def of(self, every: Tensor) -> Tensor:
-        """Return those that are worked out of what is known of every place, shape (n, length, ...)."""
+        """Return the computed places of an array over all places, shape (n, length, ...)."""
         return every if self.numbers is None else every.flatten(0, 1)[self.numbers]
 
     def spread(self, rows: Tensor) -> Tensor:
-        """Return rows of places by sequence, shape (n, length, ...); 0 where none was worked out."""
+        """Return rows of places by sequence, shape (n, length, ...); 0 for places that were not computed."""
         if self.numbers is None:
             return rows
         every = rows.new_zeros(self.real.numel(), *rows.shape[1:]).index_copy(0, self.numbers, rows)
         return every.view(*self.real.shape, *rows.shape[1:])
 
     def kept(self, rows: Tensor, number: int) -> Tensor:
-        """Return rows of places without what drops out of them the `number`-th time."""
+        """Return rows of places after their `number`-th dropout."""
         return rows * self.keep["keep"][..., number, :] if self.keep else rows
 
 
 def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple[ParameterBlock, ...]:
-    """Return the weights, shape (n_layers, ...) each; a layer's are those of ``torch.nn.TransformerEncoderLayer``."""
+    """Return the weights, shapes (n_layers, ...); a layer is like ``torch.nn.TransformerEncoderLayer``."""
     shapes = {
         "attention_weights": (3 * dim, dim),
         "attention_biases": (3 * dim,),
@@ -83,7 +83,7 @@ def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple
 
 
 def encode(p: Mapping[str, Tensor], rows: Tensor, places: SequencePositions, n_heads: int) -> Tensor:
-    """Return what the layers make of the rows of some places: rows like them."""
+    """Return the rows of some places after all layers, with the same shape."""
     from torch.nn.functional import gelu
 
     for k in range(len(p["outer_scales"])):
@@ -98,7 +98,7 @@ def encode(p: Mapping[str, Tensor], rows: Tensor, places: SequencePositions, n_h
 
 
 def layer_norm(rows: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
-    """Return rows of mean 0 and variance 1, scaled and moved."""
+    """Return rows of mean 0 and variance 1, scaled and shifted."""
     from torch.nn.functional import layer_norm
 
     return layer_norm(rows, rows.shape[-1:], scales, offsets, EPSILON)
@@ -107,7 +107,7 @@ def layer_norm(rows: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
 def _attention(
     p: Mapping[str, Tensor], k: int, rows: Tensor, places: SequencePositions, n_heads: int
 ) -> Tensor:
-    """Return what each place takes over from all real places of its sequence."""
+    """Return the attention output of each place over all real places of its sequence."""
     import torch
 
     given = places.spread(rows @ p["attention_weights"][k].T + p["attention_biases"][k])

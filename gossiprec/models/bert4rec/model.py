@@ -1,9 +1,9 @@
-"""BERT4Rec: a transformer reads a sequence in both directions, and its output at a gap tells what belongs there.
+"""BERT4Rec: a transformer that reads a sequence in both directions and predicts the item at a gap.
 
 References
 ----------
 Sun et al., "BERT4Rec: sequential recommendation with bidirectional encoder representations from transformer", CIKM
-2019; sizes, first values and what is masked as in the RecBole library.
+2019; sizes, initial values and masking as in the RecBole library.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ class BERT4RecOptions(SequenceOptions):
 
 @MODELS.register("bert4rec")
 class BERT4Rec(SequenceModel):
-    """Score of item j after a sequence: ``v_j . o``, o being the output at a gap behind its last item.
+    """Score of item j after a sequence: ``v_j . o``, o being the output at a gap after its last item.
 
     Notes
     -----
     The rows of items are both input and output (tied). Positions count from the end of a sequence, so that the gap
-    behind a history has the same one for everybody; in RecBole they count from the beginning, which gives it, behind
-    the longest sequences, one that nobody has learnt. RecBole until August 2023, which published work on federated
-    recommenders used, takes the encoder's output as it is (``output_layer: false``); later versions have a dense
-    layer behind it, and an offset of each item's score, which there is none of here.
+    after a history has the same position for all users. In RecBole they count from the beginning, so that the gap
+    after the longest sequences has a position that was never trained. RecBole until August 2023, which published work
+    on federated recommenders used, takes the encoder's output directly (``output_layer: false``); later versions add
+    a dense layer, and an offset of each item's score, which does not exist here.
     """
 
     Options = BERT4RecOptions
@@ -88,7 +88,7 @@ class BERT4Rec(SequenceModel):
     feed = MaskedFeed
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
-        """Return ``items | shared``; there is no row for a user, who is known by what was taken."""
+        """Return ``items | shared``; there is no user row, because the history represents the user."""
         options, begin = self.options, normal(self.options.init_std)
         d = options.dim
         output = (
@@ -108,16 +108,16 @@ class BERT4Rec(SequenceModel):
         )
 
     def feed_of(self, split: TrainingData) -> MaskedFeed:
-        """Return the sequences, some items of which are masked in each update."""
+        """Return the feed of sequences, in which some items are masked in each update."""
         return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
 
     def packed(self, samples: Columns) -> Columns:
-        """Return the batch with the numbers of the places that are no padding, ``real``, too."""
+        """Return the batch with the indices of the places that are not padding, ``real``, added."""
         batch = super().packed(samples)
         return {**batch, "real": np.flatnonzero((batch["previous"] >= 0) | (batch["items"] >= 0))}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
-        """Return what drops out: of real places alone, if the batch knows them."""
+        """Return the dropout factors, only for real places if the batch has their indices."""
         options = self.options
         n, length = samples["previous"].shape
         places = (len(samples["real"]),) if "real" in samples else (n, length)
@@ -126,16 +126,18 @@ class BERT4Rec(SequenceModel):
         return {**rows, **{f"{name}_attention": factors for name, factors in shares.items()}}
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the output at each place; a gap is a place with an item to be learnt and none that is known."""
+        """Return the output at each place; a gap is a place with an item to learn and no known one."""
         keep = {name: part for name, part in batch.items() if name.startswith("keep")}
         places = SequencePositions((batch["previous"] >= 0) | (batch["items"] >= 0), batch.get("real"), keep)
         return places.spread(self._outputs(p, batch["previous"], places))
 
     def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
-        """Return the output at a gap behind the last item."""
+        """Return the output at a gap after the last item."""
         import torch
 
-        history = history[:, : self.options.max_length - 1]  # the feed's are no longer; some are wider
+        history = history[
+            :, : self.options.max_length - 1
+        ]  # histories of the feed are no longer, but some are wider
         known = torch.cat([history, -torch.ones_like(history[:, :1])], dim=1)
         length = (history >= 0).sum(1, keepdim=True)
         places = SequencePositions(torch.arange(known.shape[1], device=known.device) <= length)
@@ -143,7 +145,7 @@ class BERT4Rec(SequenceModel):
         return outputs.gather(1, length[..., None].expand(-1, -1, outputs.shape[-1]))[:, 0]
 
     def _outputs(self, p: Mapping[str, Tensor], known: Tensor, places: SequencePositions) -> Tensor:
-        """Return the outputs where they are worked out; `known` is the item at each place, or -1."""
+        """Return the outputs of the computed places; `known` is the item at each place, or -1."""
         import torch
         from torch.nn.functional import gelu
 

@@ -1,9 +1,9 @@
-"""GMF compiled, for nodes that clip each sample's gradient and add noise (DP-SGD), with or without a drift penalty.
+"""Compiled GMF for nodes that clip each sample's gradient and add noise (DP-SGD), optionally with a drift penalty.
 
-Noise reaches every number of the model at every step, so nothing is lazy here: the gradient is one flat array
-``[user | items | shared]``, filled with noise, then the clipped samples are added, then one dense optimizer step.
-The gradient of a sample is ``e [h * v | u * h | u * v, 1]`` with e = d loss / d logit, hence its squared norm
-``e^2 (|u * h|^2 + sum_k (h_k^2 + u_k^2) v_k^2 + 1)``: no sample's gradient is ever written down.
+Noise reaches every number of the model at every step, so nothing is lazy here: the gradient is one flat array ``[user
+| items | shared]``, filled with noise, then the clipped samples are added, then one dense optimizer step follows. The
+gradient of a sample is ``e [h * v | u * h | u * v, 1]`` with e = d loss / d logit, hence its squared norm is ``e^2
+(|u * h|^2 + sum_k (h_k^2 + u_k^2) v_k^2 + 1)``: no sample's gradient is ever stored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gossiprec.numerics.noise_kernels import fill_noise, new_noise_buffer
 from gossiprec.numerics.sampling import sample_negatives, shuffle
 
 TINY = float32(1e-6)
-"""Added to a norm before dividing by it, as Opacus does: no clipped norm exceeds the bound."""
+"""Added to a norm before dividing by it, as in Opacus: no clipped norm exceeds the bound."""
 
 
 @inline
 def add_clipped_gradients(batch, items, negatives, user, table, shared, gradient, small, error, dim, clip):
-    """Add the batch's clipped gradients to `gradient`, ``[user | items | shared]``; `small` is room for 3 dim numbers.
+    """Add the batch's clipped gradients to `gradient`, ``[user | items | shared]``.
 
-    `error` is room for a number a sample.
+    `small` is working memory for 3 dim values, `error` for one value per sample.
     """
     mixed, square, pull = small[:dim], small[dim : 2 * dim], small[2 * dim : 3 * dim]
     constant, bias, total = float32(1.0), shared[dim], float32(0.0)
@@ -63,7 +63,7 @@ def add_clipped_gradients(batch, items, negatives, user, table, shared, gradient
 
 @inline
 def adam_step(theta, first, second, gradient, rate, correction, betas, epsilon):
-    """Take one Adam step of a stretch of numbers (see :func:`~.adam.step_record` for the parameters)."""
+    """Take one Adam step on a range of numbers (see :func:`~.adam.step_record` for the parameters)."""
     beta1, rest1, beta2, rest2 = betas
     for k in range(len(theta)):
         g = gradient[k]
@@ -76,7 +76,7 @@ def adam_step(theta, first, second, gradient, rate, correction, betas, epsilon):
 
 @inline
 def dp_optimizer_step(theta, first, second, gradient, step, adam, rate, beta1, beta2, epsilon):
-    """Take optimizer step number `step` (from 1) of a stretch of numbers."""
+    """Take optimizer step number `step` (from 1) on a range of numbers."""
     if adam:
         betas = (float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2))
         now = float32(rate / (1.0 - beta1**step))
@@ -89,7 +89,7 @@ def dp_optimizer_step(theta, first, second, gradient, step, adam, rate, beta1, b
 
 @inline
 def scale_and_anchor(gradient, share, table, start, pull, dim):
-    """Divide by the batch size; then draw all items back to where the update began."""
+    """Divide by the batch size; then add the pull of all items back to their values at the start of the update."""
     for k in range(len(gradient)):
         gradient[k] *= share
     if pull > float32(0.0):
@@ -104,9 +104,9 @@ def train_tasks(
     negatives, summed, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty,
     clip_norm, noise_multiplier,
 ):  # fmt: skip
-    """Run the local updates of tasks whose merges are done, in place on their target rows (DP-SGD).
+    """Run the local updates of tasks after their merges, in place on their target rows (DP-SGD).
 
-    The noisy sum is divided by the batch size, whether the loss is `summed` or not.
+    The noisy sum is divided by the batch size even if the loss is `summed`.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)

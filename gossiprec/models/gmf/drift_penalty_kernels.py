@@ -1,4 +1,4 @@
-"""GMF compiled, for nodes whose touched items are drawn back to where their local update began (Share less)."""
+"""Compiled GMF for nodes with touched items that are drawn back to their start of the local update (Share less)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def train_tasks(
     tasks, node, target, update, rows, first, second, steps, offsets, positives, member, n_items, n_users,
     negatives, summed, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty,
 ):  # fmt: skip
-    """Run the local updates of tasks whose merges are done, in place on their target rows.
+    """Run the local updates of tasks after their merges, in place on their target rows.
 
     The loss of a batch has ``drift_penalty[node] * ||v_j - v_j(start)||^2`` added for each item j in it.
     """

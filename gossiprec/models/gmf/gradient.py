@@ -1,4 +1,4 @@
-"""The gradient of GMF: that of matrix factorisation with ``h * u`` for the user's row, and of both factors."""
+"""The gradient of GMF: matrix factorisation with user row ``h * u``, and the derivatives by both factors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
 
 @kernel
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of the items' holds the logits meanwhile.
+    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of `item_slopes` is used for logits.
 
     `core` is the user's row, the weight h, and the bias.
     """

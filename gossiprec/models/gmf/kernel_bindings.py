@@ -1,4 +1,4 @@
-"""How compiled GMF is called."""
+"""Bindings of the compiled GMF kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.models.gmf import dp_sgd_kernels, drift_penalty_kernels, kernels,
 
 
 class GMFKernels(ModelKernels):
-    """Adam and SGD, plain, drawn back to where they started, or with noise; float32 rows."""
+    """Kernels for Adam and SGD, optionally with a drift penalty or noise; float32 rows."""
 
     merges_by_performance = True
     apart = frozenset({"anchored", "private"})
@@ -30,7 +30,7 @@ class GMFKernels(ModelKernels):
         return None if storage == "float32" else f"{storage} (executor.storage)"
 
     def run(self, program: Any, tasks: I64, update: I32) -> None:
-        """Run `tasks` of one wave: all merges, by performance too, and plain local updates."""
+        """Run `tasks` of one wave: all merges, including those by performance, and plain local updates."""
         kernels.run_tasks(
             tasks, program.node, program.source, program.target, update, program.merge_offsets, program.merge_row,
             program.merge_keep, *self._data(), *self._lists, program.found, program.refused,
@@ -71,7 +71,7 @@ class GMFKernels(ModelKernels):
         return (self.work.model.options.summed,)
 
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
-        """Rank victims who keep their user row."""
+        """Rank victims that withhold their user row."""
         layout = self.work.layout
         observer_kernels.rank_hidden_victims(
             victims.rows, victims.row, victims.ids, victims.users, victims.shared_of, asked.offsets, asked.items,

@@ -1,11 +1,12 @@
-"""GMF compiled: local updates with Adam or SGD, and scores.
+"""Compiled GMF: local updates with Adam or SGD, and scores.
 
-The loops are those of :class:`gossiprec.models.gmf.model.GMF` under torch's optimizers; tests hold them to the
-reference executor. A touched item is held as one *record* ``[theta | m | v | gradient]`` in a small
-working set while its node trains.
+The loops compute the same as :class:`gossiprec.models.gmf.model.GMF` under torch's optimizers; tests compare them
+with the reference executor. A touched item is held as one *record* ``[theta | m | v | gradient]`` in a small working
+set while its node trains.
 
-Nodes whose items are drawn back to where they started (`anchor`) train in :mod:`.anchored`, those with noise in
-:mod:`.private`. Where `anchor` is None the compiler drops what concerns it: plain nodes run plain machine code.
+Nodes with items that are drawn back to their start (`anchor`) train in :mod:`.drift_penalty_kernels`, nodes with
+noise in :mod:`.dp_sgd_kernels`. If `anchor` is None the compiler removes its code: plain nodes run plain machine
+code.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from gossiprec.numerics.sampling import sample_negatives, shuffle
 
 @inline
 def load_records(items, n, begin, dim, theta, first, second, records, record_of, held):
-    """Copy the rows of the items in a sample into records; return how many there are."""
+    """Copy the rows of the sampled items into records; return the number of records."""
     count = 0
     for s in range(n):
         item = items[s]
@@ -50,7 +51,7 @@ def load_records(items, n, begin, dim, theta, first, second, records, record_of,
 
 @inline
 def store_records(count, begin, dim, theta, first, second, records, record_of, held):
-    """Copy the records back and forget them."""
+    """Copy the records back and clear them."""
     for c in range(count):
         item = held[c]
         record_of[item] = -1
@@ -64,7 +65,7 @@ def store_records(count, begin, dim, theta, first, second, records, record_of, h
 def logit_gradients(batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim):
     """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples.
 
-    `summed`: the loss is the sum over the samples, not their mean.
+    `summed` means that the loss is the sum over the samples, not their mean.
     """
     for k in range(dim):
         mixed[k] = core[k] * core[dim + k]
@@ -106,7 +107,7 @@ def core_gradient(core, gradient, dim, touched, slope, records, total):
 
 @inline
 def new_workspace(n, size, n_items, dim):
-    """Return the working arrays for nodes of at most `n` samples, in batches of at most `size`."""
+    """Return the working arrays for nodes with up to `n` samples, in batches of up to `size`."""
     return (
         np.empty(n, np.int32),  # items of the samples
         np.empty(n, np.int32),  # order of the samples
@@ -126,7 +127,7 @@ def new_workspace(n, size, n_items, dim):
 def sync_records(
     batch, step, items, record_of, touched, at_step, records, tables, moves, dim, adam, one_segment, epsilon
 ):
-    """Bring the records of a batch up to date and list them; return how many there are."""
+    """Bring the records of a batch up to date and list them; return their number."""
     if one_segment:
         fill_moves(tables, step, moves)
     count = 0
@@ -145,7 +146,7 @@ def sync_records(
 
 @inline
 def step_adam(step, touched, records, slope, core, mixed, dim, rate, beta1, beta2, epsilon):
-    """Take optimizer step number `step` (from 1) of the touched records and the core."""
+    """Take optimizer step number `step` (from 1) on the touched records and the core."""
     betas = (float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2))
     now = float32(rate / (1.0 - beta1**step))
     correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
@@ -169,7 +170,7 @@ def step_sgd(touched, records, slope, core, mixed, dim, rate):
 
 @inline
 def add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim):
-    """Fill the gradients of the touched records, with ``pull * (theta - anchor)``; leave a slope of one."""
+    """Fill the gradients of the touched records, including ``pull * (theta - anchor)``; their slope becomes one."""
     for c in touched:
         theta, gradient, e = record_offsets(c, dim)[0], record_offsets(c, dim)[3], slope[c]
         start = uint64(c) * uint64(dim)
@@ -182,7 +183,7 @@ def add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim):
 def step_anchored(
     step, touched, records, slope, core, mixed, anchor, pull, dim, adam, rate, beta1, beta2, epsilon
 ):
-    """Take one optimizer step of the touched records, drawn back to `anchor`, and the core."""
+    """Take one optimizer step on the touched records, drawn back to `anchor`, and on the core."""
     span = 2 * dim + 1
     add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim)
     if adam:
@@ -208,8 +209,8 @@ def run_epoch(
 ):  # fmt: skip
     """Pass once over the samples in their order; return the number of optimizer steps.
 
-    `theta`, `m`, `v` are the item table and its moments: rows that no sample touches move here, all steps at once.
-    `anchor` is None, or the records' values to which `pull` draws them back.
+    `theta`, `m`, `v` are the item table and its moments: rows that no sample touches move here, all steps in one
+    pass. `anchor` is None, or the records' values to which `pull` draws them back.
     """
     items, order, record_of, _, listed, at_step, records, slope, core, mixed, error = space
     n_steps = (n + size - 1) // size
@@ -270,7 +271,7 @@ def train(
 ):  # fmt: skip
     """Run local update number `update` of node i on its row `theta` and moments `m`, `v`.
 
-    `anchor` is None, or room for the items' first values; `once`: negatives are those of update 0.
+    `anchor` is None, or room for the items' first values; with `once` all updates use the negatives of update 0.
     """
     items, order, record_of, held, _, _, records, _, core, _, _ = space
     user, begin, shared = places
@@ -300,7 +301,7 @@ def train(
 
 @inline
 def max_samples(tasks, node, update, offsets, negatives, batch_size):
-    """Return the samples of the largest local update among the tasks, and of its largest batch."""
+    """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
     longest = 0
     for index in tasks:
         if update[index] >= 0:
@@ -317,8 +318,8 @@ def run_tasks(
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
 
-    `dims` is a tuple as long as the embedding: its length is part of the type, so the compiler knows it. `lists` is
-    None where nobody merges by performance, and what concerns that is left out of the machine code.
+    `dims` is a tuple as long as the embedding: its length is part of the type, so the compiler knows it. If no node
+    merges by performance, `lists` is None and the machine code has no part for it.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)

@@ -40,8 +40,8 @@ class GMF(Model):
 
     Notes
     -----
-    Embeddings start from N(0, init_std^2) and h from the LeCun-uniform law, as in the published code; the paper
-    writes N(0, 0.01), which its code reads as a standard deviation.
+    Embeddings start from N(0, init_std^2) and h from the LeCun-uniform distribution, as in the published code; the
+    paper writes N(0, 0.01), which its code interprets as a standard deviation.
     """
 
     Options = GMFOptions
@@ -56,7 +56,7 @@ class GMF(Model):
         return GMFKernels
 
     def analytic_gradient(self) -> AnalyticGradient:
-        """Return that of the loss."""
+        """Return the analytic gradient of the loss."""
         from gossiprec.models.gmf.gradient import gradient
 
         return gradient(self.options.dim, summed=self.options.summed)

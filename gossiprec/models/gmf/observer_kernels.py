@@ -1,8 +1,7 @@
-"""What observers do with GMF, compiled: score kept rows, fit a user row, rank victims who keep theirs.
+"""Compiled GMF for observers: scores of kept rows, fits of user rows, and ranks of victims that withhold theirs.
 
-Every adversary looks at every such victim with a user row of its own: n_victims x n_adversaries models to score.
-Compared with all other items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few
-references.
+Every adversary scores every such victim with its own user row: n_victims x n_adversaries models. Against all other
+items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few references.
 
 The state of fictive users is a tuple (:meth:`gossiprec.attacks.fictive_users.FictiveUsers.kernel_state`):
 ``(own, users, start, due, n_fits, refit_every, adversaries, offsets, positives, member, seed)``.
@@ -24,14 +23,14 @@ from gossiprec.numerics.relevance_kernels import FLAT, GAINS, SCRATCH, compute_r
 from gossiprec.numerics.sampling import sample_negatives
 
 CLASSES = 1024
-"""Of items by their worth to all adversaries, when the best are looked for first."""
+"""Number of classes into which items are sorted by their scores for all adversaries, to find the best ones first."""
 
 
 @inline
 def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
-    """Fill `scores` from a kept vector ``[user | items | h | b]``, with a user row and shared weights from anywhere.
+    """Fill `scores` from a kept vector ``[user | items | h | b]``, with any user row and shared weights.
 
-    All that is kept is asked about, in the same order.
+    All kept items are scored, in the same order.
     """
     mixed = np.empty(dim, float32)
     for k in range(dim):
@@ -112,10 +111,10 @@ def item_moments(theta, begin, shared, dim, centre, second):
 
 @inline
 def standardized_among_all(scores, bias, mixed, n_items, dim, centre, second):
-    """Return ``standardized`` of target scores against all other items, of which only the moments are needed.
+    """Return ``standardized`` of target scores against all other items, from the moments of the items.
 
-    Scores are linear in the item rows: with y the scores less their mean over all items, the references' sums of y
-    and y^2 are those of all items, 0 and ``mixed' second mixed``, less those of the targets.
+    Scores are linear in the item rows: with y the scores minus their mean over all items, the references' sums of y
+    and y^2 are the sums over all items, 0 and ``mixed' second mixed``, minus the sums over the targets.
     """
     middle, squares = 0.0, 0.0
     for k in range(dim):
@@ -139,10 +138,10 @@ def standardized_among_all(scores, bias, mixed, n_items, dim, centre, second):
 
 @inline
 def build_column_table(theta, begin, dim, users, weights, table, place):
-    """Fill `table` with the item rows as columns, those first that an average of the user rows scores best.
+    """Fill `table` with the item rows as columns, beginning with the best by the mean of the user rows.
 
-    `place` is each item's column. The best references then come early, and most later ones are passed over unseen; so
-    their order need not be exact, and they are counted into classes of like worth, not sorted.
+    `place` is each item's column. The best references then come early, and most later ones are skipped; so their
+    order need not be exact, and they are counted into classes of similar scores instead of being sorted.
     """
     n_items = table.shape[1]
     mean, worth = np.zeros(dim, float32), np.empty(n_items, float32)
@@ -173,7 +172,7 @@ def build_column_table(theta, begin, dim, users, weights, table, place):
 
 @inline
 def ndcg_among_all(targets, table, place, mixed, bias, own, scores, best):
-    """Return ``ndcg`` of the targets against all other items; `own`, all False, marks their columns meanwhile."""
+    """Return ``ndcg`` of the targets against all other items; `own`, all False, marks their columns temporarily."""
     for item in targets:
         own[place[item]] = True
     for j in range(len(scores)):
@@ -211,9 +210,9 @@ def ndcg_among_all(targets, table, place, mixed, bias, own, scores, best):
 def rank_hidden_victims(
     memory, row, victims, users, shared_of, offsets, items, n_targets, rules, thresholds, latest, n_items, n_users, dims
 ):  # fmt: skip
-    """Fill ``latest[rule, target set, victim]`` with what the victims' items are worth to each adversary's user row.
+    """Fill ``latest[rule, target set, victim]`` with the relevance of the victims to the adversaries' user rows.
 
-    `shared_of`, (n_adversaries, dim + 1): the adversaries' own shared weights, to look with; empty: the victim's.
+    `shared_of`, (n_adversaries, dim + 1): the adversaries' own shared weights; empty to use the victim's.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
@@ -273,7 +272,7 @@ def rank_hidden_victims(
 def hidden_victim_entropies(memory, row, user, shared_of, kept, n_items, n_users, dims, out):
     """Fill `out`, (n_victims, n_kept), with the entropies of some items by the victims' items and one user row.
 
-    `shared_of`, (1, dim + 1): shared weights to look with; empty: the victim's.
+    `shared_of`, (1, dim + 1): shared weights to use; empty to use the victim's.
     """
     dim = len(dims)
     begin = n_users * dim

@@ -1,4 +1,4 @@
-"""Merging GMF by performance, compiled: the same numbers as :mod:`gossiprec.compute.train.performance_merge`."""
+"""Compiled merging of GMF by performance: the same numbers as :mod:`gossiprec.compute.train.performance_merge`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.numerics.relevance_kernels import GAINS
 
 @noinline
 def performance(row, user_row, places, lists, dim, mixed):
-    """Return HR@20 x NDCG@20 of the lists' first items by the items and weights of `row` and a user of `user_row`."""
+    """Return HR@20 x NDCG@20 of the lists' first items, by `row` and a user of `user_row`."""
     user, begin, shared = places
     for k in range(dim):
         mixed[k] = user_row[user + k] * row[shared + k]
@@ -21,7 +21,7 @@ def performance(row, user_row, places, lists, dim, mixed):
     for entry in range(lists.shape[0]):
         mark, beaten, length = float32(0.0), 0, lists.shape[1]
         for place in range(lists.shape[1]):
-            if lists[entry, place] < 0:  # PADDING: fewer candidates than others have
+            if lists[entry, place] < 0:  # PADDING: fewer candidates than other users
                 length = place
                 break
             at = begin + lists[entry, place] * dim
@@ -41,12 +41,12 @@ def performance(row, user_row, places, lists, dim, mixed):
 
 @inline
 def merge_by_performance(rows, source, target, begin, places, merge_row, first, last, lists, dim, found):
-    """Merge entries first .. last in turn into row `target`, which starts as `source`, on columns `begin` on.
+    """Merge entries first .. last in turn into row `target`, which starts as `source`, from column `begin` on.
 
     Returns
     -------
     refused : bool
-        Neither the own version nor the last received one was worth anything.
+        Whether neither the own version nor the last received one had any performance.
     """
     end, width = places[2] + dim + 1, rows.shape[1]
     mixed = np.empty(dim, float32)

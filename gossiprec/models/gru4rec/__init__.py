@@ -1,4 +1,4 @@
-"""GRU4Rec: a recurrent network that follows a user's sequence."""
+"""GRU4Rec: a recurrent network that reads a user's sequence."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The gradient of GRU4Rec: all places at once, but for the steps of the recurrence.
+"""The gradient of GRU4Rec: all places in one pass, except for the steps of the recurrence.
 
 With the input x of a place, the hidden state h before it, and the weights W, U and biases b, c of the three gates ::
 
     r = sigmoid(W_r x + b_r + U_r h + c_r),  z = sigmoid(W_z x + b_z + U_z h + c_z),
     n = tanh(W_n x + b_n + r (U_n h + c_n)),  h' = (1 - z) n + z h,
 
-as in torch.nn.GRU; a place without an item before it changes nothing. Before each place only U h is to be worked out;
-slopes of W and U wait for the last.
+as in torch.nn.GRU; a place without an item before it changes nothing. Only U h must be computed place by place; the
+slopes of W and U are computed at the end.
 
 References
 ----------
@@ -28,16 +28,16 @@ from gossiprec.numerics.small_matmul import add_inner_products, add_product
 
 
 def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
-    """Return the gradient for so many hidden units."""
+    """Return the gradient for `hidden` units."""
     return SequenceGradient(fill, read_state, np.array([hidden, in_batch], np.int64))
 
 
 @kernel
 def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
-    """Overwrite the slopes (:class:`SequenceGradient`); what follows the last item to learn is nothing to them.
+    """Overwrite the slopes (:class:`SequenceGradient`); places after the last item to learn do not affect them.
 
-    A row of `gates` is r, z, n and U_n h + c_n at a place; of `pulls`, the loss's derivatives by the sums in r and z,
-    by U_n h + c_n, and by the sum in n.
+    A row of `gates` is r, z, n and U_n h + c_n at a place; of `pulls`, the derivatives of the loss by the sums in r
+    and z, by U_n h + c_n, and by the sum in n.
     """
     dim, width = items.shape[1], shape[0]
     n_learnt, n = count_target_positions(wanted)
@@ -83,19 +83,19 @@ def read_state(core, items, history, shape, state):
 
 @inline
 def _recurrent(dim, width):
-    """Return where the recurrent weights begin."""
+    """Return the position of the recurrent weights."""
     return 3 * width * dim
 
 
 @inline
 def _biases(dim, width):
-    """Return where the input biases begin; the recurrent ones follow."""
+    """Return the position of the input biases; the recurrent ones follow."""
     return 3 * width * (dim + width)
 
 
 @inline
 def _dense(dim, width):
-    """Return where the dense weights begin; their biases follow."""
+    """Return the position of the dense weights; their biases follow."""
     return 3 * width * (dim + width + 2)
 
 
@@ -106,7 +106,7 @@ def _zeros(rows, columns):
 
 @noinline
 def _embed(items, previous, keep, inputs, n):
-    """Set each place's input to the row of the item before it, times what is kept of that."""
+    """Set each place's input to the row of the item before it, times the dropout factors."""
     dim = items.shape[1]
     for t in range(n):
         if previous[t] >= 0:
@@ -117,7 +117,7 @@ def _embed(items, previous, keep, inputs, n):
 
 @noinline
 def _add_embedded(item_slopes, previous, keep, by_inputs, n):
-    """Add the slopes by inputs to those of the items before."""
+    """Add the slopes by inputs to the slopes of the items before."""
     dim = item_slopes.shape[1]
     for t in range(n):
         if previous[t] >= 0:
@@ -128,7 +128,7 @@ def _add_embedded(item_slopes, previous, keep, by_inputs, n):
 
 @noinline
 def _forward(core, previous, inputs, hidden, gates, n, dim, width):
-    """Work out gates and hidden states; row t of `hidden` is the state before place t."""
+    """Compute gates and hidden states; row t of `hidden` is the state before place t."""
     recurrent, biases = _recurrent(dim, width), _biases(dim, width)
     for t in range(n):
         copy_range(gates, 4 * t * width, core, biases, 3 * width)
@@ -164,14 +164,14 @@ def _quarters(values, at, width):
 
 @inline
 def _squash(gates):
-    """Take sigmoids."""
+    """Replace values by their sigmoids."""
     for k in range(len(gates)):
         gates[k] = sigmoid(gates[k])
 
 
 @inline
 def _take_step(r, new, of_hidden):
-    """Turn the input's part of the new gate into the gate."""
+    """Complete the new gate from the input's part of it."""
     for k in range(len(new)):
         new[k] = tanh32(new[k] + r[k] * of_hidden[k])
 
@@ -185,7 +185,7 @@ def _mix(z, new, before, after):
 
 @noinline
 def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
-    """Go back through the places; `by_hidden` holds the slopes by hidden states, of what is scored by each."""
+    """Go back through the places; `by_hidden` holds the slopes of the scores by hidden states."""
     recurrent = _recurrent(dim, width)
     for t in range(n - 1, -1, -1):
         if previous[t] < 0:
@@ -224,7 +224,7 @@ def _back_through_reset(r, of_hidden, by_new, by_r, by_of_hidden):
 
 @noinline
 def _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width):
-    """Add to the slopes of the recurrence's weights and biases."""
+    """Add the slopes of the recurrence's weights and biases."""
     recurrent, biases, row = _recurrent(dim, width), _biases(dim, width), 4 * width
     new = 2 * width * dim
     add_product(slopes, 0, dim, pulls, 0, 1, row, inputs, 0, dim, 2 * width, n, dim)
@@ -237,6 +237,6 @@ def _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width):
 
 @noinline
 def _add_rows(values, at, others, others_at, row, n, width):
-    """Add rows to some numbers."""
+    """Add rows to a range of numbers."""
     for t in range(n):
         axpy(values, at, others, others_at + t * row, width, float32(1.0))

@@ -1,4 +1,4 @@
-"""GRU4Rec: a gated recurrent unit reads what a user has taken, and its output tells what comes next.
+"""GRU4Rec: a gated recurrent unit that reads a user's items and predicts the next one.
 
 References
 ----------
@@ -46,7 +46,7 @@ class GRU4Rec(SequenceModel):
     feed = SequenceFeed
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
-        """Return ``items | shared``; there is no row for a user, who is known by what was taken."""
+        """Return ``items | shared``; there is no user row, because the history represents the user."""
         d, h = self.options.dim, self.options.hidden
         within, dense = uniform(1 / sqrt(h)), uniform(1 / sqrt(h))
         return (
@@ -60,15 +60,15 @@ class GRU4Rec(SequenceModel):
         )
 
     def feed_of(self, split: TrainingData) -> SequenceFeed:
-        """Return the sequences."""
+        """Return the feed of sequences."""
         return SequenceFeed.within(split, self.options.max_length)
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
-        """Return which numbers of the inputs drop out."""
+        """Return the dropout factors of the inputs."""
         return dropout_mask((*samples["previous"].shape, self.options.dim), self.options.dropout, draw)
 
     def sequence_gradient(self) -> SequenceGradient | None:
-        """Return the gradient, unless all items are candidates."""
+        """Return the gradient, or None if all items are candidates."""
         if self.needs_all_items:
             return None
         from gossiprec.models.gru4rec.gradient import gradient
@@ -76,7 +76,7 @@ class GRU4Rec(SequenceModel):
         return gradient(self.options.hidden, in_batch=self.options.in_batch)
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the state at each place: after the item before it."""
+        """Return the state at each place, after the item before it."""
         import torch
 
         outputs = torch.stack(self._outputs(p, batch["previous"], batch.get("keep")), dim=1)
@@ -87,9 +87,9 @@ class GRU4Rec(SequenceModel):
         return self._outputs(p, history, None)[-1] @ p["dense_weights"].T + p["dense_biases"]
 
     def _outputs(self, p: Mapping[str, Tensor], sequence: Tensor, keep: Tensor | None) -> list[Tensor]:
-        """Return the unit's output after each place, shape (n, hidden) each; places without an item change nothing.
+        """Return the unit's output after each place, shapes (n, hidden); places without an item change nothing.
 
-        Gates in the order and with the biases of ``torch.nn.GRU``.
+        Gates have the order and the biases of ``torch.nn.GRU``.
         """
         import torch
 

@@ -1,4 +1,4 @@
-"""LightGCN, and what models that contrast its views share."""
+"""LightGCN, and the shared part of models that contrast its views."""
 
 from __future__ import annotations
 

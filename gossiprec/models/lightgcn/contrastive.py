@@ -1,4 +1,4 @@
-"""LightGCN with a second loss: two views of each user and item of a batch are contrasted with those of the others."""
+"""LightGCN with a second loss: two views of the users and items of a batch are contrasted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ContrastOptions(LightGCNOptions):
 
 
 class ContrastiveLightGCN(LightGCN):
-    """Adds `weight` times the InfoNCE of two views, which a step puts into `p` as ``one`` and ``other``.
+    """LightGCN plus `weight` times the InfoNCE of two views, which a step adds to `p` as ``one`` and ``other``.
 
-    A view has a row for every user, then for every item. Without views there is nothing to contrast.
+    A view has a row for every user, then for every item. Without views there is no contrastive loss.
     """
 
     options: ContrastOptions
@@ -48,7 +48,7 @@ class ContrastiveLightGCN(LightGCN):
         return loss + self.options.weight * contrast
 
     def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
-        """Return which rows of the views are contrasted with one another: users with users, items with items.
+        """Return groups of view rows to contrast with one another: by default users, and items.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class ContrastiveLightGCN(LightGCN):
 
 
 def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
-    """Return the mean InfoNCE of each row's two views, among the second views of all: softmax cross-entropy."""
+    """Return the mean InfoNCE of each row's two views among the second views of all, as softmax cross-entropy."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -68,7 +68,7 @@ def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
 
 
 def make_layer_noise(size: float, draw: np.random.Generator) -> Change:
-    """Return what adds noise of a norm, with the rows' signs, to the rows of a layer (SimGCL, eq. 7)."""
+    """Return a function that adds noise of norm `size`, with the rows' signs, to a layer (SimGCL, eq. 7)."""
     import torch
 
     def changed(rows: Tensor) -> Tensor:

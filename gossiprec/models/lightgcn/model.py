@@ -1,4 +1,4 @@
-"""LightGCN: matrix factorisation of what the graph of interactions makes of the rows.
+"""LightGCN: matrix factorisation with rows that are propagated over the graph of interactions.
 
 References
 ----------
@@ -41,13 +41,13 @@ class LightGCNOptions(Options):
 class LightGCN(GraphModel):
     """Score of item j for user u: ``e_u . e_j``, e being the mean of layers 0 to L of the rows (eqs. 4, 9).
 
-    The loss is that of BPR, ``-log sigmoid`` of what a positive has over its negative (eq. 15), and `l2`, of the rows
-    of layer 0.
+    The loss is BPR, ``-log sigmoid`` of a positive's lead over its negative (eq. 15), plus `l2` times the squares of
+    the rows of layer 0.
 
     Notes
     -----
-    Rows start from the Xavier-uniform law of each table, U(-b, b) with ``b = sqrt(6 / (n_rows + d))``, as in the
-    published code. SELFRec adds norms that are not squared, divided by the batch: too small to matter.
+    Rows start from the Xavier-uniform distribution of each table, U(-b, b) with ``b = sqrt(6 / (n_rows + d))``, as in
+    the published code. SELFRec adds norms that are not squared, divided by the batch size: they are negligible.
     """
 
     Options = LightGCNOptions
@@ -56,7 +56,7 @@ class LightGCN(GraphModel):
     predicts_probabilities = False
     at_clients = True
     first_layer = 0
-    """Of those in the mean."""
+    """First layer in the mean."""
 
     _n_rows: tuple[int, int] = (0, 0)
 
@@ -80,11 +80,11 @@ class LightGCN(GraphModel):
         return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return what multiplies the item table with a user's row."""
+        """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]
 
     def pair_gradient(self) -> PairGradient:
-        """Return that around one user."""
+        """Return the gradient on the graph of one user."""
         from gossiprec.models.lightgcn.pair_gradient import gradient
 
         return gradient(self.options.layers, self.first_layer, self.options.l2)
@@ -95,7 +95,7 @@ class LightGCN(GraphModel):
         return self.read_out(p, [rows, *propagate(rows, graph, self.options.layers)], graph)
 
     def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the means of layers around the user, and the rows of layer 0."""
+        """Return the means of layers on the graph of one user, and the rows of layer 0."""
         import torch
 
         times = torch.zeros(len(p["items"])).index_add(0, batch["items"].long(), batch["weights"])
@@ -110,7 +110,7 @@ class LightGCN(GraphModel):
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
     ) -> Mapping[str, Tensor]:
-        """Return these, and the rows of layer 0."""
+        """Return the means of layers, and the rows of layer 0."""
         return {**self.encode(p, graph), "ego_users": p["users"], "ego_items": p["items"]}
 
     def read_out(
@@ -121,7 +121,7 @@ class LightGCN(GraphModel):
         return {**p, "users": rows[: graph.n_users], "items": rows[graph.n_users :]}
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the mean over the samples."""
+        """Return the mean loss over the samples."""
         from torch.nn.functional import logsigmoid
 
         user, items, negatives, weights = (batch[name] for name in ("user", "items", "negatives", "weights"))

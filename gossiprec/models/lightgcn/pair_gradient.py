@@ -1,12 +1,12 @@
-"""The gradient of LightGCN at a client, over pairs: layers around one user have a closed form.
+"""The gradient of LightGCN at a client, over pairs: layers on the graph of one user have a closed form.
 
-The user is joined to the n items that it has in a batch, by edges of weight c = 1 / sqrt(n). With its row u and the sum
-of the items' rows times c, s, layers of the user are u, s, u, s ..., and those of each item after its own row v
-are c u, c s, c u ...; others have none after theirs. Hence the means of layers are ::
+The user is linked to its n items in a batch, by edges of weight c = 1 / sqrt(n). Let u be its row and s the sum of
+the items' rows times c. Then the layers of the user are u, s, u, s ..., and the layers of each linked item after its
+own row v are c u, c s, c u ...; the layers of other items are zero after their rows. Hence the means of layers are ::
 
     e_u = a u + b s,    e_i = q v_i + c (f u + g s) if the user has taken i,    e_j = q v_j otherwise,
 
-with numbers that count even and odd layers (:func:`gradient`).
+with numbers that depend on the counts of even and odd layers (:func:`gradient`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def gradient(n_layers: int, first: int, l2: float) -> PairGradient:
     """Return the gradient for means of layers `first` .. `n_layers`: its numbers are a, b, q, f, g and `l2`."""
     means = range(first, n_layers + 1)
     even, odd = (len([k for k in means if k % 2 == rest]) for rest in (0, 1))
-    own = 1 if first == 0 else 0  # of items, layer 0 is the row itself; of the others, odd ones are c u
+    own = (
+        1 if first == 0 else 0
+    )  # for items, layer 0 is the row itself; the other even layers are c s, odd ones c u
     return PairGradient(fill, np.array([*(np.array([even, odd, own, odd, even - own]) / len(means)), l2]))
 
 
@@ -67,7 +69,7 @@ def fill(core, items, slopes, item_slopes, liked, others, numbers):
 
 @noinline
 def _count(liked, others, times, taken):
-    """Set each item's share of the pairs, and 1 for those that are liked in any; return how many are."""
+    """Set each item's share of the pairs, and 1 for positives of any pair; return the number of these."""
     share, n_taken = float32(1.0) / float32(len(liked)), 0
     for p in range(len(liked)):
         times[liked[p]] += share

@@ -1,4 +1,4 @@
-"""What light graph convolution makes of the rows of users and items, on any graph."""
+"""Light graph convolution of the rows of users and items, on any graph."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def stack_rows(p: Mapping[str, Tensor]) -> Tensor:
 def propagate(
     rows: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
 ) -> list[Tensor]:
-    """Return layers 1 .. n_layers of rows of layer 0: ``E(k+1) = D^-1/2 A D^-1/2 E(k)`` (LightGCN, eq. 8)."""
+    """Return layers 1 .. n_layers, given layer 0: ``E(k+1) = D^-1/2 A D^-1/2 E(k)`` (LightGCN, eq. 8)."""
     return propagate_from(graph.times(rows), graph, n_layers, change)
 
 
 def propagate_from(
     first: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
 ) -> list[Tensor]:
-    """Return layers 1 .. n_layers, of which the first is known; each is changed before the next is made of it."""
+    """Return layers 1 .. n_layers, given the first; `change` is applied to each before the next one."""
     layers = [first if change is None else change(first)]
     while len(layers) < n_layers:
         layer = graph.times(layers[-1])
@@ -41,14 +41,14 @@ def propagate_from(
 def propagate_single_user(
     user: Tensor, items: Tensor, taken: Tensor, n_layers: int
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Return layers 0 .. n_layers of a user's row and of items, on the graph that joins the user to what it has taken.
+    """Return layers 0 .. n_layers of a user's row and of items, on the graph of this user's interactions.
 
     Parameters
     ----------
     user : Tensor, shape (1, d)
     items : Tensor, shape (n_items, d)
     taken : Tensor of float32, shape (n_items,)
-        1 for items that the user has taken, at least one; others have no neighbour, and zeros from layer 1 on.
+        1 for items of the user, at least one; other items have no neighbour, and zeros from layer 1 on.
     n_layers : int
     """
     scale = taken.sum().clamp(min=1.0).rsqrt()  # 1 / sqrt(|N_u| |N_i|), every |N_i| being 1

@@ -1,4 +1,4 @@
-"""The gradient of matrix factorisation: items are pulled along the user's row, and the user along their sum."""
+"""The gradient of matrix factorisation, by the rows of items and of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
 
 @kernel
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of the items' holds the logits meanwhile."""
+    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of `item_slopes` is used for logits."""
     dim, n = items.shape
     logits = item_slopes[0]
     fill_range(logits, 0, n, float32(0.0))

@@ -46,7 +46,9 @@ class MF(Model):
         super().__init__(options)
         pairwise = options.loss == "bpr"
         self.feed = PairwiseFeed if pairwise else PointwiseFeed
-        self.predicts_probabilities = not pairwise  # differences of scores have a meaning, scores have none
+        self.predicts_probabilities = (
+            not pairwise
+        )  # differences of scores have a meaning, single scores have none
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
@@ -61,24 +63,24 @@ class MF(Model):
         return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
 
     def analytic_gradient(self) -> AnalyticGradient | None:
-        """Return that of the cross-entropy."""
+        """Return the gradient of the cross-entropy, or None for another loss."""
         from gossiprec.models.mf.gradient import gradient
 
         options = self.options
         return gradient(options.dim, summed=options.summed) if options.loss == "bce" else None
 
     def pair_gradient(self) -> PairGradient | None:
-        """Return that of BPR."""
+        """Return the gradient of BPR, or None for another loss."""
         from gossiprec.models.mf.pair_gradient import gradient
 
         return gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return what multiplies the item table with a user's row."""
+        """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the cross-entropy of the labels, or ``-log sigmoid`` of what positives have over their negatives."""
+        """Return the cross-entropy of the labels, or ``-log sigmoid`` of the leads of positives over negatives."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 

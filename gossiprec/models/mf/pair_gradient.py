@@ -1,4 +1,4 @@
-"""The gradient of matrix factorisation over pairs: as that of items with labels, but for what pulls at scores."""
+"""The gradient of matrix factorisation over pairs: as for labelled items, with other derivatives by scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gradient(*, summed: bool = False) -> PairGradient:
 
 @kernel
 def fill(core, items, slopes, item_slopes, liked, others, numbers):
-    """Overwrite the slopes (:class:`PairGradient`); numbers: 1 for the sum over the pairs, 0 for their mean."""
+    """Overwrite the slopes (:class:`PairGradient`); `numbers` holds 1 for the sum over the pairs, 0 for their mean."""
     n, dim = items.shape
     scores, pulls = np.empty(n, np.float32), np.empty(n, np.float32)
     for t in range(n):

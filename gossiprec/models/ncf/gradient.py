@@ -1,4 +1,4 @@
-"""The gradient of NCF, layer by layer and block by block of items; a user's half of the first layer once.
+"""The gradient of NCF, layer by layer in blocks of items; the user's half of the first layer is computed once.
 
 References
 ----------
@@ -24,13 +24,13 @@ from gossiprec.numerics.flat_ops import (
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 BLOCK = 256
-"""Items that are worked out together: what lies between layers stays in the cache."""
+"""Items per block: the values between layers stay in the cache."""
 STRIDE = BLOCK + 16
-"""From a row to the next; a power of two would have them share few places in the cache."""
+"""Distance between rows; with a power of two, rows would compete for the same cache lines."""
 
 
 def gradient(widths: tuple[int, ...], *, summed: bool = False) -> AnalyticGradient:
-    """Return the gradient of a perceptron of such widths; the first is that of both embeddings side by side."""
+    """Return the gradient of a perceptron of these widths; the first is the width of both embeddings together."""
     shape = np.array([widths[0] // 2, *widths[1:]], np.int64)
     return AnalyticGradient(fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]), summed)
 
@@ -39,8 +39,8 @@ def gradient(widths: tuple[int, ...], *, summed: bool = False) -> AnalyticGradie
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     """Overwrite the slopes (:class:`AnalyticGradient`); `shape` is d, the widths of hidden layers, and 1.
 
-    `room` holds the values after each layer, a row for each unit, the items' rows first; then the loss's derivatives
-    by these, likewise; then what the user adds to each unit of the first layer.
+    `room` holds the values after each layer, one row per unit, beginning with the items' rows; then the derivatives
+    of the loss by these values; then the user's contribution to each unit of the first layer.
     """
     dim, first, n_rows = shape[0], shape[1], shape.sum()
     values, pulls = room[: n_rows * STRIDE], room[n_rows * STRIDE : 2 * n_rows * STRIDE]
@@ -66,7 +66,7 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
 
 @noinline
 def _forward(core, shape, values, of_user, wide):
-    """Work out all layers; return where the logits are, and where the weights end."""
+    """Compute all layers; return the positions of the logits and of the end of the weights."""
     at, weights = 0, shape[0]
     for k in range(1, len(shape)):
         inner, outer = shape[k - 1], shape[k]
@@ -75,7 +75,7 @@ def _forward(core, shape, values, of_user, wide):
         for o in range(outer):
             offset = core[offsets + o] + (float32(0.0) if k > 1 else of_user[o])
             fill_range(values, above + o * STRIDE, wide, offset)
-        of_items = weights + row - inner  # of the first layer the items' half
+        of_items = weights + row - inner  # for the first layer, the items' half
         add_product(values, above, STRIDE, core, of_items, row, 1, values, at, STRIDE, outer, inner, wide)
         for o in range(outer if k + 1 < len(shape) else 0):
             relu_range(values, above + o * STRIDE, wide)
@@ -85,7 +85,7 @@ def _forward(core, shape, values, of_user, wide):
 
 @noinline
 def _backward(core, slopes, shape, values, pulls, at, weights, wide):
-    """Add to the slopes of weights and offsets, and leave those of the items in the first rows of `pulls`."""
+    """Add the slopes of weights and offsets; leave the slopes of the items in the first rows of `pulls`."""
     for k in range(len(shape) - 1, 0, -1):
         inner, outer = shape[k - 1], shape[k]
         row = inner if k > 1 else 2 * inner

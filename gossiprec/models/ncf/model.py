@@ -1,4 +1,4 @@
-"""Neural collaborative filtering: a perceptron on a user's and an item's row side by side.
+"""Neural collaborative filtering: a perceptron on a user's and an item's concatenated rows.
 
 References
 ----------
@@ -56,7 +56,7 @@ class NCF(Model):
 
     Notes
     -----
-    Weights start from the Kaiming-uniform law U(-sqrt(6 / n), sqrt(6 / n)), n inputs; offsets from zero.
+    Weights start from the Kaiming-uniform distribution U(-sqrt(6 / n), sqrt(6 / n)), n inputs; offsets from zero.
     """
 
     Options = NCFOptions
@@ -64,14 +64,14 @@ class NCF(Model):
     feed = PointwiseFeed
 
     def analytic_gradient(self) -> AnalyticGradient:
-        """Return back-propagation by hand."""
+        """Return the gradient by back-propagation."""
         from gossiprec.models.ncf.gradient import gradient
 
         return gradient(self.widths, summed=self.options.summed)
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Numbers between the layers, the input's first and the output's, 1, last."""
+        """Widths between the layers: the input's first, the output's, 1, last."""
         hidden = self.options.hidden[1:] if self.options.first_is_input else self.options.hidden
         return (2 * self.options.dim, *hidden, 1)
 
@@ -104,7 +104,7 @@ class NCF(Model):
         return values[:, 0]
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return what scores all items; of the first layer, the items' half is worked out here, the user's once."""
+        """Return a function that scores all items; the items' half of the first layer is computed here, once."""
         import torch
 
         dim, last = self.options.dim, len(self.widths) - 2

@@ -1,4 +1,4 @@
-"""How compiled PRME-G is called."""
+"""Bindings of the compiled PRME-G kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOWHERE = np.zeros((0, 3), np.float32)
 
 
 class PRMEGKernels(ModelKernels):
-    """Gradient descent, plain or drawn back to where it started; rows in either storage."""
+    """Kernels for gradient descent, optionally with a drift penalty; rows in either storage."""
 
     ranks_open = appraises = True
     all_users = True
@@ -30,7 +30,7 @@ class PRMEGKernels(ModelKernels):
 
     @classmethod
     def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
-        """Return the optimizer unless it is SGD, or DP-SGD."""
+        """Return the optimizer if it is not SGD, or DP-SGD, or None."""
         if training.optimizer != "sgd":
             return f"{training.optimizer!r} (training.optimizer; only 'sgd' has kernels)"
         return "dp-sgd" if "private" in ways else None
@@ -51,7 +51,7 @@ class PRMEGKernels(ModelKernels):
         )  # fmt: skip
 
     def appraise(self, program: Any, tasks: I64) -> None:
-        """Find the weights of merges by performance."""
+        """Compute the weights of merges by performance."""
         work = self.work
         if work.candidates is None:
             return
@@ -72,7 +72,7 @@ class PRMEGKernels(ModelKernels):
         return out
 
     def query_weights(self, items: I32, contexts: I32) -> F32:
-        """Return the weights of the two distances in D for all that is asked, shape (n, 2)."""
+        """Return the weights of the two distances in D for all queries, shape (n, 2)."""
         places, alpha = self.work.model.constants["places"], np.float32(self.work.model.options.alpha)
         known = contexts >= 0
         weights = np.zeros((len(items), 2), np.float32)
@@ -85,13 +85,13 @@ class PRMEGKernels(ModelKernels):
         return weights
 
     def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
-        """Return where moves began, where items are, and the options of the loss."""
+        """Return the previous items, the coordinates of items, and the options of the loss."""
         options = self.work.model.options
         places, mean = self.work.model.constants["places"], options.loss_reduction == "mean"
         return feed.previous, places, np.float32(options.alpha), float(options.l2), mean
 
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
-        """Rank victims by every adversary's moves, whether or not they keep their user row."""
+        """Rank victims by every adversary's moves, whether or not they withhold their user row."""
         layout = self.work.layout
         observer_kernels.rank_victims(
             flat_view(victims.rows), layout.row_size, victims.row, victims.ids, victims.hides, victims.users,

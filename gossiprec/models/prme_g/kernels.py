@@ -1,8 +1,8 @@
-"""PRME-G compiled: local updates by gradient descent, merges in either storage, and scores.
+"""Compiled PRME-G: local updates by gradient descent, merges in either storage, and scores.
 
-The loops are those of :class:`gossiprec.models.prme_g.model.PRMEG` under torch's SGD; tests hold them to the
-reference. While a node trains, an item that its samples touch is held as one float32 *record*
-``[P | S | gradient of both]``.
+The loops compute the same as :class:`gossiprec.models.prme_g.model.PRMEG` under torch's SGD; tests compare them with
+the reference. While a node trains, an item that its samples touch is held as one float32 *record* ``[P | S | gradient
+of both]``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIAMETER = float32(2.0 * EARTH_RADIUS_KM)
 
 @inline
 def travel_weight(places, one, other):
-    """Return ``(1 + km)^0.25`` for the great circle between two items."""
+    """Return ``(1 + km)^0.25`` for the great-circle distance of two items."""
     square = float32(0.0)
     for axis in range(3):
         gap = places[one, axis] - places[other, axis]
@@ -75,10 +75,10 @@ def distance_weights(places, item, previous, alpha):
 
 @inline
 def add_sample(records, own, positive, negative, previous, weights, share, l2, dim):
-    """Add a sample's gradient, times `share`, to those of its records and of the user ``own = [u | gradient]``.
+    """Add a sample's gradient, times `share`, to its records and to the user ``own = [u | gradient]``.
 
-    `positive`, `negative` and `previous` are places of records (`previous` -1: not known); `weights` those of the two
-    distances of the positive and of the negative.
+    `positive`, `negative` and `previous` are positions of records (`previous` is -1 if unknown); `weights` are those
+    of the two distances of the positive and of the negative.
     """
     near, step, far, leap = weights
     x = far * squared_distance(records, negative, own, 0, dim) - near * squared_distance(
@@ -111,7 +111,7 @@ def add_sample(records, own, positive, negative, previous, weights, share, l2, d
 
 @inline
 def sgd_step(values, at, count, rate):
-    """Take one step on ``values[at : at + count]``, whose gradient follows, and clear the gradient."""
+    """Take one step on ``values[at : at + count]``, which its gradient follows, and clear the gradient."""
     for j in range(count):
         k = uint64(at) + uint64(j)
         values[k] -= rate * values[k + uint64(count)]
@@ -120,7 +120,7 @@ def sgd_step(values, at, count, rate):
 
 @inline
 def add_drift_gradient(records, at, starts, start, count, factor):
-    """Add the gradient of a drift penalty to that of the record ``records[at : at + count]``."""
+    """Add the gradient of a drift penalty to the gradient of the record ``records[at : at + count]``."""
     for j in range(count):
         k = uint64(j)
         records[uint64(at + count) + k] += factor * (records[uint64(at) + k] - starts[uint64(start) + k])
@@ -128,7 +128,7 @@ def add_drift_gradient(records, at, starts, start, count, factor):
 
 @inline
 def load_record(item, row, begin, dim, rows, records, record_of, held, count):
-    """Return the number of records after making one of `item` if it has none."""
+    """Make a record of `item` if it has none; return the number of records."""
     if item < 0 or record_of[item] >= 0:
         return count
     record_of[item] = count
@@ -146,7 +146,7 @@ def run_epoch(
 ):  # fmt: skip
     """Pass once over the samples in their order; return the number of steps. `mark` counts steps since the start.
 
-    Where `drift` is not 0, the records a batch touches are drawn back to `starts` by that factor.
+    If `drift` is not 0, the records that a batch touches are drawn back to `starts` by that factor.
     """
     width = 4 * dim
     n_steps = (n + size - 1) // size
@@ -220,7 +220,7 @@ def train(
 
 @inline
 def new_workspace(n_moves, negatives, n_items, dim):
-    """Return the working arrays for nodes of at most `n_moves` moves."""
+    """Return the working arrays for nodes with up to `n_moves` moves."""
     n = n_moves * negatives
     most = min(n_items, n_moves * (2 + negatives))
     return (
@@ -245,9 +245,9 @@ def run_tasks(
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
 
-    `rows` is flat, of float32 or of the bits of float16; `dims` a tuple as long as the embedding: its length is part of
-    the type, so the compiler knows it. The loss of a batch has ``drift_penalty[node]`` times the squared drift of the
-    items in it added.
+    `rows` is flat, of float32 or of the bits of float16; `dims` is a tuple as long as the embedding: its length is
+    part of the type, so the compiler knows it. The loss of a batch has ``drift_penalty[node]`` times the squared
+    drift of its items added.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
@@ -284,7 +284,7 @@ def run_tasks(
 def score_items(rows, width, row, user, offsets, items, contexts, places, n_users, alpha, dims, out):
     """Fill `out` with predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.scores`).
 
-    `contexts` is as long as `items`, or empty: no visit before is known.
+    `contexts` is as long as `items`, or empty if no previous visit is known.
     """
     dim = len(dims)
     begin = n_users * dim

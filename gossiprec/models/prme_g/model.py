@@ -53,15 +53,14 @@ class PRMEG(Model):
     """Score of place k for user u who was at j before: ``-D(u, j -> k)``.
 
     ``D = w_jk (alpha |u - P_k|^2 + (1 - alpha) |S_k - S_j|^2)`` with ``w_jk = (1 + km_jk)^0.25`` if the visit at j is
-    known and not longer ago than the window, else ``D = |u - P_k|^2``. P_k and S_k are item k's row, side by side.
-
-    A sample is (positive k, negative n, previous j); its loss is ``-log sigmoid(D(n) - D(k))`` plus half of `l2` times
-    the squares of all numbers in it.
+    known and within the window, else ``D = |u - P_k|^2``. P_k and S_k are the two halves of item k's row. A sample is
+    (positive k, negative n, previous j); its loss is ``-log sigmoid(D(n) - D(k))`` plus half of `l2` times
+    the sum of squares of all its parameters.
 
     Notes
     -----
     Eq. 2 calls D a probability; it is a distance, so the score is its negative. The published code has no batches: it
-    steps after each sample, which ``loss_reduction: sum`` comes close to (docs/models.md: what a mean does instead).
+    steps after each sample, which ``loss_reduction: sum`` approximates (docs/models.md shows the effect of a mean).
     """
 
     Options = PRMEGOptions
@@ -83,7 +82,7 @@ class PRMEG(Model):
         return fitted
 
     def feed_of(self, split: TrainingData) -> TransitionFeed:
-        """Return the check-in transitions; a visit before counts within the window."""
+        """Return the check-in transitions; a previous visit counts within the window."""
         return TransitionFeed.within(split, _check_ins(split), 60.0 * self.options.window_hours)
 
     def sample_cost(self, layout: Layout) -> float:
@@ -91,7 +90,7 @@ class PRMEG(Model):
         return 60.0 * layout.item_width / layout.row_size
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
-        """Return ``users | items``, an item's part being P and S."""
+        """Return ``users | items``; an item's part is P and S."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
         return (
             ParameterBlock("users", BlockRole.USER, (dim,), embedding),
@@ -99,14 +98,14 @@ class PRMEG(Model):
         )
 
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
-        """Return ``-D``; without a visit before (``previous``: -1, or left out) of the preference part alone."""
+        """Return ``-D``; only the preference part if the previous visit is unknown (``previous`` is -1 or missing)."""
         near = self._gap(p, query["user"], query["items"])
         if "previous" not in query:
             return -near
         return -self._distance(p, near, query["items"], query["previous"])
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Return ``-log sigmoid(D(negative) - D(positive))`` with the penalty on all numbers of each sample."""
+        """Return ``-log sigmoid(D(negative) - D(positive))`` plus the penalty on the parameters of each sample."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 

@@ -1,11 +1,11 @@
-"""What observers do with PRME-G, compiled: adversaries score moves between places.
+"""Compiled PRME-G for observers: adversaries score moves between places.
 
-Rows come flat, as float32 or as the bits of float16; what observers keep is float32. `weights` has, for every move
-asked about, those of the two squared distances in D (CDA paper, eq. 2); a score is ``-D``.
+Rows are flat, as float32 or as the bits of float16; rows that observers keep are float32. `weights` has the weights
+of the two squared distances in D (CDA paper, eq. 2) for every queried move; a score is ``-D``.
 
 The state of fictive users is a tuple (:meth:`gossiprec.attacks.fictive_users.FictiveUsers.kernel_state`):
-``(own, users, start, due, n_fits, refit_every, adversaries, offsets, items, member, seed)``. A recipe is
-``(previous, places, alpha, l2, mean)``: where the moves began, where items are, and the options of the model.
+``(own, users, start, due, n_fits, refit_every, adversaries, offsets, items, member, seed)``. A recipe is ``(previous,
+places, alpha, l2, mean)``: the previous items, the places of items, and the options of the model.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def user_squared_distance(rows, at, user, dim):
 
 @inline
 def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
-    """Fill `scores` for moves among the kept rows ``[user | P S | P S ...]``, with a user row from anywhere."""
+    """Fill `scores` for moves among the kept rows ``[user | P S | P S ...]``, with any user row."""
     for s in range(len(asked)):
         at = dim + asked[s] * 2 * dim
         distance = weights[s, 0] * squared_distance(vector, at, user, user_at, dim)
@@ -58,7 +58,7 @@ def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, w
 
 @noinline
 def transition_squared_distance(rows, table, item, before, dim):
-    """Return the squared distance of two items of a stored table in the sequence space; 0 without a visit before."""
+    """Return the squared distance of two items of a stored table in the sequence space; 0 without a previous visit."""
     total = 0.0
     if before >= 0:
         one, other = table + np.int64(item) * 2 * dim + dim, table + np.int64(before) * 2 * dim + dim
@@ -72,7 +72,7 @@ def transition_squared_distance(rows, table, item, before, dim):
 def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
     """Fit adversary a's user row to its moves by Adam, with the item tables of the version at `row` frozen.
 
-    Only the preference space knows the user: what the sequence space adds to a sample's difference stays.
+    Only the preference space involves the user: the sequence space's part of a sample's difference is constant.
     """
     _, users, starts, due, n_fits, refit_every, adversaries, offsets, all_items, member, seed = state
     previous, places, alpha, l2, mean = recipe
@@ -123,9 +123,9 @@ def rank_victims(
     rows, width, row, victims, hides, users, asked_offsets, items, contexts, n_targets, weights, rules, latest, n_items,
     n_users, dims,
 ):  # fmt: skip
-    """Fill ``latest[rule, adversary, victim]`` for victims whose models are ``rows[row]``.
+    """Fill ``latest[rule, adversary, victim]`` for victims with models ``rows[row]``.
 
-    One that hides its user row is seen with each adversary's own of `users`.
+    A victim that withholds its user row is scored with each adversary's row of `users`.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)

@@ -1,7 +1,7 @@
-"""What received PRME-G models are worth, compiled: to the bit what :meth:`Executor.appraise` finds in the interpreter.
+"""Compiled performance of received PRME-G models, bit-identical to :meth:`Executor.appraise` in the interpreter.
 
-Candidates are scored without a visit before them, so that of an item only its place in the preference space counts:
-half of its part of a row.
+Candidates are scored without a previous visit, so only an item's vector in the preference space counts: half of its
+part of a row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gossiprec.numerics.float16_rows import load_float32, widen_row
 from gossiprec.numerics.relevance_kernels import GAINS
 
 LANES, LEAF = 8, 128
-"""numpy sums so many numbers side by side, and halves a longer list than that."""
+"""Number of parallel sums in numpy, and length above which it halves a list."""
 
 
 @strict_math
@@ -48,12 +48,12 @@ def merge_models(own, other, keep):
 
 @inline
 def performance(scores, lists, place_of, gained):
-    """Return HR@20 x NDCG@20 of the lists' first items by the scores of all their items."""
+    """Return HR@20 x NDCG@20 of the lists' first items, by the scores of all their items."""
     hits = 0
     for entry in range(lists.shape[0]):
         mark, beaten, length = scores[place_of[lists[entry, 0]]], 0, lists.shape[1]
         for place in range(1, lists.shape[1]):
-            if lists[entry, place] < 0:  # PADDING: fewer candidates than others have
+            if lists[entry, place] < 0:  # PADDING: fewer candidates than other users
                 length = place
                 break
             beaten += scores[place_of[lists[entry, place]]] < mark
@@ -66,7 +66,7 @@ def performance(scores, lists, place_of, gained):
 
 @inline
 def predict_scores(model, count, dim, scores):
-    """Fill `scores` with what a model ``[user | items]`` predicts of its items."""
+    """Fill `scores` with a model's scores of its items; the model is ``[user | items]``."""
     for c in range(count):
         at, near = uint64((c + 1) * dim), float32(0.0)
         for j in range(dim):
@@ -77,7 +77,7 @@ def predict_scores(model, count, dim, scores):
 
 @inline
 def load_submodel(rows, user, items, kept, count, dim, model):
-    """Fill `model` with the user row that begins at `user` of `rows`, and the preference part of the kept items."""
+    """Fill `model` with the user row at position `user` of `rows`, and the preference vectors of the kept items."""
     widen_row(model, 0, rows, user, dim)
     for c in range(count):
         widen_row(model, (c + 1) * dim, rows, items + kept[c] * 2 * dim, dim)
@@ -88,7 +88,7 @@ def appraise_tasks(
     tasks, node, source, merge_offsets, merge_row, merge_keep, found, refused, rows, width, list_offsets, lists,
     n_items, n_users, dims,
 ):  # fmt: skip
-    """Find the weights of the tasks' merges by performance; `rows` is flat, of float32 or of the bits of float16."""
+    """Compute the weights of the tasks' merges by performance; `rows` is flat, float32 or the bits of float16."""
     dim, most = len(dims), 0
     for index in tasks:
         most = max(most, list_offsets[node[index] + 1] - list_offsets[node[index]])
