@@ -76,7 +76,7 @@ class Inbox:
 
     Attributes
     ----------
-    rows : Rows of float32 or float16, shape (n_rows, n_columns)
+    rows : RowsLike of float32 or float16, shape (n_rows, n_columns)
         The stored versions; columns are those that receivers merge.
     places : ndarray of int, shape (n_received,)
         The rows of the received versions.
@@ -84,7 +84,7 @@ class Inbox:
         Weight of each, above 0: by the rule's own :meth:`Aggregator.weights` or the protocol's, and staleness.
     own_weight : float
         Weight of the receiver's own model; 0 if it is not one of the candidates (a coordinator's).
-    changes : sequence of Change or None
+    changes : sequence of ModelDelta or None
         The received updates if nodes send updates; None if they send versions.
     """
 

@@ -1,4 +1,4 @@
-"""The sum of deltas: every client moves the model as far as it would by itself.
+"""The sum of deltas: every client moves the model by its full delta.
 
 References
 ----------

@@ -73,7 +73,7 @@ class IdEncoder:
 def to_array(column: pa.Array) -> npt.NDArray[Any]:
     """Return a column of numbers without missing values as a read-only view.
 
-    `to_numpy` would import pandas if it is installed, which takes half a second.
+    `to_numpy` would import pandas if it is installed, which takes 0.5 s.
     """
     return np.from_dlpack(column)
 

@@ -12,7 +12,7 @@ from gossiprec.data.split import Split
 from gossiprec.options import Options
 
 MOST_DRAWN = 40_000
-"""Interactions that are drawn to estimate the items per user, which takes a fifth of a second."""
+"""Interactions that are drawn to estimate the items per user, which takes 0.2 s."""
 LEAST_USERS = 50
 BYTES_TO_DRAW = 160
 """Peak memory in bytes that drawing an interaction takes."""

@@ -33,8 +33,8 @@ def read_columns(
 
     Parameters
     ----------
-    source : Source
-    layout : Layout
+    source : FileSource
+    layout : TextFormat
     readers : mapping of str to callable
     keep : callable, optional
         Function from a block's arrays to flags of the rows to keep; other rows are freed block by block.
@@ -142,7 +142,7 @@ def read_interactions(source: FileSource, layout: TextFormat, *, time: Convert =
     ------
     DataError
         If the source is damaged or empty, a line has the wrong number of columns, a user or an item has no
-        name, a rating is not a number, or a time has no known form.
+        name, a rating is not a number, or the time has no known form.
     """
     codes, readers = make_column_parsers(time=time)
     named = {name: read for name, read in readers.items() if name in layout.columns}

@@ -102,7 +102,7 @@ KEYS = ("columns", "header", "delimiter", "encoding", "quote", "time_unit")
 SMALL, UNIX_TIME = re.compile(r"\d{1,8}"), re.compile(r"\d{9}")
 """Numbers that cannot be present-day times in any unit, and numbers that can."""
 VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
-"""A date with a time, or a number with a decimal comma."""
+"""A date with time, or a number with a decimal comma."""
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
 """Meanings of columns without names, by the number of columns."""
 
@@ -125,7 +125,7 @@ class DetectedFormat:
 
     Attributes
     ----------
-    layout : Layout
+    layout : TextFormat
     names : tuple of str
         The cells of the header; empty without a header.
     rows : tuple of tuple of str

@@ -56,8 +56,8 @@ def read_item_texts(
 
     Parameters
     ----------
-    source : Source
-    layout : Layout
+    source : FileSource
+    layout : TextFormat
         With a column ``item`` of names.
     names : sequence of str
         Names of the items in the data, by dense id; other names in the source are left out.

@@ -100,7 +100,7 @@ def read_item_lists(source: FileSource, layout: TextFormat) -> tuple[Interaction
 
     Returns
     -------
-    table : Table
+    table : InteractionTable
     line_of : callable
         Function from the place of an interaction to the number of its line.
 

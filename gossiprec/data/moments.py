@@ -1,4 +1,4 @@
-"""Parsers of times: whole seconds since 1970, and the exact fraction of a second beyond them."""
+"""Parsers of times: whole seconds since 1970, and exact fractions of seconds."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from gossiprec.arrays import F64, I64, Bools
 from gossiprec.data.column_parsers import HEADER, Convert, Parse, number_parser, to_array
 
 MOMENT = np.dtype([("seconds", np.int64), ("fraction", np.float64)])
-"""A time: Unix seconds, and the fraction of a second beyond them, in [0, 1)."""
+"""Type of times: whole Unix seconds, and a fraction in [0, 1)."""
 Moments = npt.NDArray[np.void]
 """Array of :data:`MOMENT`."""
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Units of numeric times, with their decimal digits of a second."""
+"""Units of numeric times, with their decimal digits below the second."""
 CALLED = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 SMALLER_UNITS = {
     "time_unit": " (for milliseconds, set time_unit: ms; for microseconds and nanoseconds, us and ns)"
 }
 UNKNOWN, IMPOSSIBLE = -1, -2
-"""Seconds of an unknown time, and of a time that is refused."""
+"""Seconds of unknown times, and of times that are refused."""
 LATEST = 253_402_300_800
 """Upper bound of times in seconds: the year 10000. Larger numbers count smaller units."""
 
 DECIMAL = r"^\s*(?P<whole>\d{1,18})(?:\.(?P<part>\d*))?\s*$"
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")
 PART = r"(?P<clock>:\d\d:\d\d)[.,](?P<part>\d+)"
-"""The fraction of a second in an ISO 8601 time."""
+"""The fraction of seconds in an ISO 8601 time."""
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WORDED = r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) (\d\d) (\d\d:\d\d:\d\d) \+0000 (\d{4})$"
 

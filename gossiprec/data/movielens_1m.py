@@ -26,8 +26,8 @@ class MovieLens1M(Dataset):
 
     Notes
     -----
-    Movies without a rating are not items (3,706 movies are). Dense ids follow the order of the original ids. A time
-    of -1 is unknown. Titles and genres are read from ``movies.dat`` next to the ratings, if present.
+    Movies without a rating are not items (3,706 movies are). Dense ids follow the order of the original ids. Times of
+    -1 are unknown. Titles and genres are read from ``movies.dat`` next to the ratings, if present.
     """
 
     class Options(FilterOptions):

@@ -76,7 +76,7 @@ def read_parquet(
 
     Returns
     -------
-    table : Table
+    table : InteractionTable
     names : dict of str to str
         Names of the columns, by meaning.
     skipped : tuple of str

@@ -24,9 +24,9 @@ class ParsedFile:
 
     Attributes
     ----------
-    source : Source
-    table : Table
-    how : Recognised or None
+    source : FileSource
+    table : InteractionTable
+    how : DetectedFormat or None
         Format of its text; None for Parquet.
     names : dict of str to str
         For Parquet: names of the columns, by meaning.
@@ -68,8 +68,8 @@ def parse_delimited(
 
     Parameters
     ----------
-    source : Source
-    asked : Asked
+    source : FileSource
+    asked : FormatHints
     lists : bool
         Whether a line is a user and the user's items, not a pair.
     time : callable

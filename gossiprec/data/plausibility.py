@@ -52,7 +52,7 @@ def implausible_rows(
 
     Parameters
     ----------
-    table : Table
+    table : InteractionTable
     header : sequence of str
         Its names of the columns of users and of items; empty without a header.
     by_place : bool

@@ -33,7 +33,7 @@ class Unpacked(io.RawIOBase):
 
     Parameters
     ----------
-    source : Source
+    source : FileSource
     stream : binary stream
     packed : int
         Size of the archive in bytes.

@@ -39,7 +39,7 @@ class Interactions:
     understood : str
         Description of the detected format of a file, in one line.
     fractions : ndarray of float64 or None
-        Fractions of a second beyond `times`, in [0, 1); None if all times are whole seconds.
+        Fractions of seconds beyond `times`, in [0, 1); None if all times are whole seconds.
     rows : ndarray of int64 or None
         Place of each interaction in its source, which orders equal times; None if they are in that order.
     draws_by_name : bool

@@ -26,7 +26,7 @@ class SplitPart:
 
     Attributes
     ----------
-    source : Source
+    source : FileSource
     users, items : ndarray of int64, shape (n_pairs,)
         Codes of names, or ids of the data.
     line_of : callable
@@ -92,9 +92,9 @@ def read_lists(
 
     Parameters
     ----------
-    source : Source
-    layout : Layout
-    codes : tuple of Codes
+    source : FileSource
+    layout : TextFormat
+    codes : tuple of IdEncoder
         Encoders of users and of items; names of the file are added.
     once : bool
         Whether a user that already has a code is refused.
@@ -158,7 +158,7 @@ def build_split(data: Interactions, parts: Mapping[str, SplitPart]) -> Split:
     ----------
     data : Interactions
         All of the data; the parts use its ids.
-    parts : mapping of str to Part
+    parts : mapping of str to SplitPart
         Some of :data:`PARTS`, including ``train``.
 
     Raises

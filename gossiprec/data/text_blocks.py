@@ -117,8 +117,8 @@ class TextBlock:
 
     Attributes
     ----------
-    source : Source
-    layout : Layout
+    source : FileSource
+    layout : TextFormat
     line : int
         Number of the first line, from 1.
     text : str

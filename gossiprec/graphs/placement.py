@@ -96,8 +96,8 @@ def order_by_ball(contacts: Matrix, seed: int) -> I64:
 def order_by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
     """Return all nodes, each the one that hears from most nodes not covered by those before it.
 
-    If no node adds any sender, the cover begins again with the remaining nodes: every sender is then reached a second
-    time, and so on.
+    If no node adds any sender, the cover begins again with the remaining nodes: every sender is then reached twice,
+    and so on.
 
     References
     ----------

@@ -59,7 +59,7 @@ class GraphFamily:
         The name in a scenario.
     draw : callable
         The function itself: from inputs and options to a graph over nodes 0 .. n - 1.
-    options : mapping of str to Option
+    options : mapping of str to FamilyOption
     asks : frozenset of str
         The inputs of :data:`GIVEN` that the function takes.
     """

@@ -68,7 +68,7 @@ class OverlayContext:
     seed : int
     availability : Availability
         Times at which nodes are online.
-    profiles : Profiles or None
+    profiles : UserProfiles or None
         Profiles of the nodes' users; None if they are unknown.
     """
 
@@ -88,4 +88,4 @@ class Views(ABC):
 
     @abstractmethod
     def missed(self, node: int, now: float) -> None:
-        """Skip a wake that does not happen, with its draws."""
+        """Skip the draws of one missed wake."""

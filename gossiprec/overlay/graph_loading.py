@@ -56,7 +56,7 @@ def load_graph(
         Seed of the run.
     key : str
         Key of the graph in the scenario, for messages.
-    profiles : Profiles, optional
+    profiles : UserProfiles, optional
         Profiles of the nodes' users; required by families that link by taste or place.
     place : int
         Position in a sequence of graphs: each is drawn independently.

@@ -73,7 +73,7 @@ class GraphViews(Views):
         return pick_distinct(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
 
     def missed(self, node: int, now: float) -> None:
-        """Skip a wake."""
+        """Skip the draws of one wake."""
         self._words.take(node)
 
 

@@ -159,7 +159,7 @@ class RefreshSchedule(ABC):
 class PoissonRefresh(RefreshSchedule):
     """Views are redrawn by an exponential clock of their own.
 
-    Only the last refresh before a wake matters, and a Poisson process has no memory: there was one in an interval of
+    Only the last refresh before each wake matters, and a Poisson process has no memory: there was one in an interval of
     length L with probability ``1 - exp(-L / mean)``. One draw per wake replaces the clock's events.
     """
 
@@ -198,7 +198,7 @@ class RandomViews(Views):
         View size P < n_nodes. A view is P distinct other nodes.
     fanout : int
         Number of peers of its view that a node sends to per wake: all, or this number drawn at each wake.
-    refresh : Refresh
+    refresh : RefreshSchedule
     seed : int
     availability : Availability, optional
         If given, views heal: a peer that is offline at the wake is replaced by a random online node.
@@ -249,7 +249,7 @@ class RandomViews(Views):
         return self._healing.healed(node, peers, row[self._fanout : end], row[end:], now)
 
     def missed(self, node: int, now: float) -> None:
-        """Skip a wake."""
+        """Skip the draws of one wake."""
         self._streams.take(node)
 
     def _receivers(self, first: int, count: int) -> I64:

@@ -1,8 +1,8 @@
 """Shared part of views that nodes maintain by exchanging entries.
 
 An exchange happens when a node wakes, before it sends its model, and takes no time, because views are small. A node
-talks only to online peers, and removes peers that it finds offline. All draws of a wake are functions of (seed, node,
-wake number); their effect depends on the views, and so on the order of wakes.
+talks only to online peers, and removes peers that it finds offline. The draws of each wake are functions of (seed,
+node, wake number); their effect depends on the views, and so on the order of wakes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST = purpose_id("first-view")
 EXCHANGE = purpose_id("view-exchange")
 
 View = dict[int, float]
-"""Peers in the order of their arrival, each with an age or a time."""
+"""Peers in the order of their arrival, each with its age or its time."""
 
 
 class ExchangeOptions(Options):
@@ -59,7 +59,7 @@ class ExchangedViews(Views):
     ----------
     options : ExchangeOptions
         Options of the class's own type.
-    setting : Setting
+    setting : OverlayContext
 
     Notes
     -----
@@ -100,7 +100,7 @@ class ExchangedViews(Views):
         return pick_distinct(list(self.views[node]), self.fanout, words[self.n_words + 1 :])
 
     def missed(self, node: int, now: float) -> None:
-        """Skip a wake."""
+        """Skip the draws of one wake."""
         self._words.take(node)
 
     def is_online(self, node: int, now: float) -> bool:

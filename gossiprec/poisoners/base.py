@@ -23,7 +23,7 @@ class PoisonerContext:
 
     Attributes
     ----------
-    formula : Formula
+    formula : ModelFormula
         Formula of the model.
     nobody : Feed
         A feed without data that makes samples of given items, like a client's (``nobody.of_items(items)``).
@@ -49,7 +49,7 @@ class Poisoner(ABC):
     ----------
     options : Options
         Options of the class's own type.
-    world : Surroundings
+    world : PoisonerContext
     """
 
     Options: ClassVar[type[Options]] = NoOptions
@@ -76,13 +76,13 @@ class Poisoner(ABC):
 
         Parameters
         ----------
-        sent : Payload
+        sent : MessagePayload
             The version: ``items``, (n_items, item_width), and ``shared``, (n_shared,).
-        push : Push
+        push : PushContext
             Context with the random generators, ``push.generator(purpose)``.
 
         Returns
         -------
-        Change
+        ModelDelta
             Items, ascending, with one row of gradients each, and the gradient of the shared weights.
         """

@@ -33,7 +33,7 @@ class Protocol(ABC):
     seed : int
     availability : Availability, optional
         Times at which nodes are online; they always are if omitted.
-    profiles : Profiles, optional
+    profiles : UserProfiles, optional
         Profiles of the users; required if links are made by taste or place.
     """
 
@@ -107,7 +107,7 @@ class Protocol(ABC):
 
     @property
     def most_messages(self) -> int | None:
-        """Maximum number of messages that a wake causes, including answers; None if it is unknown."""
+        """Maximum number of messages that one wake causes, including answers; None if it is unknown."""
         return self.messages_per_wake
 
     @property
@@ -151,7 +151,7 @@ class Protocol(ABC):
 
     @property
     def view_size(self) -> int | None:
-        """Number of peers in a view, if a wake sends to all of it: the log then holds views."""
+        """Number of peers in a view, if every wake sends to all of it: the log then holds views."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""FedAvg: a star with the coordinator node at its centre; a round is a wake of the coordinator.
+"""FedAvg: a star with the coordinator node at its centre; its wakes are the rounds.
 
 References
 ----------

@@ -124,7 +124,7 @@ class RandGossip(Gossip):
 
     @property
     def view_size(self) -> int | None:
-        """Size of the view, or None if a wake sends to part of it."""
+        """Size of the view, or None if wakes send to part of it."""
         size = self.options.view.size
         return size if self.options.fanout == size else None
 
@@ -159,7 +159,7 @@ class RandGossip(Gossip):
         view, wake = self.options.view, self.options.wake
         if not isinstance(view, ViewOptions):
             return None
-        # probability that a wake leaves out a peer of the view
+        # probability that one wake leaves out a given peer of the view
         unsent = 1.0 - self.options.fanout / view.size
         if isinstance(view.refresh, CountedRefreshOptions):
             fresh = 1.0 / view.refresh.every

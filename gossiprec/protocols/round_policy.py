@@ -29,7 +29,7 @@ class RoundPolicy(ABC):
 
     Attributes
     ----------
-    tally : Tally
+    tally : AnswerCounts
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class BufferedRounds(RoundPolicy):
 
     Parameters
     ----------
-    options : Buffered
+    options : BufferedOptions
     """
 
     def __init__(self, options: BufferedOptions) -> None:

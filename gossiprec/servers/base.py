@@ -82,7 +82,7 @@ class RoundContext:
     n_clients : int
     layout : Layout
         Positions of items and shared weights in a model row; a server holds the columns ``layout.merged``.
-    threads : Threads
+    threads : ThreadPoolLike
         Executor for parallel computation; results must not depend on the number of threads.
     """
 
@@ -174,8 +174,8 @@ class Server(Stateful, ABC):
             The first version of the round before, or the common start; read-only.
         aggregated : ndarray of float32, shape (n_columns,)
             The result of the aggregation rule; without answers, `published`.
-        answers : Answers
-        round : Round
+        answers : ClientAnswers
+        round : RoundContext
         """
 
 

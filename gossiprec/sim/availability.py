@@ -67,13 +67,13 @@ class Availability:
         return cls([True] * n_nodes, [np.zeros(0)] * n_nodes)
 
     def is_online(self, node: int, time: float) -> bool:
-        """Return whether the node is online at a time."""
+        """Return whether the node is online at the given time."""
         if not self._since[node] <= time < self._until[node]:
             self._find(node, time)
         return self._state[node]
 
     def all_online(self, nodes: Sequence[int], time: float) -> bool:
-        """Return whether all of some nodes are online at a time."""
+        """Return whether all of some nodes are online at the given time."""
         since, until, state = self._since, self._until, self._state
         for node in nodes:
             if not since[node] <= time < until[node]:
@@ -89,7 +89,10 @@ class Availability:
         return self._until[node]
 
     def _find(self, node: int, time: float) -> None:
-        """Find the segment between two changes of a node that contains a time; the next query is likely in it."""
+        """Find the segment between two changes of a node that contains the given time.
+
+        The next query is likely in the same segment.
+        """
         times = self._times[node]
         place = bisect_right(times, time)
         self._state[node] = self._starts[node] ^ bool(place & 1)
@@ -130,7 +133,7 @@ class Availability:
         return float(area / (end * len(self.starts_online)))
 
     def online_at(self, time: float) -> Bools:
-        """Return whether each node is online at a time, shape (n_nodes,)."""
+        """Return whether each node is online at the given time, shape (n_nodes,)."""
         return np.array([self.is_online(node, time) for node in range(len(self._starts))], np.bool_)
 
 
@@ -146,7 +149,7 @@ NIGHT = purpose_id("session-night")
 
 @dataclass(frozen=True)
 class AlternatingAvailability:
-    """A node is online for a time drawn from one distribution, then offline for one from another, and so on.
+    """Alternating online and offline periods, each drawn from its own distribution.
 
     Attributes
     ----------
@@ -167,7 +170,7 @@ class AlternatingAvailability:
     stationary: bool
 
     def lives(self, nodes: I64, horizon: float, seed: int) -> Lives:
-        """Return the sessions of some nodes up to a time."""
+        """Return the sessions of some nodes up to the horizon."""
         cycle = self.online.mean + self.offline.mean
         count = 4 + int(1.25 * horizon / cycle)
         while True:
@@ -215,7 +218,7 @@ class PeriodicAvailability:
     jitter: float
 
     def lives(self, nodes: I64, horizon: float, seed: int) -> Lives:
-        """Return the sessions of some nodes up to a time."""
+        """Return the sessions of some nodes up to the horizon."""
         number = np.arange(int(horizon / self.period) + 2)
         shifts = self.jitter * (2.0 * uniforms(seed, np.arange(2 * len(number)), nodes[:, None], NIGHT) - 1.0)
         phases = self.period * number[:, None] + [self.begin, self.end]

@@ -72,7 +72,7 @@ class ComputeTime:
         return any(self._on_receive)
 
     def woke(self, node: int, now: float) -> float:
-        """Return the time at which the node finishes its work on a wake."""
+        """Return the time at which the node finishes the work of this wake."""
         return self._finished(node, now) if self._on_wake[node] else now
 
     def received(self, node: int, now: float) -> float:

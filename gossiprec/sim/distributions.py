@@ -33,7 +33,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def in_progress(self, level: F64) -> F64:
-        """Return quantiles of a time found in progress, which is sampled in proportion to its length."""
+        """Return quantiles of the time in progress, which is sampled in proportion to its length."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Recorder(Protocol):
     n_messages: int
 
     def wake(self, time: float, node: int, receivers: Sequence[int], ready: float) -> None:
-        """Record a wake, and the messages that are sent when the node is `ready`."""
+        """Record one wake, and the messages that are sent when the node is `ready`."""
 
     def miss(self, time: float, node: int, cause: int) -> None:
         """Record a missed wake."""
@@ -121,7 +121,7 @@ class Engine:
 
     Parameters
     ----------
-    control : Control
+    control : ControlProtocol
     clock : WakeClock
         Clock of the nodes that wake.
     transport : Transport
@@ -129,7 +129,7 @@ class Engine:
     wakes : int
         Number of rings of each node's clock, including those that it misses.
     availability : Availability
-    work : Work, optional
+    work : ComputeTime, optional
         Computation times of nodes; no time if omitted.
     mode : {'inline', 'stretch', 'step'}
         `inline`: deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor
@@ -186,10 +186,10 @@ class Engine:
         return self.wakes_due == 0 and self._transport.idle
 
     def wake_at(self, node: int, time: float) -> None:
-        """Schedule a node's next ring at a time, in place of the clock's.
+        """Schedule a node's next ring at the given time, in place of the clock's.
 
-        During a wake, a call replaces the clock's interval. It has no effect once the clock has rung as often as it
-        may.
+        Called during the node's wake, it replaces the clock's interval. It has no effect once the clock has rung as
+        often as it may.
 
         Raises
         ------

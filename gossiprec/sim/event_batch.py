@@ -26,8 +26,8 @@ class EventBatch:
     Attributes
     ----------
     kind, node, message, count : ndarray of int32, shape (n_events,)
-        As in the event log: a wake (0), a delivery (1) or a drop (2); the node that woke, or the receiver; the
-        message, -1 for a wake; the number of messages that a wake sent.
+        As in the event log: wake (0), delivery (1) or drop (2); the node that woke, or the receiver; the
+        message, -1 for wakes; the number of messages that the wake sent.
     time, ready : ndarray of float64, shape (n_events,)
         Time of the event, and time at which the messages that it caused leave.
     cause : ndarray of int32, shape (n_events,)
@@ -62,7 +62,7 @@ class EventBatchBuilder:
         self._receivers: list[int] = []
 
     def wake(self, time: float, node: int, rank: int, first_rank: int, receivers: Sequence[int]) -> None:
-        """Add a wake and its messages, the first of which has rank `first_rank`."""
+        """Add one wake and its messages, the first of which has rank `first_rank`."""
         self._rows += (node, rank, first_rank, len(receivers))
         self._times.append(time)
         self._receivers += receivers
@@ -106,7 +106,7 @@ class EventBatchBuilder:
 def _merged(
     node: I64, rank: I64, count: I64, time: F64, ready: F64, found: MessageOutcomes, receiver: I64
 ) -> EventBatch:
-    """Return wakes and message outcomes in order; a wake comes before an outcome at the same place."""
+    """Return wakes and message outcomes in order; wakes come before outcomes at the same place."""
     when, n_wakes = np.concatenate([time, found.time]), len(node)
     order = np.lexsort((np.concatenate([rank, found.rank]), when))
     wakes, messages = np.zeros(n_wakes, np.int32), np.zeros(len(found), np.int32)

@@ -86,7 +86,7 @@ class FairShare:
         return sorted(zip(tickets.tolist(), whole.tolist(), strict=True))
 
     def run(self, limit: float, starts: F64 | None = None) -> tuple[I64, F64, Bools]:
-        """Advance transfers up to and including a time.
+        """Advance transfers up to and including time `limit`.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
 
 @register_jitable
 def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole):
-    """End all transfers that are due at a time, then advance their neighbours once."""
+    """End all transfers that are due now, then advance their neighbours once."""
     ended = 0
     while amounts[tree[1], KEY] == now:
         place = tree[1]

@@ -29,7 +29,7 @@ HUB_WIDTH = 1024
 
 @dataclass(frozen=True)
 class Partition:
-    """A time window in which groups of nodes cannot reach one another.
+    """A window of time in which groups of nodes cannot reach one another.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Network:
         return delay
 
     def with_copies(self, sender: int, receivers: Sequence[int]) -> Sequence[int]:
-        """Return the receivers, with a second entry for those that get a copy of their message."""
+        """Return the receivers, with one more entry for each copy of a message."""
         return [*receivers, *[receiver for receiver in receivers if self._twice.take(sender)]]
 
     def _numbers(self, sender: npt.NDArray[Any]) -> I64:

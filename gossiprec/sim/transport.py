@@ -98,7 +98,7 @@ class Transport:
         Whether a message that arrives while its receiver is offline waits for it; otherwise it is lost.
     in_order : bool
         Whether messages from one node to another never overtake.
-    sharing : Sharing, optional
+    sharing : FairShare, optional
         Bandwidth that messages share before they take their latency; unlimited if omitted.
 
     Attributes
@@ -229,7 +229,7 @@ class Transport:
 
         Parameters
         ----------
-        batch : Outcomes
+        batch : MessageOutcomes
             The messages in the order in which they are sent, with the times at which they leave.
         wake_rank : ndarray of int64, shape (n_messages,)
             Rank of the event at which a message leaves, if it leaves at once; otherwise -1.

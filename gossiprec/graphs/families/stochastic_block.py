@@ -44,7 +44,7 @@ def stochastic_block(
         Number of nodes.
     seed : int
     blocks : int
-        1 <= blocks <= n: blocks of consecutive nodes, with sizes that differ by at most one.
+        1 <= blocks <= n: blocks of consecutive nodes, with sizes that differ by no more than one.
     sizes : sequence of int, optional
         Sizes of the blocks, which add up to n; `blocks` is then ignored.
     within, between : float

@@ -113,8 +113,8 @@ class GraphModel(Model):
         Parameters
         ----------
         p : mapping of str to Tensor
-        graph : Graph
-        views : sequence of Graph
+        graph : InteractionGraph
+        views : sequence of InteractionGraph
             The graphs that :meth:`views` returned for the epoch.
         draw : numpy.random.Generator
             Generator of the step.

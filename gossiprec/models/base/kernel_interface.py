@@ -119,7 +119,7 @@ class ModelKernels(ABC):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
         Work of the executor: model, layout, training settings, feed, arena, seed, settings of nodes.
     """
 

@@ -61,7 +61,7 @@ class ParameterBlock:
     Attributes
     ----------
     name : str
-    role : Role
+    role : BlockRole
     shape : tuple of int
         Shape of one user's, or one item's, part; of the whole block for SHARED and PRIVATE.
     initial : callable
@@ -88,7 +88,7 @@ class Layout:
 
     Parameters
     ----------
-    blocks : tuple of Block
+    blocks : tuple of ParameterBlock
     n_items : int
     n_users : int
         Number of users held by every node: 1 (only its own row) or all (the whole user table).

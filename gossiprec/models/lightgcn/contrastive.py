@@ -1,4 +1,4 @@
-"""LightGCN with a second loss: two views of the users and items of a batch are contrasted."""
+"""LightGCN with an additional loss: two views of the users and items of a batch are contrasted."""
 
 from __future__ import annotations
 
