@@ -187,5 +187,5 @@ class _Specialised(NamedTuple):
 @functools.cache
 def specialise_kernels(kind: type[ModelKernels]) -> _Specialised:
     """Return the loops with a model's own functions in them."""
-    own = {"score_kept": kind.score_kept, "fit_user": kind.fit_user}
+    own = {"score_kept_rows": kind.score_kept, "fit_user": kind.fit_user}
     return _Specialised(specialise(observe_individuals, **own), specialise(fit_users, **own))

@@ -69,7 +69,15 @@ def specialise(template: Any, **functions: Any) -> Any:
     """Return a kernel made of a template: a function in whose globals some names stand for other compiled functions.
 
     Its machine code is kept on disk by all that is in it, like that of any kernel.
+
+    Raises
+    ------
+    TypeError
+        If the template's module has no such name: the function would never be called.
     """
+    unknown = sorted(functions.keys() - template.__globals__.keys())
+    if unknown:
+        raise TypeError(f"{template.__module__} has no {', '.join(unknown)} to replace")
     names = [f"{each.py_func.__module__}.{each.py_func.__qualname__}" for each in functions.values()]
     mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
     body = types_.FunctionType(template.__code__, {**template.__globals__, **functions}, template.__name__)
