@@ -1,7 +1,7 @@
-"""Contract suites: what everything registered keeps to, for our own plug-ins and everybody's.
+"""Contract checks for everything that can be registered, built in or from plug-ins.
 
-There is a check for each kind of plug-in, to be called on one's own class. Each raises an :class:`AssertionError` that
-names every claim which does not hold; none needs pytest.
+There is one check per kind of plug-in, to be called on a class of your own. Each check raises an
+:class:`AssertionError` that names every claim that does not hold. No check needs pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every aggregation rule keeps to: one finite model among those received, whatever the order they came in."""
+"""Contract of aggregation rules: one finite model within the range of those received, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Make = Callable[[], Aggregator]
 
 @dataclass(frozen=True)
 class _World:
-    """A receiver's model, and what it has received."""
+    """A receiver's model and its inbox."""
 
     own: F32
     models: F32
     inbox: Inbox
 
     def aggregated(self, make: Make) -> F32:
-        """Return what a new rule makes of it; nothing of it may be changed."""
+        """Return the result of a new rule, with all inputs read-only."""
         return self.aggregated_by(make())
 
     def aggregated_by(self, rule: Aggregator) -> F32:
-        """Return what a rule makes of it."""
+        """Return the result of a rule, with all inputs read-only."""
         self.own.setflags(write=False)
         self.models.setflags(write=False)
         return rule.aggregate(self.own, self._as_changes() if rule.of_changes else self.inbox)
 
     def _as_changes(self) -> Inbox:
-        """Return the inbox of updates by which the models would come: every other item, and one shared weight."""
+        """Return the inbox as deltas: of every other item, and of one shared weight."""
         n_items, changes = len(self.own) - 1, []
         for place in self.inbox.places:
             change = (self.models[place] - self.own).astype(np.float32)
@@ -59,14 +59,14 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
     Parameters
     ----------
     aggregator : type of Aggregator
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario.
+        Options as in a scenario.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     chosen = aggregator.Options.model_validate(options or {})
     of_changes, withstands, passes_on = (
@@ -106,7 +106,7 @@ def weights_are_above_zero(make: Make) -> None:
 
 
 def an_empty_inbox_leaves_the_own_model(make: Make) -> None:
-    """Leave the own model as it is where nothing was received."""
+    """Leave the own model as it is if nothing was received."""
     nothing = _world(0, 0, 3, own_weight=1.0)
     found = nothing.aggregated(make)
     assert np.array_equal(found, nothing.own), f"Found {found}, the own model is {nothing.own}."
@@ -140,14 +140,14 @@ def the_result_lies_among_the_models(make: Make) -> None:
 
 
 def no_change_changes_nothing(make: Make) -> None:
-    """Return the own model where nobody has changed anything."""
+    """Return the own model if no received model differs from it."""
     world = _world(3, 4, 6)
     same = replace(world, models=np.tile(world.own, (4, 1)))
     assert np.array_equal(same.aggregated(make), world.own), f"Found {same.aggregated(make)}."
 
 
 def an_item_that_nobody_touched_stays(make: Make) -> None:
-    """Leave items alone that nobody has touched."""
+    """Leave items unchanged that no client has touched."""
     world = _world(3, 5, 9)
     inbox = replace(world.inbox, places=np.array([0, 2, 4]), weights=np.ones(3))
     found = replace(world, inbox=inbox).aggregated(make)
@@ -155,7 +155,7 @@ def an_item_that_nobody_touched_stays(make: Make) -> None:
 
 
 def blocks_of_columns_change_nothing(make: Make) -> None:
-    """Return the same model where the columns are looked at block by block."""
+    """Return the same model if the columns are processed block by block."""
     world = _world(1, 7, 50, own_weight=1.0)
     whole = world.aggregated(make)
     with patch.object(base, "BLOCK", 40):
@@ -171,7 +171,7 @@ def halves_are_reduced_in_float32(make: Make) -> None:
 
 
 def what_it_remembers_is_in_its_state(make: Make) -> None:
-    """Go on from its state() after restore() as if it had not been interrupted."""
+    """Continue from its state() after restore() as if it had not been interrupted."""
     whole, first, second = make(), make(), make()
     before, after = (_world(seed, 5, 4, own_weight=1.0) for seed in (1, 2))
     for rule in (whole, first):
@@ -182,7 +182,7 @@ def what_it_remembers_is_in_its_state(make: Make) -> None:
 
 
 def one_model_in_seven_that_is_none_does_no_harm(make: Make) -> None:
-    """Take no harm of one model in seven that is none: NaN, infinite or huge."""
+    """Withstand one invalid model in seven: NaN, infinite or huge."""
     for evil in (np.nan, np.inf, -np.inf, 1e30):
         world = _world(2, 7, 4, own_weight=1.0)
         world.models[3] = evil
@@ -191,7 +191,7 @@ def one_model_in_seven_that_is_none_does_no_harm(make: Make) -> None:
 
 
 def a_number_that_is_none_is_passed_on(make: Make) -> None:
-    """Pass on, as it says, a number that is not finite, in any model or in several."""
+    """Pass on, as it declares, a number that is not finite, in any model or in several."""
     for column, evils in itertools.product((1, 3), ((np.nan,), (np.inf,), (-np.inf,), (np.inf, -np.inf))):
         world = _world(2, 7, 4)
         for place, evil in zip((3, 5), evils, strict=False):
@@ -223,11 +223,11 @@ CLAIMS = (
     what_it_remembers_is_in_its_state,
 )
 REACH = (what_it_is_given_leads_nowhere_else,)
-"""Of rules that are given an inbox."""
+"""Claims on rules that are given an inbox."""
 OF_MODELS = (the_result_lies_among_the_models,)
 OF_CHANGES = (no_change_changes_nothing, an_item_that_nobody_touched_stays)
-"""Of rules that add changes to the own model: these may add up."""
+"""Claims on rules that add deltas to the own model, which may add up."""
 OF_ROBUST = (one_model_in_seven_that_is_none_does_no_harm,)
-"""Of rules that are more than weights, unless they say that they withstand nothing."""
+"""Claims on robust rules, unless they declare that they withstand nothing."""
 OF_PASSING_ON = (a_number_that_is_none_is_passed_on,)
-"""Of rules that say so."""
+"""Claims on rules that declare to pass on invalid numbers."""

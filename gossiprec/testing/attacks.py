@@ -1,4 +1,4 @@
-"""What every attack keeps to: it finds the same when all that it must not see is garbage, however often one looks."""
+"""Contract of attacks: same results if all that they must not see is garbage, and at any frequency of reports."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gossiprec.testing.tiny_runs import PROTOCOLS, UPDATES, WITHHELD, tiny_scena
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
-"""Few steps: what an attack reads does not depend on them."""
+"""Few steps, because the data that an attack reads do not depend on their number."""
 FILES = ("attacks.csv", "metrics.csv", "findings.csv", "positions.csv")
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a run says of an attack: its tables, and every ranking."""
+    """The results of an attack in a run: its tables, and every ranking."""
 
     files: dict[str, bytes]
     meter: RecordedAttack
@@ -40,7 +40,7 @@ class _Outcome:
 
     @property
     def n_found(self) -> int:
-        """How often a victim was given a score, and findings."""
+        """Number of scores given to victims, and of findings."""
         return self.meter.n_scores + max(0, self.files["findings.csv"].count(b"\n") - 1)
 
     def by_report(self) -> dict[str, tuple[list[Any], list[dict[str, str]]]]:
@@ -86,36 +86,37 @@ def _about(finding: Mapping[str, Any]) -> str:
 def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
     """Run a registered attack twice in tiny runs of each protocol that it accepts, also on updates.
 
-    The second time everything that it must not see is overwritten where it is handed over
-    (:mod:`gossiprec.testing.blinding`); every ranking and all tables must be the same to the byte. Where the
-    coordinator observes for its accomplices, a further run has true data of one of them alone, whose ranking must stay.
-    In the last run of a protocol there are reports between the others: what is found at these must stay too. All
-    executors play the first protocol in which it finds something, and the quickest plays each further one.
+    The second run overwrites everything that the attack must not see before it is passed on
+    (:mod:`gossiprec.testing.blinding`); every ranking and all tables must be byte-identical. If the coordinator
+    observes for its accomplices, a further run has true data of only one of them, and the ranking of this one must
+    stay. The last run of a protocol has reports between the others: the results at the others must stay too. All
+    executors play the first protocol in which the attack finds something, and the quickest plays each further one.
 
-    The meetings foretold by ``world.meetings`` may decide which nodes observe: colluders are placed by them. Nothing
-    else may follow from them. An attack whose nodes do not depend on them is set up with wrong ones; for any other they
-    are overwritten as soon as it is set up, so that what it has copied by then escapes the check.
+    The known deliveries that an attack is given may determine which nodes observe, since colluders are placed by
+    them. Nothing else may follow from them. An attack with nodes that do not depend on them is created with wrong
+    deliveries. For any other attack they are overwritten after its creation, so that copies made by then escape the
+    check.
 
-    An attack from outside gossiprec is checked as if it were one of gossiprec's, because copies would hide what it
-    reads; that it finds the same in copies is checked too.
+    An attack from outside gossiprec is checked like a built-in one, because copies would hide
+    what it reads. A further check makes sure that it has the same results on copies.
 
-    Shares, such as the rates of membership guesses, must lie between 0 and 1. What it reports must be in the summary,
+    Shares, such as the rates of membership guesses, must lie between 0 and 1. Its findings must be in the summary,
     and each measure that it announces must be reported in one of the runs.
 
     Parameters
     ----------
     name : str
-        The name it is registered under.
+        The name under which it is registered.
     options : mapping, optional
-        As in a scenario. There are eight users.
+        Options as in a scenario. There are eight users.
     model : str
         The name of the model that is attacked.
 
     Raises
     ------
     AssertionError
-        If it finds something else, asks for data or models of nodes that are not its own, if a share is none or a
-        measure is lost, or if it ranks nobody and reports no finding in any of the runs, so that nothing was checked.
+        If results differ; if it requests data or models of nodes that are not its own; if a share is out of range or
+        a measure is missing; or if it ranks no user and reports no finding in any run, so that nothing was checked.
     """
     observer, refused, found = {"name": name, **(options or {})}, [], 0
     announced, reported = set[str](), set[str]()
@@ -151,7 +152,7 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
 
 
 def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
-    """Raise if a blind run finds something else, or one of the further runs; return what was found."""
+    """Raise if a blind run or one of the further runs has other results; return the results."""
     seen, blind = (_outcome(run, AccessMonitor(blind=blind)) for blind in (False, True))
     differs = (
         "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
@@ -166,7 +167,7 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
     if further:
         _check_reports(run, seen)
         _check_copies(run, seen)
-        if seen.meter.own_nodes:  # where none of its nodes observes, it is shown nothing
+        if seen.meter.own_nodes:  # if none of its nodes observes, it is shown nothing
             refuse_reach(run, _kind(run), "observe")
     return seen
 
@@ -176,7 +177,7 @@ def _kind(run: Mapping[str, Any]) -> type:
 
 
 def _check_copies(run: Mapping[str, Any], seen: _Outcome) -> None:
-    """Raise if an attack from outside gossiprec finds something else in the copies that it is given in a run."""
+    """Raise if an attack from outside gossiprec has other results on the copies that it is given in a run."""
     if not is_foreign_class(_kind(run)):
         return
     given = _outcome(run, AccessMonitor(blind=False), copies=True)
@@ -190,7 +191,7 @@ def _check_copies(run: Mapping[str, Any], seen: _Outcome) -> None:
 def _check_accomplice(
     run: Mapping[str, Any], rankings: Sequence[tuple[Any, list[tuple[int, bytes]]]]
 ) -> None:
-    """Raise if a user with whom the coordinator conspires is told what data of others tell."""
+    """Raise if the result of the coordinator's accomplice depends on the data of other users."""
     node = [node for _, rows in rankings for node, _ in rows][-1]
     alone = _outcome(run, AccessMonitor(blind=True, accomplice=node))
     for (about, one), (_, other) in zip(rankings, alone.meter.rankings, strict=True):
@@ -201,7 +202,7 @@ def _check_accomplice(
 
 
 def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
-    """Raise if what is found at a report depends on whether there were others before it."""
+    """Raise if the results at a report depend on earlier reports."""
     often = _outcome(
         {**run, "evaluate": {**run["evaluate"], "also": [1, 3]}}, AccessMonitor(blind=False)
     ).by_report()
@@ -215,7 +216,7 @@ def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
 
 
 def _outcome(run: Mapping[str, Any], watch: AccessMonitor, *, copies: bool = False) -> _Outcome:
-    """Return what a run finds; without `copies` all of it could be read, so that an attack that reads it shows."""
+    """Return the results of a run; without `copies` the attack could read all arrays, so that the check sees it."""
 
     def load(wanted: Scenario) -> Split:
         watch.split = load_data(wanted)

@@ -1,4 +1,4 @@
-"""Handing an attack what it may know among garbage: all else that it could reach is overwritten."""
+"""Blinding of attacks: everything they could reach but must not know is overwritten with garbage."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ T = TypeVar("T")
 
 
 class RecordedAttack(AttackHook):
-    """Notes every ranking to the byte.
+    """An attack hook that records every ranking as bytes.
 
     Attributes
     ----------
     rankings : list of (about, rows)
-        What each is about, and the node and the scores of each adversary.
+        Labels of each ranking, and the node and the scores of each adversary.
     n_scores : int
-        How often a victim has been given a score.
+        Number of scores given to victims.
     """
 
     def __init__(self, *about: Any) -> None:
@@ -63,7 +63,7 @@ class RecordedAttack(AttackHook):
         return _own_nodes(self.attack)
 
     def call(self, job: Callable[..., T], *args: Any) -> T:
-        """Call `job`; note what it found, if it ranks."""
+        """Call `job`, and record its rankings if it ranks."""
         found = super().call(job, *args)
         if job == self.attack.rankings:
             for r in found:  # type: ignore[attr-defined]
@@ -75,11 +75,11 @@ class RecordedAttack(AttackHook):
 
 
 class BlindedAttack(RecordedAttack):
-    """Shows an attack copies of what its own nodes have received, in an arena of garbage.
+    """An attack hook that shows an attack copies of the rows that its own nodes received, in an arena of garbage.
 
-    Overwritten with NaN: all rows but those delivered and the receivers' own models, user rows that senders keep back,
-    and what is private. Programs hold the tasks of the attack's own nodes alone; of deliveries to others it finds wrong
-    senders and no times.
+    All other rows are NaN, except for the receivers' own models; so are user rows that senders withhold, and private
+    values. Programs hold only the tasks of the attack's own nodes. Deliveries to other nodes have wrong senders and
+    no times.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class BlindedAttack(RecordedAttack):
         self._told.time[:] = np.nan
 
     def known(self, meetings: KnownDeliveries) -> KnownDeliveries:
-        """Return the deliveries to the attack's own nodes, and let it look these up."""
+        """Return the deliveries to the attack's own nodes, and allow it to look them up."""
         found = super().known(meetings)
         self._told.learn(found)
         return found
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
-        """Let the attack see what its single nodes are about to merge."""
+        """Show the attack the rows that its single nodes are about to merge."""
         mine = tasks[self._own[program.node[tasks]]]
         if not len(mine):
             return
@@ -125,7 +125,7 @@ class BlindedAttack(RecordedAttack):
         self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
 
     def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
-        """Let the attack see what its pools receive."""
+        """Show the attack the rows that its pools receive."""
         pool = sightings.pool[first:last] - self._first_pool
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
         if not len(mine):
@@ -137,7 +137,7 @@ class BlindedAttack(RecordedAttack):
         self.call(self.attack.observe, Observations(raw, *about, self._told, message))
 
     def _amid_garbage(self, rows: F32 | UpdateRows, true: Observations, *group: I32) -> Any:
-        """Return an arena in which nothing but the delivered versions can be read, and where these lie."""
+        """Return an arena in which only the delivered versions are readable, and their positions."""
         delivered = rows[true.rows, :]
         delivered[self._hides[true.senders], self._layout.users] = np.nan
         delivered[:, self._layout.private] = np.nan
@@ -148,19 +148,19 @@ class BlindedAttack(RecordedAttack):
 
 
 class AccessMonitor:
-    """The answers that an attack gets from its world, and what it is shown.
+    """Monitor of all that an attack requests from its context and is shown.
 
     Parameters
     ----------
     blind : bool
-        Whether to overwrite what is not the attack's own.
+        Whether to overwrite everything that is not the attack's own.
     accomplice : int, optional
-        The only user whose data are true, where a coordinator conspires with all.
+        The only user with true data, if the coordinator conspires with all users.
 
     Attributes
     ----------
     meter : Watched
-        What the attack was shown by.
+        The hook through which the attack was shown data.
     split : Split
         The run's data.
     """
@@ -175,7 +175,7 @@ class AccessMonitor:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Stand between the runs and their attacks for a while."""
+        """Intercept all that runs give to their attacks until the body ends."""
         with (
             patch.object(components, "AttackContext", self._world),
             patch.object(preparing, "AttackHook", self._metered),
@@ -203,14 +203,14 @@ class AccessMonitor:
         return self.meter
 
     def _unaware(self, attack: Attack) -> Attack:
-        """Return the attack as it is made where others are foretold to meet.
+        """Return the attack as it is created with the wrong known deliveries.
 
-        One whose nodes are chosen by who meets whom would be made of others then. It stays as it is, and what was
-        foretold is overwritten.
+        If its nodes are chosen by the deliveries, it would get other nodes. It is then returned unchanged, and the
+        deliveries are overwritten.
         """
         world = attack.world
         foretold, wrong = world.meetings, _mistaken(world.meetings, world.n_users)
-        with suppress(PluginError):  # other nodes' data are refused
+        with suppress(PluginError):  # data of other nodes are refused
             other = type(attack)(attack.options, replace(world, meetings=wrong))
             if _own_nodes(other) == _own_nodes(attack):
                 return other
@@ -224,7 +224,7 @@ class AccessMonitor:
         return models
 
     def _data_of(self, nodes: I64, feed: Feed, world: AttackContext) -> Feed:
-        """Return true data of the nodes asked for, and data of the wrong users for all others."""
+        """Return true data of the requested nodes that are allowed, and data of the wrong users for all others."""
         asked = set(np.asarray(nodes).tolist())
         true = asked if self._accomplice is None else asked & {self._accomplice}
         return world.scorer.model.feed_of(_shuffled(self.split, true).training_data())
@@ -237,7 +237,7 @@ def _own_nodes(attack: Attack) -> list[int]:
 
 
 def _mistaken(meetings: KnownDeliveries, n_users: int) -> KnownDeliveries:
-    """Return as many meetings of the wrong users at the wrong times."""
+    """Return the same number of deliveries between the wrong users at the wrong times."""
 
     def next_to(nodes: I32) -> I32:
         return np.where(nodes < n_users, (nodes + 1) % n_users, nodes).astype(np.int32)
@@ -247,7 +247,7 @@ def _mistaken(meetings: KnownDeliveries, n_users: int) -> KnownDeliveries:
 
 
 def _shuffled(split: Split, kept: set[int]) -> Split:
-    """Return the split with the data of all users but some passed on to the next of them."""
+    """Return the split with the data of all users outside `kept` passed on to the next of them."""
     others = [user for user in range(split.n_users) if user not in kept]
     order = np.arange(split.n_users)
     order[others] = np.roll(others, 1)
@@ -259,12 +259,12 @@ def _shuffled(split: Split, kept: set[int]) -> Split:
 
 
 def _picked(sets: Ragged, order: I64) -> Ragged:
-    """Return the rows of users, user u having that of ``order[u]``."""
+    """Return the rows of users in another order: user u has the row of ``order[u]``."""
     return Ragged.from_parts([sets[user] for user in order.tolist()])
 
 
 def _moved(moves: Transitions, order: I64) -> Transitions:
-    """Return the moves of users, user u having those of ``order[u]``."""
+    """Return the moves of users in another order: user u has the moves of ``order[u]``."""
     previous, gaps = (moves.items.with_values(part) for part in (moves.previous, moves.gap_minutes))
     return Transitions(
         _picked(moves.items, order), _picked(previous, order).values, _picked(gaps, order).values
@@ -276,13 +276,13 @@ Path = str
 
 
 def reachable(root: Any, name: str) -> Iterator[tuple[Path, Any]]:
-    """Yield each object that can be reached from an object, with the way to it.
+    """Yield each object that can be reached from an object, with the path to it.
 
     Parameters
     ----------
     root : object
     name : str
-        Of the object, where ways begin.
+        Name of the object, at which paths begin.
     """
     known, waiting = {id(root): root}, deque([(name, root)])
     while waiting:
@@ -295,7 +295,7 @@ def reachable(root: Any, name: str) -> Iterator[tuple[Path, Any]]:
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object holds, with the step to it."""
+    """Yield the parts of an object, each with the step to it."""
     if isinstance(thing, np.ndarray):
         yield ".base", thing.base
         if thing.dtype == object:
@@ -337,14 +337,14 @@ def _arrays(root: Any, name: str) -> list[tuple[Path, np.ndarray[Any, Any]]]:
 
 
 class Watch:
-    """The data of a run, and the ways by which plug-in code has reached them.
+    """The data of a run, and the paths by which plug-in code has reached them.
 
     Attributes
     ----------
     found : dict of str to str
-        A way that plug-in code could take, and what it leads to.
+        Paths that plug-in code could take, and the data at their ends.
     calls : int
-        How often plug-in code was called.
+        Number of calls of plug-in code.
     """
 
     def __init__(self, prepared: PreparedRun) -> None:
@@ -365,11 +365,11 @@ class Watch:
         self._arrays = [(name, array) for name, thing in run.items() for _, array in _own_arrays(thing, name)]
 
     def protect(self, name: str, *things: Any) -> None:
-        """Count more data among those of the run."""
+        """Add data to the protected data of the run."""
         self._arrays += [(name, array) for thing in things for _, array in _own_arrays(thing, name)]
 
     def look(self, name: str, thing: Any) -> None:
-        """Note what of the run can be reached from something that plug-in code is given."""
+        """Record which protected data can be reached from an argument of plug-in code."""
         self.calls += 1
         for way, each in reachable(thing, name):
             if id(each) in self._objects:
@@ -392,7 +392,7 @@ def _own_arrays(thing: Any, name: str) -> list[tuple[Path, np.ndarray[Any, Any]]
 
 @contextmanager
 def looked_at(kind: type, method: str, watch: Watch) -> Iterator[None]:
-    """Look at all that a method of a class is given, and at its object, until the body ends."""
+    """Inspect the object and all arguments of a method's calls until the body ends."""
     original: Callable[..., Any] = getattr(kind, method)
 
     @functools.wraps(original)
@@ -410,7 +410,7 @@ def looked_at(kind: type, method: str, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def foreign(*kinds: type) -> Iterator[None]:
-    """Take some classes for classes from outside gossiprec until the body ends."""
+    """Treat some classes as classes from outside gossiprec until the body ends."""
     known = isolation._is_ours
 
     with patch.object(isolation, "_is_ours", lambda kind: kind not in kinds and known(kind)):
@@ -419,7 +419,7 @@ def foreign(*kinds: type) -> Iterator[None]:
 
 @contextmanager
 def ours(*kinds: type) -> Iterator[None]:
-    """Take some classes for gossiprec's own, which share arrays with the run, until the body ends."""
+    """Treat some classes as gossiprec's own, which share arrays with the run, until the body ends."""
     known = isolation._is_ours
 
     with patch.object(isolation, "_is_ours", lambda kind: kind in kinds or known(kind)):
@@ -427,7 +427,7 @@ def ours(*kinds: type) -> Iterator[None]:
 
 
 def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
-    """Play a run, and raise if code of a class can reach data of the run from what its method is given.
+    """Play a run, and raise if code of a class can reach data of the run from its method's arguments.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
     Raises
     ------
     AssertionError
-        With the ways.
+        If data can be reached; the message lists the paths.
     ScenarioError
         If the run refuses the class.
     """
@@ -456,7 +456,7 @@ def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
 
 @contextmanager
 def _programs_protected(watch: Watch) -> Iterator[None]:
-    """Count the programs and rows that attacks are shown among the data of the run."""
+    """Protect the programs and rows that attacks are shown, as data of the run."""
     observe = AttackHook.observe
 
     def protecting(self: AttackHook, rows: Any, program: Program, tasks: I64) -> None:

@@ -13,7 +13,7 @@ from gossiprec.testing.tiny_runs import CENTRAL, current_models, run_to_end
 
 
 def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
-    """Be trained on everybody's samples: to finite numbers, the same to the byte in any number of threads."""
+    """Be trained on the samples of all users: to finite numbers, byte-identical for any number of threads."""
     first, begin = _ended(run, threads=1)
     again, _ = _ended(run, threads=2)
     assert np.isfinite(first).all(), "The model has become numbers that are none."
@@ -22,7 +22,7 @@ def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
 
 
 def executors_score_it_alike(run: Mapping[str, Any]) -> None:
-    """Be scored alike, for all users, by every executor that a coordinator's run takes."""
+    """Get the same scores, for all users, from every executor that supports a coordinator's run."""
     plain, batched = (
         _scores(run_to_end({**run, "protocol": CENTRAL}, name=name)[0]) for name in ("reference", "batched")
     )

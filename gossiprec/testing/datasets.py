@@ -1,4 +1,4 @@
-"""What every data set keeps to: dense ids, columns that fit, the same data from the same seed."""
+"""Contract of data sets: dense ids, matching columns, and the same data for the same seed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ COLUMNS = {"users": np.int64, "items": np.int64, "ratings": np.float32, "times":
 
 
 def check_dataset(dataset: type[Dataset], options: Mapping[str, Any] | None = None) -> None:
-    """Read or draw a data set; a small one will do.
+    """Check a data set by reading or drawing it; a small one is enough.
 
     Parameters
     ----------
     dataset : type of Dataset
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario.
+        Options as in a scenario.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     chosen = dataset.Options.model_validate(options or {})
     check_claims(f"the data set {dataset.__name__}", lambda: dataset(chosen), CLAIMS)
@@ -77,7 +77,7 @@ def times_and_places_are_possible(make: Make) -> None:
 
 
 def data_follow_from_the_seed(make: Make) -> None:
-    """Be the same data to the byte with the same seed."""
+    """Return byte-identical data for the same seed."""
     one, other = (_columns(make().load(SEED)) for _ in range(2))
     assert one.keys() == other.keys(), "Two loads have different columns."
     wrong = [name for name in one if one[name].tobytes() != other[name].tobytes()]
@@ -90,7 +90,7 @@ def its_own_split_is_one(make: Make) -> None:
     data = dataset.load(SEED)
     try:
         split = dataset.published_split(data)
-    except DataError:  # these data have none, and it says why
+    except DataError:  # these data have no published split, and the error says why
         return
     if split is not None:
         check_split_parts(split, data)

@@ -1,4 +1,4 @@
-"""Claims about models that look through the graph of interactions: what encoding keeps to, alone and in a run."""
+"""Claims about models that encode over the graph of interactions, by themselves and in a run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from gossiprec.testing.model_formula import SEED, ModelCase
 
 @dataclass(frozen=True)
 class GraphModelCase:
-    """A graph model on small data, where a node holds all users' rows."""
+    """A graph model on small data, with a node that holds all users' rows."""
 
     case: ModelCase
     model: GraphModel
 
     @cached_property
     def feed(self) -> Feed:
-        """Everybody's interactions."""
+        """The interactions of all users."""
         return self.case.feed
 
     @cached_property
     def graph(self) -> InteractionGraph:
-        """That of everybody's interactions."""
+        """The graph of all users' interactions."""
         return InteractionGraph.of(self.feed.positives, self.case.layout.n_items)
 
     @cached_property
@@ -40,7 +40,7 @@ class GraphModelCase:
 
     @cached_property
     def batch(self) -> Tensors:
-        """Everybody's samples."""
+        """The samples of all users."""
         columns = self.feed.samples_of_all(update=0, negatives=1, seed=SEED)
         batch = {name: to_tensor(column) for name, column in columns.items()}
         return {**batch, "weights": torch.ones(len(batch["user"]), dtype=torch.float64)}
@@ -51,7 +51,7 @@ class GraphModelCase:
         return found["users"], found["items"]
 
     def step(self, epoch: int = 0) -> Tensor:
-        """Return the gradient of a training step by the rows of users."""
+        """Return the gradient of a training step with respect to the rows of users."""
         users = self.p["users"].detach().clone().requires_grad_()
         draw = np.random.default_rng(epoch)
         views = self.model.views(self.graph, draw)
@@ -80,7 +80,7 @@ def encoding_looks_through_the_graph(through: GraphModelCase) -> None:
 
 
 def numbers_of_items_have_no_meaning(through: GraphModelCase) -> None:
-    """Encode alike, but for rounding, if items have other numbers."""
+    """Encode equally, but for rounding, if items have other numbers."""
     number = np.random.default_rng(1).permutation(through.graph.n_items)
     other = replace(through.graph, items=number[through.graph.items])
     back = torch.from_numpy(number)
@@ -93,7 +93,7 @@ def numbers_of_items_have_no_meaning(through: GraphModelCase) -> None:
 
 
 def a_step_follows_from_its_draws(through: GraphModelCase) -> None:
-    """Have a finite gradient that is the same to the byte for the same draws, and reaches users through the graph."""
+    """Have a finite gradient that is byte-identical for the same draws, and reaches users through the graph."""
     slopes = through.step()
     assert slopes.isfinite().all(), "Found a gradient that is not finite."
     assert slopes.any(1).all(), "Rows of some users are not trained."

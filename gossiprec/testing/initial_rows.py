@@ -1,4 +1,4 @@
-"""Claims about where a model begins."""
+"""Claims about the initial rows of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every measure of recommendations keeps to: shares, of the first k, in any order of the users."""
+"""Contract of measures of recommendations: fractions, of the first k items, in any order of the users."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LENGTHS = (1, 3, 20)
 
 @dataclass(frozen=True)
 class MeasureCase:
-    """A measure, and the name that a scenario asks for it by."""
+    """A measure and its name in a scenario."""
 
     measure: type[Measure]
     name: str
 
     def values(self, seen: Any, k: int) -> F64:
-        """Return what the measure makes of something that nobody may change."""
+        """Return the measure's values on read-only input."""
         for part in vars(seen).values():
             if isinstance(part, np.ndarray):
                 part.setflags(write=False)
@@ -39,19 +39,19 @@ def check_measure(measure: type[Measure]) -> None:
     Parameters
     ----------
     measure : type of Measure
-        It need not be registered; if it is, its name is checked, too.
+        The class; it need not be registered. If it is, its name is checked too.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     with registered_as(MEASURES, measure) as name:
         check_claims(f"the measure {measure.__name__}", MeasureCase(measure, name), CLAIMS)
 
 
 def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
-    """Return an example of all that a measure can want."""
+    """Return an example of each input that a measure can want."""
     draw = np.random.default_rng(seed)
     lists = np.argsort(draw.random((N_USERS, N_ITEMS)), axis=1).astype(np.int32)
     ranks = np.sort(np.argsort(lists, axis=1)[:, :6].astype(np.int32), axis=1)
@@ -79,7 +79,7 @@ def it_wants_what_there_is(case: MeasureCase) -> None:
 
 
 def values_are_shares(case: MeasureCase) -> None:
-    """Return float64 of one dimension: shares from 0 to 1, or NaN where there is nothing, but not everywhere."""
+    """Return one-dimensional float64: shares from 0 to 1, or NaN for no value, but not everywhere."""
     for seed in range(5):
         for k in LENGTHS:
             values = case.values(_wanted(case, _ranks(seed)), k)
@@ -107,7 +107,7 @@ def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
 
 
 def what_stands_lower_does_not_matter(case: MeasureCase) -> None:
-    """Look at the first k alone."""
+    """Use only the first k items."""
     relevant, targets, top = _ranks(1)
     ranks, places = relevant.ranks, targets.ranks
     lower = (

@@ -20,7 +20,7 @@ from gossiprec.numerics.torch_threads import Adam
 
 NODE, SEED = 5, 3
 WIDTH = 6
-"""Samples of a batch, at most."""
+"""Limit on the samples of a batch."""
 _assert_close = partial(torch.testing.assert_close, rtol=1e-7, atol=1e-9)
 
 
@@ -34,7 +34,7 @@ class ModelCase:
 
     @cached_property
     def feed(self) -> Feed:
-        """What its nodes learn from."""
+        """The training data of its nodes."""
         return self.model.feed_of(self.split.training_data())
 
     @cached_property
@@ -57,12 +57,12 @@ class ModelCase:
 
     @cached_property
     def query(self) -> Tensors:
-        """What the node has taken, and in which context."""
+        """The items that the node has taken, with their context."""
         return {name: to_tensor(column) for name, column in self.feed.targets(NODE).items()}
 
     @cached_property
     def constants(self) -> Tensors:
-        """What the model knows of the items."""
+        """The constants of the items that the model uses."""
         return {name: _double(part) for name, part in constants_to_tensors(self.model.constants).items()}
 
     def p(self, row: Tensor) -> Tensors:
@@ -88,7 +88,7 @@ def _some(columns: Tensors, chosen: slice) -> Tensors:
 
 
 def there_is_a_score_for_each_item(case: ModelCase) -> None:
-    """Return one finite score for each item asked about, also where none is."""
+    """Return one finite score for each item requested, and none if no item is."""
     for n in (0, 1, len(case.query["items"])):
         found = case.score(case.row, _some(case.query, slice(0, n)))
         assert found.shape == (n,), f"Found shape {tuple(found.shape)} for {n} items."
@@ -96,7 +96,7 @@ def there_is_a_score_for_each_item(case: ModelCase) -> None:
 
 
 def a_score_looks_at_what_is_asked_about_alone(case: ModelCase) -> None:
-    """Look at the rows of the user, of the items and of their context alone: observers keep no others."""
+    """Read only the rows of the user, of the items and of their context: observers keep no others."""
     row, layout, shown = case.row, case.layout, case.row.clone()
     asked = torch.cat([case.query["items"], *(case.query[name] for name in case.feed.context_columns)])
     users, items = (table_views(layout, shown).get(name) for name in ("users", "items"))
@@ -124,7 +124,7 @@ def all_items_at_once_score_as_one_by_one(case: ModelCase) -> None:
 
 
 def a_small_model_scores_like_the_whole(case: ModelCase) -> None:
-    """Score alike in a model of a few items under other numbers, with their constants."""
+    """Give equal scores in a model of a few renumbered items, with their constants."""
     whole = case.query
     asked = torch.stack([whole["items"], *(whole[name] for name in case.feed.context_columns)])
     kept, numbers = torch.unique(asked, return_inverse=True)
@@ -141,7 +141,7 @@ def a_small_model_scores_like_the_whole(case: ModelCase) -> None:
 
 
 def its_formula_works_stacked(case: ModelCase) -> None:
-    """Give each of several versions in a stack what it gives it alone: scores, losses and gradients."""
+    """Give each of several versions in a stack the same scores, losses and gradients as by itself."""
     rows = torch.stack([case.row, 0.5 * case.row])
     for job, given in ((case.score, case.query), (case.loss, case.batch), (grad(case.loss), case.batch)):
         twice = {name: torch.stack([column, column.flip(0)]) for name, column in given.items()}
@@ -152,7 +152,7 @@ def its_formula_works_stacked(case: ModelCase) -> None:
 
 
 def the_gradient_is_that_of_differences(case: ModelCase) -> None:
-    """Have a gradient of the loss that tells what a small step changes."""
+    """Have a gradient of the loss that predicts the change by a small step."""
     gradient, step = grad(case.loss)(case.row, case.batch), 1e-6
     draw = torch.Generator().manual_seed(SEED + 1)
     for _ in range(5):
@@ -162,7 +162,7 @@ def the_gradient_is_that_of_differences(case: ModelCase) -> None:
 
 
 def its_written_out_gradient_is_that_of_the_loss(case: ModelCase) -> None:
-    """Write out, if it does, the gradient that autograd finds: twice on the same object, with items of no sample."""
+    """Have an analytic gradient, if any, equal to autograd's: twice on the same object, with items of no sample."""
     gradient, layout = case.model.analytic_gradient(), case.layout
     if gradient is None or layout.n_users > 1 or not has_own_gradient(case.model):
         return
@@ -199,7 +199,7 @@ def padding_counts_for_nothing(case: ModelCase) -> None:
 
 
 def samples_of_several_users_make_a_batch(case: ModelCase) -> None:
-    """Have for samples of two users, where ``user`` says whose each is, the mean or the sum of their own losses."""
+    """Have as loss, for samples of two users named by ``user``, the mean or the sum of the users' own losses."""
     if case.layout.n_users == 1 or not case.model.has_sample_gradients:
         return
     other = (case.user + 1) % case.layout.n_users
@@ -243,7 +243,7 @@ def _batches(case: ModelCase) -> Iterator[Tensors]:
 
 
 def _advantage(case: ModelCase, row: Tensor) -> float:
-    """Return by how much the items that the node has taken score more than the others on average."""
+    """Return the difference in mean score between the items that the node has taken and the others."""
     scores = case.score(row, {"items": torch.arange(case.layout.n_items)})
     own = torch.zeros(case.layout.n_items, dtype=torch.bool)
     own[torch.from_numpy(case.split.train[NODE].astype(np.int64))] = True

@@ -1,4 +1,4 @@
-"""Claims about runs of a model: every executor that can run it trains it, and shows it to observers, alike."""
+"""Claims about runs of a model: all executors that support it give the same training and observations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OBSERVERS = [
     for who in ({"who": "single", "refit_every": 2}, {"who": "coalition", "members": [0, 1, 6]})
 ]
 SAME = 1e-3
-"""Of the way that all models have gone, a Frobenius norm: float32 rounding (6e-8) after some hundred steps."""
+"""Tolerance relative to all models' movement (Frobenius norm): float32 rounding (6e-8) over some hundred steps."""
 ALIKE = 5e-3
-"""Of observers' scores, which divide what is left of the models by deviations that may be small."""
+"""Tolerance of observers' scores, which divide differences of models by deviations that may be small."""
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -38,19 +38,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "float16": {},
 }  # fmt: skip
-"""Sections of a scenario that kernels have to compute, or to refuse."""
+"""Sections of a scenario that kernels must compute or refuse."""
 STORED = {"float16": {"storage": "float16"}}
 COARSE = 0.05
-"""As :data:`SAME`, of rows that are rounded to float16 at random."""
+"""Tolerance like :data:`SAME` for rows that are rounded to float16 at random."""
 
 
 def executors_agree(run: Mapping[str, Any]) -> None:
-    """Train alike in every executor that can, and be observed alike."""
+    """Train equally in every executor that can, and be observed equally."""
     _compare(run, {"observers": OBSERVERS})
 
 
 def executors_agree_where_user_rows_are_withheld(run: Mapping[str, Any]) -> None:
-    """Train and be observed alike where some nodes keep their user row."""
+    """Train and be observed equally if some nodes withhold their user row."""
     if MODELS[run["model"]["name"]](load_scenario(run).model.options).layout(1).user_width:
         _compare(run, {"observers": OBSERVERS, "policies": [WITHHELD]})
 
@@ -65,7 +65,7 @@ def kernels_compute_what_they_do_not_refuse(run: Mapping[str, Any]) -> None:
         varied = {**run, **sections, "training": training}
         try:
             expected, first = run_to_end(varied, name="reference", threads=2, **STORED.get(about, {}))
-        except ScenarioError:  # of the model: nothing that kernels decide
+        except ScenarioError:  # an error of the model, not of the kernels
             continue
         lacks = _lacks(expected, "fused")
         if lacks is not None:

@@ -1,4 +1,4 @@
-"""What every model keeps to: its formula, where it begins, and that it is trained and observed alike everywhere."""
+"""Contract of models: their formula, their initial rows, and equal results in all executors."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from gossiprec.testing.tiny_runs import CENTRAL, GOSSIP, registered_as, tiny_sce
 
 
 def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
-    """Check what a model tells of itself, and run it in every executor that can, and where a coordinator has all data.
+    """Check a model's declarations, and run it in every executor that can, and with a coordinator that has all data.
 
     Parameters
     ----------
     model_class : type of Model
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario.
+        Options as in a scenario.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     PluginError
-        If blocks cannot be told apart by their names.
+        If two blocks have the same name.
     """
     about = f"the model {model_class.__name__}"
     with registered_as(MODELS, model_class) as name:
@@ -57,7 +57,7 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
             check_claims(
                 about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS)
             )
-        if isinstance(model, SequenceModel):  # a batch is of users, of whom there are few
+        if isinstance(model, SequenceModel):  # a batch consists of users, and there are few
             run["training"] = {**run["training"], "batch_size": 4}
         if isinstance(model, GraphModel):
             check_claims(about, GraphModelCase(case, model), graph_models.CLAIMS)
@@ -67,7 +67,7 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
 
 
 def _fitted(model: Model, data: Split, about: str) -> Model:
-    """Return the model of some data, of which it is given the training items only."""
+    """Return the model fitted to some data, of which it gets only the training items."""
     known = data.training_data()
     try:
         fitted = model.fitted_to(known)

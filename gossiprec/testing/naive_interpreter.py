@@ -1,4 +1,4 @@
-"""A naive interpreter of tapes: every event is carried out the moment it happens, on models of two numbers."""
+"""A naive interpreter of tapes: every event is carried out at once, on models of two numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gossiprec.compute.plan.tape import Op, TapeEvent, TapeSegment
 from gossiprec.protocols import Protocol
 
 NOTHING = np.full(2, np.nan)
-"""What a wake brings."""
+"""The model of a node's wake event."""
 
 
 def initial_models(n_nodes: int) -> F64:
-    """Return a model for each node: an own number, which no merge may touch, and a shared one."""
+    """Return a model per node: its own number, which no merge may touch, and a shared number."""
     return np.array([[node + 0.25, 1 / (node + 3)] for node in range(n_nodes)])
 
 
@@ -27,7 +27,7 @@ def train_once(node: int, update: int, value: F64) -> F64:
 
 
 def merge_once(keep: float, value: F64, theirs: F64) -> F64:
-    """Return the model after merging a received one; a negative weight stands for one that the values decide."""
+    """Return the model after merging a received one; a negative weight means that the values determine it."""
     if keep < 0:
         keep = abs(value[1]) / (abs(value[1]) + abs(theirs[1]))
     if keep == 0:
@@ -36,7 +36,7 @@ def merge_once(keep: float, value: F64, theirs: F64) -> F64:
 
 
 def reduce_inbox(value: F64, inbox: Sequence[tuple[F64, float]]) -> F64:
-    """Return the model after reducing an inbox of (model, weight): any rule that looks at all of it would do."""
+    """Return the model after reducing an inbox of (model, weight), by a rule that depends on all of it."""
     if not inbox:
         return value
     worth = sorted((weight, shared) for (_, shared), weight in inbox)
@@ -44,22 +44,22 @@ def reduce_inbox(value: F64, inbox: Sequence[tuple[F64, float]]) -> F64:
 
 
 def encode_push(node: int, push: int, value: F64, base: F64 | None) -> F64:
-    """Return what a rewriting node sends in place of its model."""
+    """Return the message that a rewriting node sends instead of its model."""
     added: F64 = np.array([node + 0.5, push / 7 + (0.0 if base is None else base[1] / 3)])
     return value + added
 
 
 class NaiveInterpreter:
-    """Carries out a tape event by event, each the moment it happens.
+    """An interpreter that carries out a tape event by event.
 
     Attributes
     ----------
     values : list of ndarray
         The nodes' models.
     received : list of lists of (message, model)
-        What every node was delivered, in order; and the versions of its own that it mixed in.
+        Deliveries to every node, in order, and the own versions that it mixed in.
     seen : list of (pool, victim, message, model)
-        What the pools saw, in order.
+        Deliveries that the pools saw, in order.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class NaiveInterpreter:
         self._pushed = [-1] * control.n_nodes
         # Received since the node's model was last read.
         self._inboxes: dict[int, list[tuple[F64, float]]] = {node: [] for node in inboxes}
-        # The version before the last update, if after the last push.
+        # The version before the last update, if that came after the last push.
         self._bases: dict[int, F64 | None] = dict.fromkeys(rewriting)
         self._pushes = dict.fromkeys(rewriting, 0)
         self._sent: dict[int, tuple[int, F64, int]] = {}  # message: sender, model, push
         self._known: set[tuple[int, int]] = set()
 
     def play(self, segment: TapeSegment) -> None:
-        """Carry out a stretch of tape."""
+        """Carry out a segment of a tape."""
         first = segment.first_message
         factors = segment.factor if len(segment.factor) else np.ones(len(segment.kind))
         for kind, node, message, count, factor in zip(

@@ -1,4 +1,4 @@
-"""Claims about a model's gradient of pairs, if it writes one out: on random numbers, and on the pairs of a node."""
+"""Claims about a model's analytic gradient of pairs, if it has one: on random numbers, and on a node's pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N_ITEMS = 9
 
 
 def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: ModelCase) -> None:
-    """Write out, if it does, the gradient of pairs that autograd finds: some again, some the other way round."""
+    """Have an analytic gradient of pairs, if any, equal to autograd's: some pairs repeated, some reversed."""
     gradient, layout = case.model.pair_gradient(), case.layout
     if gradient is None or layout.n_users > 1 or not has_own_pair_gradient(case.model):
         return
@@ -37,7 +37,7 @@ def _written_out(
     case: ModelCase, gradient: PairGradient, row: F32, used: np.typing.NDArray[np.int64],
     liked: np.typing.NDArray[np.int32], others: np.typing.NDArray[np.int32],
 ) -> F32:  # fmt: skip
-    """Return the gradient of some pairs of the items in use, as of a whole version."""
+    """Return the gradient of some pairs of the items in use, in the layout of a whole version."""
     layout, found = case.layout, np.zeros_like(row)
     core = np.concatenate([row[layout.users], row[layout.shared]])
     items = row[layout.items].reshape(layout.n_items, -1)[used]

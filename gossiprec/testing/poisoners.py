@@ -1,4 +1,4 @@
-"""What every poisoner keeps to: what it sends follows from what it was sent, its draws and its targets."""
+"""Contract of poisoners: their messages follow from what they received, their draws and their targets."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class PoisonerCase:
 
     @cached_property
     def model(self) -> Model:
-        """What it poisons."""
+        """The model to poison."""
         return MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
 
     @cached_property
     def layout(self) -> Layout:
-        """Of its versions."""
+        """The layout of its versions."""
         return self.model.layout(self.split.n_items)
 
     def made(self) -> Poisoner:
-        """Return the poisoner anew."""
+        """Return a new poisoner."""
         nobody = self.model.feed_of(self.split.training_data()).only(np.zeros(0, np.int64))
         world = poisoner_context(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
         return self.kind(self.kind.Options.model_validate(self.options), world)
@@ -68,21 +68,21 @@ class PoisonerCase:
 def check_poisoner(
     poisoner: type[Poisoner], options: Mapping[str, Any] | None = None, *, model: str = "gmf"
 ) -> None:
-    """Ask a poisoner for gradients, and run it in gossip, with clients' models and with updates.
+    """Check a poisoner's gradients, and run it in gossip, with clients' models and with updates.
 
     Parameters
     ----------
     poisoner : type of Poisoner
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        Its own, as in a scenario.
+        Its own options, as in a scenario.
     model : str
         The name of the model that is poisoned.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     with registered_as(POISONERS, poisoner) as name:
         run = tiny_scenario(model={"name": model})
@@ -92,7 +92,7 @@ def check_poisoner(
 
 
 def _found(case: PoisonerCase, poisoner: Poisoner, push: tuple[int, int]) -> ModelDelta:
-    """Return a gradient at a push of a node that has no items."""
+    """Return a gradient at a push of a node without items."""
     none = np.zeros(0, np.int32)
     return poisoner.gradient(case.sent(1), PushContext(SEED, *push, none, round=push[1] + 1))
 
@@ -132,7 +132,7 @@ def _bytes(change: ModelDelta) -> list[bytes]:
 
 
 def it_runs_alike_with_any_threads(case: PoisonerCase) -> None:
-    """Be accepted by some run, and lead there to the same numbers however many threads work."""
+    """Be accepted by some run, and give the same numbers there for any number of threads."""
     refused = []
     attackers = [{"name": case.name, "number": 2, "targets": TARGETS, **case.options}]
     for key, protocol in RUNS.items():

@@ -1,4 +1,4 @@
-"""What every policy keeps to: it touches its own nodes alone, and what leaves is as large as is said."""
+"""Contract of policies: they affect only their own nodes, and messages have the declared size."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from gossiprec.testing.tiny_runs import (
 def check_policy(
     policy: type[Policy], options: Mapping[str, Any] | None = None, *, model: str = "gmf"
 ) -> None:
-    """Ask a policy what it does to messages and training, and run it under each protocol that it accepts.
+    """Check a policy's effect on messages and training, and run it under each protocol that it accepts.
 
     Parameters
     ----------
     policy : type of Policy
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario, less ``name`` and ``nodes``.
+        Options as in a scenario, without ``name`` and ``nodes``.
     model : str
         The name of the model that is trained and sent.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     with registered_as(POLICIES, policy) as name:
         run = tiny_scenario(model={"name": model})
@@ -52,7 +52,7 @@ def check_policy(
 
 
 def _configured(case: PolicyCase, *, updates: int | None = 12) -> tuple[Policy, NodeSettings]:
-    """Return the policy, and what it has written into the settings of nodes that run so many local updates."""
+    """Return the policy, and the settings that it made, given each node's number of local updates."""
     policy, settings = case.made(), NodeSettings.none(N_NODES)
     known: I64 | None = None if updates is None else np.full(N_NODES, updates)
     policy.configure(settings, training=TrainingSettings(), updates=known)
@@ -60,7 +60,7 @@ def _configured(case: PolicyCase, *, updates: int | None = 12) -> tuple[Policy, 
 
 
 def other_nodes_train_as_before(case: PolicyCase) -> None:
-    """Write into the settings of its own nodes alone, numbers from 0 on."""
+    """Change the settings of only its own nodes, to numbers from 0 on."""
     _, settings = _configured(case)
     others = np.setdiff1d(np.arange(N_NODES), NODES)
     for name, plain in vars(NodeSettings.none(N_NODES)).items():
@@ -70,7 +70,7 @@ def other_nodes_train_as_before(case: PolicyCase) -> None:
 
 
 def unknown_updates_are_taken_or_refused(case: PolicyCase) -> None:
-    """Do without the number of local updates, which can depend on values, or refuse by a ScenarioError."""
+    """Accept an unknown number of local updates, which can depend on values, or refuse it by a ScenarioError."""
     try:
         _configured(case, updates=None)
     except ScenarioError:
@@ -86,7 +86,7 @@ def spent_privacy_grows(case: PolicyCase) -> None:
 
 
 def _grows(spent: list[PrivacySpent | None]) -> None:
-    """Check what is said of three counts, each above the one before."""
+    """Check the privacy spent after three increasing counts."""
     known = [entry for entry in spent if entry is not None]
     assert len(known) in (0, len(spent)), "It accounts for privacy at some times alone."
     for entry in known:
@@ -100,7 +100,7 @@ def _grows(spent: list[PrivacySpent | None]) -> None:
 
 
 def inboxes_are_apart(case: PolicyCase) -> None:
-    """Make a rule of its own for each receiver, if its nodes have inboxes."""
+    """Make a separate rule for each receiver, if its nodes have inboxes."""
     rule = case.made().inbox()
     if rule is not None:
         assert rule.make() is not rule.make(), "Two receivers share one object."
@@ -108,7 +108,7 @@ def inboxes_are_apart(case: PolicyCase) -> None:
 
 
 def it_runs_alike_with_any_threads(case: PolicyCase) -> None:
-    """Be accepted under some protocol, and run there to the same numbers however many threads work."""
+    """Be accepted under some protocol, and give the same numbers there for any number of threads."""
     refused = []
     for protocol in PROTOCOLS.values():
         run = {

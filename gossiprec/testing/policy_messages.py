@@ -1,4 +1,4 @@
-"""Claims about what a policy makes of messages: shapes, sizes, and draws by node and push."""
+"""Claims about a policy's messages: shapes, sizes, and draws by node and push."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossiprec.scenario import load_scenario
 
 SEED, N_NODES = 3, 8
 NODES = [0, 3, 4]
-"""Those that use the policy."""
+"""The nodes that use the policy."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class PolicyCase:
 
     @cached_property
     def layout(self) -> Layout:
-        """Of the model's rows."""
+        """The layout of the model's rows."""
         model = MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
         return model.fitted_to(self.split.training_data()).layout(self.split.n_items)
 
     def made(self) -> Policy:
-        """Return the policy anew."""
+        """Return a new policy."""
         return self.kind(self.kind.Options.model_validate(self.options), np.array(NODES))
 
     def payload(self, draw: int, *, hides_user: bool) -> MessagePayload:
-        """Return what leaves of a random version."""
+        """Return the payload of a random version."""
         row: F32 = np.random.default_rng(draw).normal(size=self.layout.row_size).astype(np.float32)
         return MessagePayload.of(row, self.layout, hides_user=hides_user)
 
@@ -57,12 +57,12 @@ class PolicyCase:
 
 
 def _hides_user(transform: Transform) -> tuple[bool, ...]:
-    """Return whether messages may lack the user's row: this policy's own, or another's doing."""
+    """Return whether messages may lack the user's row, because of this policy or another one."""
     return (True,) if BlockRole.USER in transform.hides else (False, True)
 
 
 def _encoded(case: PolicyCase, transform: Transform) -> Iterator[tuple[MessagePayload, MessagePayload]]:
-    """Yield messages before and after a transform, with and without a version that the node began with."""
+    """Yield messages before and after a transform, with and without a version from before the local update."""
     for hides_user in _hides_user(transform):
         for number, has_base in enumerate((True, False)):
             before, base = (case.payload(draw, hides_user=hides_user) for draw in (number, 9))
@@ -91,7 +91,7 @@ def as_many_finite_numbers_leave(case: PolicyCase) -> None:
 
 
 def sizes_follow_from_what_leaves(case: PolicyCase) -> None:
-    """Have messages as large as the numbers that leave and the extra bytes, and leave those of others as they are."""
+    """Have messages as large as the numbers that leave and the extra bytes, and other nodes' messages unchanged."""
     outgoing, transform = OutgoingTransforms(case.layout, N_NODES), case.made().transform() or Transform()
     assert transform.extra_bytes >= 0, f"Found extra_bytes {transform.extra_bytes}."
     whole = outgoing.message_bytes
@@ -108,7 +108,7 @@ def sizes_follow_from_what_leaves(case: PolicyCase) -> None:
 
 
 def draws_follow_from_node_and_push(case: PolicyCase) -> None:
-    """Rewrite a node's push alike each time, whatever else has been rewritten before."""
+    """Rewrite a node's push equally each time, whatever else has been rewritten before."""
     first, second = (case.made().transform() for _ in range(2))
     if first is None or second is None or not first.rewrites:
         return

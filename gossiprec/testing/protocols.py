@@ -1,4 +1,4 @@
-"""What every protocol keeps to: behaviours that can be planned, runs that end, and the same run from the same seed."""
+"""Contract of protocols: plannable behaviours, runs that end, and the same run for the same seed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProtocolCase:
     tapes: dict[str, tuple[list[TapeSegment], bool]] = field(default_factory=dict)
 
     def made(self, seed: int = 1) -> Protocol:
-        """Return the protocol anew."""
+        """Return a new protocol."""
         return make_test_protocol(self.kind, N_USERS, seed, **self.options)
 
     def recorded(self, network: str) -> tuple[list[TapeSegment], bool]:
@@ -44,19 +44,19 @@ class ProtocolCase:
 
 
 def check_protocol(kind: type[Protocol], options: Mapping[str, Any] | None = None) -> None:
-    """Run a protocol among six users on three networks, and carry out what it plans.
+    """Run a protocol among six users on three networks, and carry out its plans.
 
     Parameters
     ----------
     kind : type of Protocol
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario; those that make a run short.
+        Options as in a scenario, chosen for a short run.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     check_claims(f"the protocol {kind.__name__}", ProtocolCase(kind, options or {}), CLAIMS)
 
@@ -79,7 +79,7 @@ def roles_have_behaviours(case: ProtocolCase) -> None:
 
 
 def deliveries_merge_and_pushes_send(case: ProtocolCase) -> None:
-    """Merge on a receive alone, once, and send by a push: on each wake that sends, and with an answer."""
+    """Merge only on a receive, once, and send by a push: on each wake that sends, and with an answer."""
     made, answering = case.made(), _answering(case)
     for node, role in enumerate(made.roles):
         on_wake, on_receive = made.behaviours[role].on_wake, made.behaviours[role].on_receive
@@ -100,7 +100,7 @@ def answering_is_announced(case: ProtocolCase) -> None:
 
 
 def _answering(case: ProtocolCase) -> set[int]:
-    """Return the nodes that a delivery makes send; one that steers knows no messages but those that it has sent."""
+    """Return the nodes that send on a delivery; a steered one knows no messages but those that it has sent."""
     made = case.made()
     if not made.steers:
         return {node for node in range(made.n_nodes) if made.on_receive(node, 0, 0.0)}
@@ -109,7 +109,7 @@ def _answering(case: ProtocolCase) -> set[int]:
 
 
 def weights_are_those_of_all_nodes(case: ProtocolCase) -> None:
-    """Give each node's models a weight in float64, those of users above 0."""
+    """Give each node's models a weight in float64, above 0 for users."""
     weights, n_nodes = case.made().merge_weights(np.arange(1, N_USERS + 1)), case.made().n_nodes
     assert weights.shape == (n_nodes,), f"Found shape {weights.shape} for {n_nodes} nodes."
     assert weights.dtype == np.float64, f"Found {weights.dtype}."
@@ -134,7 +134,7 @@ def it_runs_to_its_end(case: ProtocolCase) -> None:
 
 
 def receivers_are_others(case: ProtocolCase) -> None:
-    """Send to other nodes that there are, to each of them once at a time."""
+    """Send to other existing nodes, and to each of them only once per push."""
     n_nodes = case.made().n_nodes
     for network in NETWORKS:
         for segment in case.recorded(network)[0]:
@@ -148,7 +148,7 @@ def receivers_are_others(case: ProtocolCase) -> None:
 
 
 def the_tape_follows_from_the_seed(case: ProtocolCase) -> None:
-    """Be played alike with the same seed, and otherwise with another if chance decides when nodes wake or are heard."""
+    """Be played equally with the same seed, and otherwise with another if chance decides on wakes or deliveries."""
     chance = case.made(1).clock.intervals(0, 1)[0] != case.made(2).clock.intervals(0, 1)[0]
     for network, about in NETWORKS.items():
         one, again, other = (_columns(record_tape(case.made(seed), **about)[0]) for seed in (1, 1, 2))
@@ -182,7 +182,7 @@ def _played(made: Protocol, segments: list[TapeSegment], inline: bool) -> Iterat
 
 
 def the_fraction_met_is_a_share_that_grows(case: ProtocolCase) -> None:
-    """Foretell, if anything, a fraction met that begins at 0, grows, and stays below 1."""
+    """Predict, if anything, a fraction met that begins at 0, grows, and stays below 1."""
     foretold = [case.made().predicted_fraction_met(rounds) for rounds in (0, 1, 10, 1000)]
     known = [share for share in foretold if share is not None]
     if known:

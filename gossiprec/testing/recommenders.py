@@ -1,4 +1,4 @@
-"""What every recommender keeps to: each executor trains it alike, whoever is beside whom, and it forgets nothing."""
+"""Contract of recommenders: equal training in all executors, independent of the batch, with resumable state."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.tiny_runs import registered_as, tiny_scenario
 
 WEIGHS = 3e-5
-"""Part of the way that a loss weight four times as large must move the end of a run: thirty times float32 rounding."""
+"""Fraction of the run's movement by which a fourfold loss weight must shift its end: thirty times float32 rounding."""
 SAME = 1e-3
-"""Of the way that a version has gone, a Frobenius norm: float32 rounding after some tens of steps."""
+"""Tolerance relative to a version's movement (Frobenius norm): float32 rounding over some tens of steps."""
 TRAINING = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": "full", "local_epochs": 2}
 PLAIN = {**TRAINING, "optimizer": "sgd", "learning_rate": 0.5}
 SLICES = {"name": "fedavg", "rounds": 2, "slice": 3, "client_model": "none", "merge": "touched-mean"}
@@ -36,7 +36,7 @@ MODEL = {"name": "ncf", "dim": 6, "hidden": [8, 4]}
 
 @dataclass(frozen=True)
 class _Checked:
-    """A recommender under a name, and how it is asked for."""
+    """A recommender, its name and its section of a scenario."""
 
     recommender: type[Recommender]
     asked: dict[str, Any]
@@ -44,7 +44,7 @@ class _Checked:
 
     @functools.cached_property
     def executors(self) -> tuple[str, ...]:
-        """The reference, and those that are to agree with it."""
+        """The reference, and the executors that must agree with it."""
         work = self.prepared().executor.work
         assert work.recommender is not None
         lacking = missing_analytic_gradient(work.model, work.recommender)
@@ -52,11 +52,11 @@ class _Checked:
 
     @functools.cached_property
     def trained(self) -> dict[str, PreparedRun]:
-        """By executor: a run at its end, for claims that change nothing in it."""
+        """A finished run by executor, for claims that do not change it."""
         return {name: self.run(executor={"name": name, "threads": 1}) for name in self.executors}
 
     def prepared(self, **sections: Any) -> PreparedRun:
-        """Return a tiny run before its begin."""
+        """Return a tiny run before its start."""
         world = {"model": self.model, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
         return prepare(load_scenario(tiny_scenario(**{**world, **sections})))
 
@@ -68,7 +68,7 @@ class _Checked:
         return prepared
 
     def between(self) -> tuple[CoordinatorHook | None, F32, CoordinatorContext, int]:
-        """Return the coordinator's part, a version for it, what it knows, and how much clients tell of their users."""
+        """Return the coordinator's part, a version for it, its context, and the width of the users' uploads."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
         options = self.recommender.Options.model_validate(
@@ -89,21 +89,21 @@ def check_recommender(
     options: Mapping[str, Any] | None = None,
     model: Mapping[str, Any] | None = None,
 ) -> None:
-    """Let clients of tiny runs train with a recommender, and its coordinator play some rounds.
+    """Check a recommender: train clients of tiny runs with it, and play some rounds of its coordinator.
 
     Parameters
     ----------
     recommender : type of Recommender
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario. There are eight users and 30 items.
+        Options as in a scenario. There are eight users and 30 items.
     model : mapping, optional
-        As in a scenario; a small ``ncf`` if it is left out.
+        Section of a scenario; a small ``ncf`` if it is left out.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     with registered_as(RECOMMENDERS, recommender) as name:
         checked = _Checked(recommender, {"name": name, **(options or {})}, dict(model or MODEL))
@@ -111,11 +111,11 @@ def check_recommender(
 
 
 def executors_agree(checked: _Checked) -> None:
-    """Train alike one client after the other, many at once, and by a written-out term if there is one."""
+    """Train equally one client after the other, many at once, and by an analytic term if there is one."""
     plain = {
         name: checked.run(training=PLAIN, executor={"name": name, "threads": 1}) for name in checked.executors
     }
-    for runs in (checked.trained, plain):  # Adam does not see by what a row's gradients are multiplied
+    for runs in (checked.trained, plain):  # Adam is invariant to the factor of a row's gradients
         one, *others = runs.values()
         expected = _version(one)
         way = np.linalg.norm(expected - _version(one, first=True))
@@ -145,7 +145,7 @@ def loss_weights_count(checked: _Checked) -> None:
 
 
 def company_changes_nothing(checked: _Checked) -> None:
-    """Train a client to the same bytes whoever is trained beside it."""
+    """Train a client to the same bytes whatever other clients are trained with it."""
     for name in checked.executors[1:]:
         other = checked.run(executor={"name": name, "threads": 2, "wave_size": 2})
         same = _version(other).tobytes() == _version(checked.trained[name]).tobytes()
@@ -173,7 +173,7 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
 
 
 def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
-    """Go on from state() after restore() as if it had not been interrupted."""
+    """Continue from state() after restore() as if it had not been interrupted."""
     whole, version, known, told_width = checked.between()
     first, second = checked.between()[0], checked.between()[0]
     if whole is None or first is None or second is None:
@@ -197,7 +197,7 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
 
 
 def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
-    """Learn from the columns of the feed, and tell of a user, by the draws alone and without changing either."""
+    """Learn from the columns of the feed, and upload about a user, by the draws only and without changing either."""
     run = checked.run()
     work, store = run.executor.work, run.executor.store
     recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
@@ -239,7 +239,7 @@ CLAIMS = (
 
 
 def _version(run: PreparedRun, *, first: bool = False) -> F32:
-    """Return the coordinator's present version, or the one that the run began with."""
+    """Return the coordinator's present version, or the run's first version."""
     store, model = run.executor.store, run.executor.work.model
     if first:
         return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
@@ -254,7 +254,7 @@ def _ended(run: PreparedRun) -> F32:
 
 
 def _answers(version: F32, number: int, known: CoordinatorContext, told_width: int) -> ClientAnswers:
-    """Return what a round has brought: nothing, or what some clients tell of their users, who have changed nothing."""
+    """Return the answers of a round: none, or the uploads of some clients with unchanged models."""
     draw, layout = np.random.default_rng(number), known.layout
     n = known.n_clients // 2 if told_width and number else 0
     nothing = ModelDelta(

@@ -1,4 +1,4 @@
-"""What every way to exchange views keeps to: views hold others, and draws are the wake's own."""
+"""Contract of view exchanges: views hold other nodes, and draws belong to the wake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FANOUT = 3
 
 @dataclass(frozen=True)
 class SamplingCase:
-    """A sampling with its options, and users whose likes and homes are known."""
+    """A sampling with its options, and users with known likes and homes."""
 
     sampling: type[ExchangedViews]
     options: ExchangeOptions
@@ -32,11 +32,11 @@ class SamplingCase:
 
     @property
     def fewest(self) -> int:
-        """Nodes that a view has room for, and its owner."""
+        """Number of nodes that fill a view and include its owner."""
         return self.options.size + 1
 
     def views(self, n_nodes: int, seed: int = 1, gone: Sequence[int] = ()) -> ExchangedViews:
-        """Return views of nodes of which some are away for good."""
+        """Return views of nodes, some of which are permanently offline."""
         online = [node not in gone for node in range(n_nodes)]
         availability = Availability(online, [np.zeros(0)] * n_nodes)
         profiles = UserProfiles.of(keep_first_users(self.split, n_nodes))
@@ -44,19 +44,19 @@ class SamplingCase:
 
 
 def check_sampling(sampling: type[ExchangedViews], options: Mapping[str, Any] | None = None) -> None:
-    """Play a way to exchange views.
+    """Check a way of exchanging views by playing it.
 
     Parameters
     ----------
     sampling : type of Exchange
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario's ``view``, less the name. By default views hold 4 peers.
+        Options as in a scenario's ``view``, without the name. By default views hold 4 peers.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     (name,) = get_args(sampling.Options.model_fields["sampling"].annotation)
     chosen = sampling.Options.model_validate({"sampling": name, "size": 4, **(options or {})})
@@ -66,7 +66,7 @@ def check_sampling(sampling: type[ExchangedViews], options: Mapping[str, Any] | 
 
 
 def _wakes(case: SamplingCase) -> Iterator[tuple[ExchangedViews, int, list[int]]]:
-    """Yield the views of small networks after each wake, the node that woke, and whom it sends to."""
+    """Yield the views of small networks after each wake, the node that woke, and its receivers."""
     for more, seed, gone in itertools.product((0, 3, 7), range(4), ((), (0,), (1, 4), (0, 2, 3))):
         n_nodes = case.fewest + more
         views = case.views(n_nodes, seed, gone)
@@ -76,7 +76,7 @@ def _wakes(case: SamplingCase) -> Iterator[tuple[ExchangedViews, int, list[int]]
 
 
 def views_hold_distinct_others(case: SamplingCase) -> None:
-    """Hold in each view at most `size` nodes that there are, never the node itself."""
+    """Hold in each view up to `size` distinct existing nodes, never the node itself."""
     for views, _, _ in _wakes(case):
         for owner, own in enumerate(views.views):
             assert len(own) <= case.options.size, f"The view of node {owner} holds {len(own)} peers."
@@ -93,7 +93,7 @@ def wakes_send_to_peers_of_the_view(case: SamplingCase) -> None:
 
 
 def views_follow_from_the_seed(case: SamplingCase) -> None:
-    """Be played alike with the same seed, and otherwise with another."""
+    """Be played equally with the same seed, and otherwise with another."""
 
     def played(seed: int) -> Any:
         nodes = range(case.split.n_users)
@@ -114,7 +114,7 @@ def a_missed_wake_takes_its_draws_with_it(case: SamplingCase) -> None:
 
 
 def a_node_alone_sends_to_nobody(case: SamplingCase) -> None:
-    """Send to nobody, and know nobody, after some wakes alone."""
+    """Send to no node, and know no node, after some wakes without others."""
     views = case.views(case.fewest, gone=range(1, case.fewest))
     for number in range(2 * case.options.size):
         receivers = list(views.next_receivers(0, float(number)))
@@ -123,7 +123,7 @@ def a_node_alone_sends_to_nobody(case: SamplingCase) -> None:
 
 
 def a_node_that_knows_nobody_is_introduced(case: SamplingCase) -> None:
-    """Send to a node that is online, if to any, where nobody is known."""
+    """Send to a node that is online, if to any, after a node has lost all its peers."""
     other = case.fewest - 1
     for seed in range(4):
         views = case.views(case.fewest, seed, gone=range(1, other))

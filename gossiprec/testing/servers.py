@@ -1,4 +1,4 @@
-"""What every server keeps to: it pushes what it announces, moves by its answers alone, and forgets nothing."""
+"""Contract of servers: they push what they announce, change only by answers, and have resumable state."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ WIDTH = LAYOUT.merged.stop - LAYOUT.merged.start
 
 
 def check_server(server: type[Server], options: Mapping[str, Any] | None = None) -> None:
-    """Let a server play some rounds.
+    """Check a server by playing some rounds.
 
     Parameters
     ----------
     server : type of Server
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario.
+        Options as in a scenario.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     chosen = server.Options.model_validate(options or {})
     check_claims(f"the server {server.__name__}", lambda: server(chosen), CLAIMS)
@@ -51,7 +51,7 @@ def check_server(server: type[Server], options: Mapping[str, Any] | None = None)
 
 
 def _asked(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
-    """Return what the server makes of a round: of the answers of two clients, or of none."""
+    """Return the server's downlink after a round with the answers of two clients, or with none."""
     clients = np.array([] if aggregated is None else [0, 2], np.int64)
     rows = np.tile(published if aggregated is None else aggregated, (len(clients), 1))
     answers = ClientAnswers(clients, Inbox(rows, np.arange(len(clients)), np.ones(len(clients))))
@@ -64,7 +64,7 @@ def _asked(server: Server, published: F32, number: int, aggregated: F32 | None) 
 def _played(
     server: Server, targets: Iterable[float | None], first: int = 0, start: F32 | None = None
 ) -> list[Downlink]:
-    """Play some rounds, each with what its answers are aggregated to (None: there are none)."""
+    """Play some rounds, each with the aggregate of its answers, or None if there are none."""
     published, pushed = np.zeros(WIDTH, np.float32) if start is None else start, []
     for number, target in enumerate(targets, first):
         aggregated = None if target is None else np.full(WIDTH, target, np.float32)
@@ -97,7 +97,7 @@ def without_answers_nothing_moves(make: Make) -> None:
 
 
 def what_it_remembers_is_in_its_state(make: Make) -> None:
-    """Go on from its state() after restore() as if it had not been interrupted."""
+    """Continue from its state() after restore() as if it had not been interrupted."""
     whole, first, second = make(), make(), make()
     expected = _played(whole, [None, 1.0, 2.0, -1.0])
     published = _played(first, [None, 1.0])[-1].versions[0]
@@ -107,7 +107,7 @@ def what_it_remembers_is_in_its_state(make: Make) -> None:
 
 
 def answers_that_agree_are_followed(make: Make) -> None:
-    """Come near what the answers of 400 rounds draw it to."""
+    """Approach the value to which the answers of 400 rounds agree."""
     server, version = make(), np.zeros(WIDTH, np.float32)
     for number in range(400):
         version = _asked(server, version, number, version + np.float32(0.1) * (1 - version)).versions[0]

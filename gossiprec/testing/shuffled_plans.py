@@ -1,4 +1,4 @@
-"""Plans carried out on models of two numbers, the work of each wave in a random order."""
+"""Plans carried out on models of two numbers, with the work of each wave in a random order."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gossiprec.testing.naive_interpreter import (
 
 
 class ShuffledPlanRunner:
-    """Carries out plans, the work of each wave in a random order.
+    """A runner of plans that carries out the work of each wave in a random order.
 
     Attributes
     ----------
     rows : ndarray of float64, shape (capacity, 2)
     received, seen
-        As in :class:`Naive`.
+        As in :class:`NaiveInterpreter`.
     """
 
     def __init__(self, n_nodes: int, seed: int = 0, inboxes: Collection[int] = ()) -> None:
@@ -37,7 +37,7 @@ class ShuffledPlanRunner:
         self._rng = np.random.default_rng(seed)
 
     def run(self, plan: ExecutionPlan, capacity: int) -> None:
-        """Carry out a plan that may name so many rows."""
+        """Carry out a plan that uses up to `capacity` rows."""
         grown = np.full((capacity, 2), np.nan)
         grown[: len(self.rows)] = self.rows
         self.rows = grown
@@ -76,7 +76,7 @@ class ShuffledPlanRunner:
 
 
 def waves(plan: ExecutionPlan) -> list[tuple[I64, range]]:
-    """Return the tasks and the sightings of each wave."""
+    """Return the tasks and the pool deliveries of each wave."""
     tasks, sightings = plan.task_offsets, plan.sighting_offsets
     return [
         (plan.order[tasks[w] : tasks[w + 1]], range(sightings[w], sightings[w + 1]))

@@ -1,4 +1,4 @@
-"""What every similarity keeps to: rows that nothing else decides, and never further apart than it says."""
+"""Contract of similarities: rows that depend only on their item, and a valid sensitivity."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ EVERY = np.arange(N_ITEMS)
 
 
 def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | None = None) -> None:
-    """Let a similarity compare a few items.
+    """Check a similarity on a few items.
 
     Parameters
     ----------
     similarity : type of Similarity
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario.
+        Options as in a scenario.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     chosen = similarity.Options.model_validate(options or {})
     check_claims(
@@ -44,7 +44,7 @@ def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | 
 
 
 def tiny_split() -> Split:
-    """Return data of which the items have names and texts, one of them none."""
+    """Return data of which the items have names and texts, one of them empty."""
     users, items = np.nonzero(np.random.default_rng(SEED).random((N_USERS, N_ITEMS)) < 0.5)
     train = Ragged.sets(users, items, N_USERS)
     nothing = Ragged.from_sizes(np.zeros(N_USERS, np.int64), np.empty(0, np.int32))
@@ -57,7 +57,7 @@ def _whole(make: Make) -> F32:
 
 
 def rows_are_finite_numbers(make: Make) -> None:
-    """Return finite float32, a row for each item that is asked for and a column for each that there is."""
+    """Return finite float32, a row for each requested item and a column for each item."""
     for items in (EVERY, EVERY[:0], np.array([2, 2, 1])):
         rows = make().rows(items)
         assert rows.shape == (len(items), N_ITEMS), f"Found shape {rows.shape} for {len(items)} items."
@@ -66,7 +66,7 @@ def rows_are_finite_numbers(make: Make) -> None:
 
 
 def rows_depend_on_their_item_alone(make: Make) -> None:
-    """Return the same row to the bit whichever others are asked for, and whenever it is fitted anew."""
+    """Return a bit-identical row whatever other items are requested, and whenever it is fitted again."""
     fitted, whole = make(), _whole(make)
     for items in (EVERY[::-1], np.array([4]), np.array([1, 1, 3])):
         off = np.flatnonzero((fitted.rows(items) != whole[items]).any(axis=1))
@@ -83,7 +83,7 @@ def nothing_is_nearer_than_the_item_itself(make: Make) -> None:
 
 
 def its_sensitivity_holds(make: Make) -> None:
-    """Have similarities of two items to a third that differ by its sensitivity at most, if it states one."""
+    """Have similarities of two items to a third that differ by no more than its sensitivity, if it states one."""
     known, spread = make().sensitivity, float(np.ptp(_whole(make), axis=0).max())
     assert known is None or 0 < spread <= known, f"They differ by {spread:g}, and the sensitivity is {known}."
 

@@ -1,4 +1,4 @@
-"""What every split rule keeps to: each item of a user in one part, whatever the order of the rows."""
+"""Contract of split rules: each item of a user in one part, whatever the order of the rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = ("train", "validation", "test")
 
 
 class _Toy(Dataset):
-    """Data with a split of its own."""
+    """Data with a published split."""
 
     def __init__(self, options: Options) -> None:
         pass
@@ -39,19 +39,19 @@ class _Toy(Dataset):
 
 
 def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None) -> None:
-    """Divide small random data by a split rule.
+    """Check a split rule by dividing small random data.
 
     Parameters
     ----------
     rule : type of SplitRule
-        It need not be registered.
+        The class; it need not be registered.
     options : mapping, optional
-        As in a scenario. They must leave something of 12 different items of each user.
+        Options as in a scenario. They must keep some of 12 different items of each user.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     chosen = rule.Options.model_validate(options or {})
     data = _Toy(_Toy.Options())
@@ -59,7 +59,7 @@ def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None)
 
 
 def check_split_parts(split: Split, data: Interactions) -> None:
-    """Check that the parts are sets of items, that no item of a user is in two of them, and what training needs."""
+    """Check that the parts are disjoint sets of items, and that training has what it needs."""
     found, due = (split.n_users, split.n_items), (data.n_users, data.n_items)
     assert found == due, f"Found {found} users and items, the data have {due}."
     for user in range(data.n_users):
@@ -89,7 +89,7 @@ def _worlds(least: int = 12) -> Iterator[Interactions]:
 
 
 def each_item_lands_in_one_part(divide: Divide) -> None:
-    """Put each item of a user into exactly one part, some into training, and some of somebody's into test."""
+    """Put each item of a user into exactly one part, some into training, and some of some user's into test."""
     for data in _worlds():
         split = divide(data)
         check_split_parts(split, data)
@@ -102,7 +102,7 @@ def each_item_lands_in_one_part(divide: Divide) -> None:
 
 
 def the_order_of_rows_does_not_matter(divide: Divide) -> None:
-    """Divide alike whatever the order of the rows, if no two times are equal."""
+    """Divide equally whatever the order of the rows, if no two times are equal."""
     for data in _worlds():
         if data.times is not None:
             data = replace(data, times=np.random.default_rng(SEED).permutation(len(data.users)))
@@ -113,7 +113,7 @@ def the_order_of_rows_does_not_matter(divide: Divide) -> None:
 
 
 def a_split_follows_from_the_seed(divide: Divide) -> None:
-    """Divide alike with the same seed."""
+    """Divide equally with the same seed."""
     data = next(_worlds())
     assert _bytes(divide(data)) == _bytes(divide(data)), "Two calls divided the same data in two ways."
 

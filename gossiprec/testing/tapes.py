@@ -1,4 +1,4 @@
-"""Tapes of small runs, and a planner of them: any protocol, any network, no models."""
+"""Tapes of small runs, and a planner for them, for any protocol and network, without models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossiprec.sim.transport import Transport
 
 
 def make_test_protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, **options: Any) -> Protocol:
-    """Return a protocol: one that is registered, or of any class."""
+    """Return a protocol: a registered one by name, or one of any class."""
     made = PROTOCOLS[kind] if isinstance(kind, str) else kind
     return made(made.Options.model_validate(options), n_users=n_users, seed=seed)
 
@@ -34,7 +34,7 @@ def record_tape(
     inline: bool | None = None,
     mode: Literal["inline", "stretch", "step"] | None = None,
 ) -> tuple[list[TapeSegment], bool]:
-    """Run a protocol to its end; return its tape, cut every so often, and whether deliveries are implied."""
+    """Run a protocol to its end; return its tape, cut at intervals of `every`, and whether deliveries are implied."""
     times = Constant(latency) if law == "constant" else Exponential(latency)
     n, seed = control.n_nodes, control.seed
     network = Network(n, latency=Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)

@@ -1,4 +1,4 @@
-"""The contract that ties give no attack more than guessing finds."""
+"""Contract of attacks under ties: ties give no attack more than guessing finds."""
 
 from __future__ import annotations
 
@@ -29,29 +29,30 @@ def check_ties(
     model: Mapping[str, Any] | None = None,
     knows_nothing: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run a registered attack where ties decide everything: it must find what guessing finds, whatever the ids.
+    """Run a registered attack on data full of ties: it must find what guessing finds, whatever the ids.
 
-    No two users have an item in common, so that all others are equally near to a user: a guess at K of ``N - 1`` others
-    finds ``K / (N - 1)`` of a community, however it was made, and fewer guesses find less. Every protocol that the
-    attack accepts is run, the first by all executors.
+    No two users have an item in common, so that all others are equally near to a user. Any guess at K of ``N - 1``
+    others finds ``K / (N - 1)`` of a community, and fewer guesses find less. Every protocol that the attack accepts
+    is run, the first by all executors.
 
     Parameters
     ----------
     name : str
-        The name it is registered under.
+        The name under which it is registered.
     options : mapping, optional
-        As in a scenario. There are twelve users, each with eight items of its own, of which five are trained on.
+        Options as in a scenario. There are twelve users, each with eight items of its own, of which five are trained
+        on.
     model : mapping, optional
         The section `model` of the scenario; GMF if it is left out.
     knows_nothing : mapping, optional
-        The section `model` with which all models score all items alike if they are not trained. Then the attack is run
-        on users in overlapping groups too, without training: all that it has seen ties.
+        The section `model` with which untrained models give all items equal scores. The attack is then
+        also run without training on users in overlapping groups, so that everything it has seen ties.
 
     Raises
     ------
     AssertionError
-        If an adversary finds more than a guess does, or less although it has met everybody; or if nothing was ranked in
-        any run, so that nothing was checked.
+        If an adversary finds more than a guess does, or less although it has met all users; or if
+        nothing was ranked in any run, so that nothing was checked.
     """
     worlds = [(model or {"name": "gmf"}, TRAINING, False)]
     if knows_nothing is not None:
@@ -70,7 +71,7 @@ def check_ties(
 
 
 def _check(sections: Mapping[str, Any], overlap: bool, where: str) -> int:
-    """Raise if an adversary of the run finds more than guessing does; return how many adversaries were checked."""
+    """Raise if an adversary finds more than guessing does; return the number of adversaries checked."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "sets.csv")
         path.write_text(
@@ -104,7 +105,7 @@ def _judged(run: Run, where: str, *, ranked_alike: bool) -> int:
 
 
 def _pairs(overlap: bool) -> list[tuple[int, int]]:
-    """Return users and items: sets without a common item, or groups of users by id that share most of theirs."""
+    """Return pairs of users and items: disjoint sets of items, or groups of users by id with mostly shared items."""
     if not overlap:
         return [(user, N_OWN * user + item) for user in range(N_USERS) for item in range(N_OWN)]
     return [

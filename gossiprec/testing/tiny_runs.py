@@ -1,4 +1,4 @@
-"""Tiny runs in which contracts are checked."""
+"""Tiny runs for checking contracts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gossiprec.scenario import load_scenario
 T = TypeVar("T")
 
 UNNAMED = "checked"
-"""Under which a thing is known meanwhile that is not registered."""
+"""Temporary name of a checked thing that is not registered."""
 
 CITY = {
     "name": "synthetic-checkins", "users": 8, "items": 30, "checkins": 160, "communities": 2,
@@ -32,7 +32,7 @@ CENTRAL = {"name": "central", "epochs": 3}
 PROTOCOLS = {"gossip": GOSSIP, "personal": PERSONAL, "federated": FEDERATED}
 
 WITHHELD = {"name": "share-less", "nodes": [0, 3, 4], "tau": 0.5}
-"""Some nodes keep their user row, among them some that observe."""
+"""A policy under which some nodes withhold their user row, some observers among them."""
 
 
 def tiny_scenario(**sections: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def tiny_scenario(**sections: Any) -> dict[str, Any]:
 
 
 def run_to_end(run: Mapping[str, Any], **executor: Any) -> tuple[PreparedRun, F64]:
-    """Return a run at its end, and the models that it began with."""
+    """Return a finished run, and its initial models."""
     prepared = prepare(load_scenario({**run, "executor": executor}))
     first = current_models(prepared)
     for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
@@ -67,7 +67,7 @@ def current_models(prepared: PreparedRun) -> F64:
 
 @contextmanager
 def temporarily_registered(registry: Registry[T], members: Mapping[str, T]) -> Iterator[None]:
-    """Let a registry know some things for a while."""
+    """Register some things until the body ends."""
     for name, member in members.items():
         registry.register(name)(member)
     try:
@@ -79,7 +79,7 @@ def temporarily_registered(registry: Registry[T], members: Mapping[str, T]) -> I
 
 @contextmanager
 def registered_as(registry: Registry[T], member: T) -> Iterator[str]:
-    """Let a registry know a thing for a while, unless it does anyway; yield its name."""
+    """Register a thing until the body ends, unless it is registered; yield its name."""
     names = [name for name, known in registry._members.items() if known is member]
     with temporarily_registered(registry, {} if names else {UNNAMED: member}):
         yield (names or [UNNAMED])[0]

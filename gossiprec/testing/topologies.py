@@ -1,4 +1,4 @@
-"""What every family of graphs keeps to: connected graphs over the first numbers that follow from the arguments."""
+"""Contract of graph families: connected graphs over nodes 0 to n - 1 that follow from the arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TopologyCase:
     n_nodes: int
 
     def graph(self, seed: int = 0, n_nodes: int | None = None) -> nx.Graph:
-        """Return a graph over nodes whose users have random items and places."""
+        """Return a graph over nodes that have users with random items and places."""
         n, draw = self.n_nodes if n_nodes is None else n_nodes, np.random.default_rng(7)
         given = {
             "n": n,
@@ -40,21 +40,21 @@ class TopologyCase:
 def check_topology(
     family: GraphFamily, options: Mapping[str, Any] | None = None, *, n_nodes: int = 12
 ) -> None:
-    """Draw graphs of a family.
+    """Check a graph family by drawing graphs.
 
     Parameters
     ----------
     family : Family
-        As ``gossiprec.graphs.FAMILIES["..."]`` gives it.
+        The family, as in ``gossiprec.graphs.FAMILIES["..."]``.
     options : mapping, optional
-        As in a scenario.
+        Options as in a scenario.
     n_nodes : int
-        For which there are such graphs.
+        A number of nodes for which the family has graphs.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
     check_claims(f"the family {family.name}", TopologyCase(family, options or {}, n_nodes), CLAIMS)
 

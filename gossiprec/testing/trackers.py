@@ -1,4 +1,4 @@
-"""What every tracker keeps to: it can be told of any run, and leaves the run as it is."""
+"""Contract of trackers: they accept reports of any run, and do not change the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gossiprec.testing.contract_checks import check_claims
 from gossiprec.trackers import Tracker
 
 Begin: TypeAlias = Callable[..., Tracker]
-"""Begins a tracker of the run in a folder: ``begin(folder, called=None, resumed=False)``."""
+"""A function that begins a tracker of the run in a folder: ``begin(folder, called=None, resumed=False)``."""
 
 SCENARIO = {"name": "tiny", "seed": 3, "observers": [{"name": "cda", "momentum": 0.9}], "recommender": None}
 FIGURES = {"metrics/hr@20": 0.25, "aac/coalition-5% standardized 0.99 50": 0.5}
@@ -24,17 +24,17 @@ OURS = {"manifest.json": b"{}", "events.mplog": b"\x00\x01", "metrics.csv": b"ti
 
 
 def check_tracker(tracker: type[Tracker]) -> None:
-    """Tell a tracker of runs in folders of their own; the working folder and the environment are those of the caller.
+    """Check a tracker on runs in temporary folders, in the caller's working folder and environment.
 
     Parameters
     ----------
     tracker : type of Tracker
-        It need not be registered. What its ``modules`` name must be installed.
+        The class; it need not be registered. The packages in its ``modules`` must be installed.
 
     Raises
     ------
     AssertionError
-        Lists every claim that does not hold.
+        If a claim does not hold; the message lists all of them.
     """
 
     def begin(run: Path, *, called: str | None = None, resumed: bool = False) -> Tracker:
@@ -51,7 +51,7 @@ def _report(tracker: Tracker, *rounds: int) -> None:
 
 
 def runs_that_end_in_any_way_can_be_told(begin: Begin) -> None:
-    """Be told of runs that end in any way, also before their first report."""
+    """Accept runs that end in any way, also before their first report."""
     for status in STATUSES:
         for rounds in ((), (1, 2)):
             with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +61,7 @@ def runs_that_end_in_any_way_can_be_told(begin: Begin) -> None:
 
 
 def a_run_can_go_on(begin: Begin) -> None:
-    """Be told of a run that goes on, also from a round that was told before."""
+    """Accept a resumed run, also from a round that was reported before."""
     with tempfile.TemporaryDirectory() as folder:
         tracker = begin(Path(folder))
         _report(tracker, 1, 2)
@@ -72,7 +72,7 @@ def a_run_can_go_on(begin: Begin) -> None:
 
 
 def runs_are_called_anything(begin: Begin) -> None:
-    """Be told of runs that are not called as their directory."""
+    """Accept runs with names that differ from their directories."""
     for called in ("fanout=3, seed 1", "split=last/file, 5 % of {nodes: 7}, seed 2", "été, seed 3"):
         with tempfile.TemporaryDirectory() as folder:
             tracker = begin(Path(folder), called=called)
@@ -115,7 +115,7 @@ def draws_stay_as_they_are(begin: Begin) -> None:
 
 
 def _legacy() -> list[str]:
-    """Return the state of numpy's global draws, which packages of others may use."""
+    """Return the state of numpy's global generator, which third-party packages may use."""
     return [str(part) for part in np.random.get_state()]  # noqa: NPY002
 
 

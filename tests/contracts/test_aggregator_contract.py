@@ -98,15 +98,15 @@ class Cleans(Median):
 
 BROKEN = {
     Weightless: r"Give every user's models a finite weight above 0. Found \[2. 0. 6.\]",
-    ForgetsTheOwnModel: "Leave the own model as it is where nothing was received",
+    ForgetsTheOwnModel: "Leave the own model as it is if nothing was received",
     Halves: "Return one finite model in float32.* Found float16 of 1 models of 1 numbers, the own one counting 0",
     WritesIntoTheOwnModel: "change nothing that was given. ValueError: .*read-only",
     TakesTheFirst: "the same model whatever the order of arrival",
     Adds: "between the least and the largest of the models'.* beyond all of",
-    MixesColumns: "the same model where the columns are looked at block by block",
-    Forgets: r"Go on from its state\(\) after restore\(\)",
-    Trusts: "Take no harm of one model in seven that is none: .* where one is nan",
-    Cleans: "Pass on, as it says, a number that is not finite, in any model or in several. Found .* there is",
+    MixesColumns: "the same model if the columns are processed block by block",
+    Forgets: r"Continue from its state\(\) after restore\(\)",
+    Trusts: "Withstand one invalid model in seven: .* where one is nan",
+    Cleans: "Pass on, as it declares, a number that is not finite, in any model or in several. Found .* there is",
 }
 
 

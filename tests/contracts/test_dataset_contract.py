@@ -116,7 +116,7 @@ BROKEN = {
     ForgetsRatings: r"one of each for each interaction. Found ratings of shape \(63,\)",
     SmallNumbers: "one of each for each interaction. Found items in int16, must be int64",
     LivesOnTheMoon: "a latitude and longitude of every item.* not on the globe",
-    DrawsAnew: "Be the same data to the byte with the same seed. Two loads differ in times",
+    DrawsAnew: "Return byte-identical data for the same seed. Two loads differ in times",
     HoldsOutTwice: "a published split into disjoint parts.* is in two parts",
     TellsABoolean: "Tell its provenance in text. Found True",
 }

@@ -75,11 +75,11 @@ class WantsTheMoon(ShareOfHits):
 
 BROKEN = {
     CountsHits: "shares from 0 to 1.* Found 1 to 5 at k = 20",
-    GivesAColumn: r"float64 of one dimension.* Found shape \(9, 1\)",
-    GivesHalves: "Return float64.* Found float16",
+    GivesAColumn: r"one-dimensional float64.* Found shape \(9, 1\)",
+    GivesHalves: "Return one-dimensional float64.* Found float16",
     KnowsNothing: "not everywhere. All are NaN at k = 1",
     TakesTheFirstUser: "the same mean whatever the order of the users",
-    LooksBehindTheFirst: "Look at the first k alone. What stands behind them",
+    LooksBehindTheFirst: "Use only the first k items. What stands behind them",
     Sorts: "read-only",
     WantsTheMoon: "Want RelevantRanks, TargetRanks or TopItems. It wants <class 'str'>",
 }

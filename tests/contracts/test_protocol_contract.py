@@ -151,19 +151,19 @@ class ForeseesTooMuch(Gossip):
 BROKEN = {
     AsksForOptions: "Have options that can all be left out.* ValidationError",
     LacksARole: r"Give every node a role, and every role a behaviour. Found roles \[0\] for 2 behaviours",
-    MergesOnWakes: "Merge on a receive alone.* Node 0 merges on its wake",
-    MergesTwice: "Merge on a receive alone, once.* Node 0 merges what it receives 2 times",
+    MergesOnWakes: "Merge only on a receive.* Node 0 merges on its wake",
+    MergesTwice: "Merge only on a receive, once.* Node 0 merges what it receives 2 times",
     NeverPushes: "send by a push.* Node 0 wakes, but Op.PUSH is not in its on_wake",
     AnswersUnannounced: r"Say by `replies` whether.* It says False, and nodes \[0, 1, 2, 3, 4, 5\] do",
     Weightless: r"Give each node's models a weight.* Found \[0",
     SaysNothing: "send something.* On an instant network nothing was sent",
     SaysLessThanAnnounced: "On an instant network 30 messages were sent by 30 wakes, not 2 by each",
-    TalksToItself: "Send to other nodes that there are.* Node [0-5] sends to itself",
-    RepeatsItself: "to each of them once at a time. A node sends twice",
-    SendsFar: "Send to other nodes that there are.* Found receiver 6 of 6 nodes",
-    DrawsAnew: "Be played alike with the same seed.* two plays of the same seed differ",
+    TalksToItself: "Send to other existing nodes.* Node [0-5] sends to itself",
+    RepeatsItself: "to each of them only once per push. A node sends twice",
+    SendsFar: "Send to other existing nodes.* Found receiver 6 of 6 nodes",
+    DrawsAnew: "Be played equally with the same seed.* two plays of the same seed differ",
     Deaf: "otherwise with another.* On a lossy network another seed changes nothing",
-    ForeseesTooMuch: "Foretell, if anything.* Found 100",
+    ForeseesTooMuch: "Predict, if anything.* Found 100",
 }
 
 

@@ -181,10 +181,10 @@ class HasAnothersTerm(RECOMMENDERS["correlation"]):
 BROKEN = {
     HidesAWeight: "Found weight among the options, but not in loss_weights",
     WeighsInVain: "weight four times as large moves the end of a run by",
-    HasAnothersTerm: "by a written-out term if there is one. The reference and fused end",
-    DrawsByItself: "Train a client to the same bytes whoever is trained beside it",
-    CountsPadding: "Train alike one client after the other, many at once",
-    Forgets: r"Go on from state\(\) after restore",
+    HasAnothersTerm: "by an analytic term if there is one. The reference and fused end",
+    DrawsByItself: "Train a client to the same bytes whatever other clients are trained with it",
+    CountsPadding: "Train equally one client after the other, many at once",
+    Forgets: r"Continue from state\(\) after restore",
     SaysLess: "Give finite versions of the same shape, and extras of extra_bytes",
     Scribbles: "Give finite versions of the same shape",
 }

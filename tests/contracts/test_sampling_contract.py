@@ -101,14 +101,14 @@ class AsksAnybody(Swap):
 
 
 BROKEN = {
-    Hoards: "Hold in each view at most `size`.* holds 5 peers",
+    Hoards: "Hold in each view up to `size`.* holds 5 peers",
     KnowsItself: r"never the node itself. Node \d+ has itself",
     SendsToOne: "Send to as many distinct peers of the view as the fanout says.* must be 3 peers",
     SendsElsewhere: "Send to as many distinct peers of the view",
     DrawsAnew: "Two plays of the same seed differ",
     Deaf: "Another seed changes nothing",
     SkipsWords: "Draw for a node's wake the same words.* The words of wake 1 differ",
-    NeverForgets: "Send to nobody, and know nobody, after some wakes alone",
+    NeverForgets: "Send to no node, and know no node, after some wakes without others",
     AsksAnybody: r"Send to a node that is online.* where node 4 alone is online",
 }
 

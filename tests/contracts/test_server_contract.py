@@ -88,8 +88,8 @@ BROKEN = {
     ChoosesNone: r"choose among the versions. Found version_of \[2 2 2 2\] for 2 versions",
     Doubles: "in float32.* Found versions in float64",
     Drifts: "Leave the first version as it is in a round without answers",
-    Fades: r"Go on from its state\(\) after restore\(\)",
-    Flees: "Come near what the answers of 400 rounds draw it to. It is .* off",
+    Fades: r"Continue from its state\(\) after restore\(\)",
+    Flees: "Approach the value to which the answers of 400 rounds agree. It is .* off",
 }
 
 

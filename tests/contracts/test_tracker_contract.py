@@ -75,7 +75,7 @@ class Draws(Lines):
 
 BROKEN = {
     NeedsAReport: "end in any way, also before their first report.* AttributeError",
-    BeginsOnce: "a run that goes on.* FileExistsError",
+    BeginsOnce: "a resumed run.* FileExistsError",
     KeepsToTheFirst: "other things than the one before",
     TidiesUp: "Leave the files of the run.* events.mplog is gone",
     TakesOut: r"what it is handed.* have become \{\}",

@@ -202,26 +202,26 @@ class HasAnothersKernels(HasAnothersGradient):
 
 
 BROKEN = {
-    LooksAround: "Look at the rows of the user, of the item",
-    LooksAtOtherUsers: "Look at the rows of the user, of the item",
-    KnowsItemsByNumber: "Score alike in a model of a few items",
+    LooksAround: "Read only the rows of the user, of the item",
+    LooksAtOtherUsers: "Read only the rows of the user, of the item",
+    KnowsItemsByNumber: "Give equal scores in a model of a few renumbered items",
     GivesAColumn: "Return one finite score for each item",
     ScoresAllItemsOtherwise: "Find by ``all_items``, if it says how",
     SpoilsItsItems: "Find by ``all_items``, if it says how",
     CountsPadding: "Have the same loss and gradient with samples of weight 0",
     Branches: "Give each of several versions in a stack",
-    StopsTheGradient: "Have a gradient of the loss that tells",
+    StopsTheGradient: "Have a gradient of the loss that predicts",
     PushesAway: "Rank what a node has taken higher",
     MixesSamples: "Have the mean or the sum of the samples' own losses",
-    TakesTheFirstUser: "Have for samples of two users",
+    TakesTheFirstUser: "Have as loss, for samples of two users",
     LooksAtNoEdge: "Encode otherwise without some edges",
-    KnowsRowsByNumber: "Encode alike, but for rounding, if items have other numbers",
+    KnowsRowsByNumber: "Encode equally, but for rounding, if items have other numbers",
     SpoilsItsRows: "change nothing that it is handed",
-    DrawsNoiseAnew: "that is the same to the byte for the same draws",
+    DrawsNoiseAnew: "that is byte-identical for the same draws",
     DrawsAnew: "Begin at the same numbers every time",
     BeginsAlike: "Begin with a row of its own for each user",
-    HasAnothersGradient: "Write out, if it does, the gradient that autograd finds",
-    HasAnothersKernels: "Train alike in every executor that can.* fused: models end .* off the reference",
+    HasAnothersGradient: "Have an analytic gradient, if any, equal to autograd's",
+    HasAnothersKernels: "Train equally in every executor that can.* fused: models end .* off the reference",
 }
 
 
