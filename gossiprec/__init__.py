@@ -1,8 +1,8 @@
 """gossiprec: an asynchronous peer-to-peer gossip emulator for recommender systems.
 
-Two names are all a notebook needs: :func:`simulate` runs a scenario, :func:`open_run` reads what a run wrote.
-:func:`study` runs many variants of one, and :func:`open_study` reads what came of them.
-:func:`resume` goes on with a run that ended early, :func:`replay` runs one again and compares.
+A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`open_run` reads its results.
+:func:`study` runs many variants of a scenario, and :func:`open_study` reads their results.
+:func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from gossiprec.old_names import install as _find_old_paths
 from gossiprec.version import __version__
 
-TYPE_CHECKING = False  # typing takes milliseconds, in which Ctrl-C would print a traceback
+TYPE_CHECKING = False  # importing typing takes milliseconds, in which Ctrl-C would print a traceback
 if TYPE_CHECKING:
     from typing import Any
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gossiprec.study.api import study
     from gossiprec.study.result import open_study
 
-# Without it the last bits of a matrix product of torch's depend, on some processors, on where in memory its factors
-# lie, and so a model's on who is trained beside it. Read when torch first multiplies; costs nothing measurable.
+# Without it, on some processors, the last bits of a matrix product of torch depend on the memory addresses of its
+# factors, and so a model's bits on the other models in its batch. Read at torch's first product; costs nothing.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 _find_old_paths()
@@ -37,7 +37,7 @@ _LAZY = {
     "open_study": "gossiprec.study.result",
 }
 _CALLED = ("study",)
-"""Packages that are called like functions."""
+"""Packages that can be called like functions."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""``python -m gossiprec``: the same as ``gossiprec``."""
+"""The command ``python -m gossiprec``, equal to ``gossiprec``."""
 
 from gossiprec.entry import run
 

@@ -1,4 +1,4 @@
-"""Names of array types: one for each kind of number, for the whole package."""
+"""Names of array types for the whole package, one per kind of number."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ U32 = npt.NDArray[np.uint32]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
 Texts = npt.NDArray[np.object_]
-"""Of str."""
+"""An array of str."""
 
 
 def are_all_finite(numbers: Floats) -> bool:
-    """Return whether all numbers are finite: nearly always their sum tells, which takes a third of the time."""
+    """Return whether all numbers are finite; the sum nearly always decides it, in a third of the time."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = numbers.sum()
     return bool(np.isfinite(total) or np.isfinite(numbers).all())
 
 
 MOST_COUNT = 2**40
-"""More than any count of a run: a larger one in a checkpoint is no count of anything."""
+"""Upper bound of every count of a run; a larger number in a checkpoint is invalid."""
 
 
 def check_array(where: str, found: object, like: npt.NDArray[Any], *, grows: bool = False) -> None:
-    """Refuse what is no array of the type and shape of another.
+    """Refuse an object that is no array of the type and shape of another.
 
     Parameters
     ----------
     where : str
-        What it is, for the message.
+        Name of the array, for the message.
     found : object
     like : ndarray
     grows : bool

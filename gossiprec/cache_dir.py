@@ -1,4 +1,4 @@
-"""The cache folder of this machine, for compiled kernels and the speed of earlier runs, and who may write to it."""
+"""The cache folder of this machine for compiled kernels and run timings, and checks of who may write to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 PRIVATE = 0o700
-"""Permissions of a folder that gossiprec makes here."""
+"""Permissions of folders that gossiprec creates here."""
 
 
 def cache_dir() -> Path:
@@ -81,7 +81,7 @@ def _user(owner: int) -> str:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether a group is the one that some systems make for this user alone."""
+    """Return whether a group has only this user as a member, as some systems create for every user."""
     import grp
     import pwd
 

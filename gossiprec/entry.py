@@ -35,7 +35,7 @@ def run() -> NoReturn:
     if interrupts.heard:  # library code may have swallowed the exception
         code = INTERRUPTED
     interrupts.exit_from_now(code)
-    exec("")  # Python ends itself by SIGINT if the last `exec` was interrupted, as that of a dataclass may be
+    exec("")  # Python ends itself by SIGINT if its last `exec`, for example in a dataclass, was interrupted
     sys.exit(code)
 
 

@@ -1,7 +1,7 @@
-"""Every error a user can cause or meet, in one tree.
+"""The tree of all errors that a user can cause or meet.
 
-A message states what was found, what is allowed, and the next step. The command line prints the message alone
-and leaves with :attr:`GossipRecError.exit_code`; nothing below it is shown as a traceback.
+A message states what was found, what is expected, and the next step. The command line prints only the message
+and exits with :attr:`GossipRecError.exit_code`, without a traceback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ScenarioError(GossipRecError):
 
 
 class PluginError(ScenarioError):
-    """A registered thing cannot be used as it is: its plug-in is broken, or two claim one name."""
+    """A registered thing cannot be used: its plug-in is broken, or two plug-ins use one name."""
 
 
 class DataError(GossipRecError):
@@ -38,7 +38,7 @@ class DataError(GossipRecError):
 
 
 class LogError(GossipRecError):
-    """An event log or run directory cannot be read as one."""
+    """An event log or run directory is missing, damaged or of another kind."""
 
 
 class ResourceError(GossipRecError):
@@ -57,9 +57,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     Parameters
     ----------
     name : str
-        What was found.
+        The unknown name.
     known : iterable of str
-        What is allowed.
+        The allowed names.
     """
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -71,12 +71,12 @@ PATHS = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, e
 
 
 def describe_os_error(error: OSError) -> tuple[str, int]:
-    """Return the message of an error of the operating system, with the next step, and the exit status.
+    """Return message, with the next step, and exit status of an error of the operating system.
 
     Parameters
     ----------
     error : OSError
-        Of a file that gossiprec or a plug-in opened; the message names the plug-in's line.
+        Error on a file that gossiprec or a plug-in opened; the message names the plug-in's line.
 
     Returns
     -------
@@ -96,14 +96,14 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
 
 
 def _foreign_caller(error: BaseException) -> str:
-    """Return the line outside gossiprec, Python and its libraries that met an error, in words, or an empty string."""
+    """Return the line outside gossiprec, Python and its libraries that raised an error, as text, or an empty string."""
     ours, found = Path(__file__).parent, ""
     libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if ours in (path := Path(code.co_filename)).parents:
-            found = ""  # what gossiprec opens on behalf of its caller is its own
+            found = ""  # files that gossiprec opens for its caller count as its own
         elif not found and path.is_absolute() and not any(each in path.parents for each in libraries):
             found = f" ({code.co_name}, {path}, line {trace.tb_lineno})"
         trace = trace.tb_next

@@ -1,11 +1,11 @@
-"""Where items are: places as unit vectors, and great-circle distances between them.
+"""Places as unit vectors, and great-circle distances between them.
 
-A chord between unit vectors costs no trigonometry per pair of places but one arc sine, and single precision is 0.5 m.
+A chord between unit vectors needs only one arc sine per pair of places; single precision is 0.5 m.
 
 Notes
 -----
-The radius is the mean one of the ``haversine`` library. The published PRME code takes 6378 km, the radius of the
-equator: distances are then 0.11 % longer and weights ``(1 + km)^0.25`` at most 0.03 % larger.
+The radius is the mean radius in the ``haversine`` library. The published PRME code uses 6378 km, the radius
+of the equator: its distances are 0.11 % longer and its weights ``(1 + km)^0.25`` up to 0.03 % larger.
 """
 
 from __future__ import annotations

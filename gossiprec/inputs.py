@@ -1,4 +1,4 @@
-"""Files that a run reads: each is noted with the SHA-256 of its bytes, so that a changed one is noticed later."""
+"""Input files of a run, recorded with the SHA-256 of their bytes, so that later changes are detected."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gossiprec.errors import DataError, GossipRecError
 from gossiprec.regular_files import open_regular_file
 
 Inputs = dict[str, dict[str, Any]]
-"""Path, as the run was given it, to ``bytes`` and ``sha256`` of the file."""
+"""Path, as given to the run, to ``bytes`` and ``sha256`` of the file."""
 
 _recording: ContextVar[tuple[Inputs, ...]] = ContextVar("_recording", default=())
-"""The records of the run that is being prepared, and of what loads data for several runs."""
+"""The records of the run that is being prepared, and of loaders that serve several runs."""
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def read_input(path: str | os.PathLike[str], *, error: type[GossipRecError] = Da
 
 
 def note_input(path: str | os.PathLike[str]) -> None:
-    """Note a file that another library opens. A file that cannot be read is left to whatever opens it next."""
+    """Note a file that another library opens; an unreadable file is left to that library."""
     records = _recording.get()
     if not records or all(os.fspath(path) in record for record in records):
         return
@@ -91,13 +91,7 @@ def fingerprint_of(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def changed_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what is not the same in two records: the same bytes under another path are no change.
-
-    Parameters
-    ----------
-    then, now : mapping
-        As :func:`record_inputs` gives them.
-    """
+    """Return the differences between two records; the same bytes under another path are no difference."""
     lost = {path: told for path, told in then.items() if now.get(path) != told}
     came = {path: told for path, told in now.items() if then.get(path) != told}
     moved = [*_pairs(lost, came)]
@@ -109,7 +103,7 @@ def changed_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
 
 
 def _pairs(lost: Mapping[str, Any], came: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield paths then and now of the same bytes."""
+    """Yield the recorded and the present path of files with the same bytes."""
     left = dict(came)
     for old, told in lost.items():
         new = next((path for path, other in left.items() if other == told), None)
@@ -119,9 +113,9 @@ def _pairs(lost: Mapping[str, Any], came: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def changed_files(then: Mapping[str, Any], paths: Iterable[str] | None = None) -> list[str]:
-    """Return the recorded files, or some of them, that are there and hold other bytes now.
+    """Return the recorded files, or some of them, that exist and have other bytes now.
 
-    A file that is not there contradicts nothing.
+    A missing file is not a change.
     """
     found = []
     for path in then if paths is None else paths:

@@ -1,7 +1,7 @@
-"""Copies and call-only functions for plug-ins: nothing of a run can be reached from what a plug-in is given.
+"""Copies and call-only functions for plug-ins, from which no data of a run can be reached.
 
-Code of gossiprec itself shares arrays with the run, because copies cost time. A class from anywhere else gets arrays
-that own their data, and functions that hold no reference to the run.
+Code of gossiprec itself shares arrays with the run, because copies cost time. Any other class gets arrays that own
+their data, and functions that hold no reference to the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _is_ours(kind: type) -> bool:
 
 
 class CallOnly:
-    """A function of the run that a plug-in may call. The object holds a number, and returns copies.
+    """A function of the run that a plug-in may call. The object holds only a number, and returns copies.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What the machine lets this process have: memory and cores, within the limits of containers and batch systems.
+"""Memory and cores available to this process, within the limits of containers and batch systems.
 
 References
 ----------
-Linux, "Control Group v2" (``memory.max``, ``memory.current``, ``cpu.max``) and the files of version 1 of the same.
+Linux, "Control Group v2" (``memory.max``, ``memory.current``, ``cpu.max``) and the files of its version 1.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ ROOT = Path("/")
 
 
 def available_bytes(root: Path = ROOT) -> int:
-    """Return the memory that a process could take without swapping or being killed, as far as the system tells."""
+    """Return the memory that a process can take without swapping or being killed, if the system reports limits."""
     return min([_available_on_machine(root), *_left_in_groups(root), *_left_under_limits(root)])
 
 
 def resident_bytes(root: Path = ROOT) -> int:
-    """Return the memory that this process has now; where the system does not tell, 0."""
+    """Return the resident memory of this process in bytes, or 0 if the system does not report it."""
     fields = "".join(_lines(root / "proc/self/statm")).split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Return how many threads can compute at a time: cores, those of the affinity mask, and the group's quota."""
+    """Return the number of threads that can run in parallel: cores in the affinity mask, within the group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([cores, *_quotas(root)])
 
 
 def processor_name(root: Path = ROOT) -> str:
-    """Return what the processor is called, as far as the system tells."""
+    """Return the name of the processor, if the system reports it."""
     named = (
         line.partition(":")[2].strip()
         for line in _lines(root / "proc/cpuinfo")
@@ -54,7 +54,7 @@ def _available_on_machine(root: Path) -> int:
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    """Yield what each limited group has left; what the system could give back at once counts as left."""
+    """Yield the memory left in each limited group; memory that the system can reclaim at once counts as left."""
     for folder in _groups(root, "memory"):
         limit = _number(folder / "memory.max", folder / "memory.limit_in_bytes")
         taken = _number(folder / "memory.current", folder / "memory.usage_in_bytes")
@@ -72,7 +72,7 @@ def _left_under_limits(root: Path) -> Iterator[int]:
 
 
 def _reclaimable(stat: Path) -> int:
-    """Return the bytes of files in memory that nobody has used for a while."""
+    """Return the bytes of cached files that have not been used for a while."""
     entries = dict(line.split()[:2] for line in _lines(stat) if len(line.split()) > 1)
     return int(entries.get("total_inactive_file", entries.get("inactive_file", 0)))
 
@@ -88,7 +88,7 @@ def _quotas(root: Path) -> Iterator[int]:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folder of this process's group, and those of the groups around it."""
+    """Yield the folders of this process's group and of the groups around it."""
     mount = root / "sys/fs/cgroup"
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -104,7 +104,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _number(*files: Path) -> int | None:
-    """Return the number that the first of some files holds; None: no limit."""
+    """Return the number in the first existing file, or None for no limit."""
     text = next(("".join(_lines(file)) for file in files if file.exists()), "")
     return int(text) if text.isdigit() else None
 

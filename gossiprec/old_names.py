@@ -1,4 +1,4 @@
-"""Old import paths and names: they work until version 0.2, and warn."""
+"""Old import paths and names, which work with a warning until version 0.2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 
-TYPE_CHECKING = False  # typing takes milliseconds, in which Ctrl-C would print a traceback
+TYPE_CHECKING = False  # importing typing takes milliseconds, in which Ctrl-C would print a traceback
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator
 
 LARGEST = 2**31 - 1
-"""Most that anything is counted to; sums and products of such counts stay exact."""
+"""Largest value of any count; sums and products of such counts stay exact."""
 MOST, LEAST = 1e30, 1e-100
-"""Sizes of the largest and the smallest number but 0: single precision holds the first, and squares stay above 0."""
+"""Magnitudes of the largest and the smallest number but 0: single precision holds them, and squares stay above 0."""
 
 
 class Options(BaseModel):
@@ -21,7 +21,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def remarks(self) -> dict[str, str]:
-        """Return comments that ``gossiprec scenario show`` prints behind some keys, by key."""
+        """Return comments that ``gossiprec scenario show`` prints after some keys, by key."""
         return {}
 
     @field_validator("*")

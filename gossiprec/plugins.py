@@ -1,4 +1,4 @@
-"""Plug-ins: what other installed distributions bring, found by their entry points."""
+"""Plug-ins of other installed distributions, found by their entry points."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gossiprec.errors import GossipRecError, PluginError
 from gossiprec.version import __version__, code_version, source_fingerprint
 
 PREFIX = "gossiprec."
-"""Of the groups of entry points: ``gossiprec.models`` and so on."""
+"""Prefix of the groups of entry points: ``gossiprec.models`` and so on."""
 
 Plugins = dict[str, dict[str, str]]
-"""By the name of a distribution its ``version``, and ``code``, the fingerprint of its sources; plain data."""
+"""Distribution name to its ``version`` and ``code``, the fingerprint of its sources; plain data."""
 
 
 @functools.cache
@@ -36,23 +36,23 @@ def entry_points() -> Mapping[str, Mapping[str, list[EntryPoint]]]:
 
 
 def origin_of(point: EntryPoint | None) -> str:
-    """Return distribution and version of an entry point; those of gossiprec for None."""
+    """Return distribution and version of an entry point, or gossiprec's for None."""
     return f"gossiprec {__version__}" if point is None else f"{_name(point)} {_version(point)}"
 
 
 def import_plugin(point: EntryPoint, what: str) -> None:
-    """Import what an entry point names, whereby it registers itself.
+    """Import the module of an entry point, which registers its member.
 
     Parameters
     ----------
     point : EntryPoint
     what : str
-        What is asked for, for the message (``"model 'item-pop'"``).
+        The requested thing, for the message (``"model 'item-pop'"``).
 
     Raises
     ------
     PluginError
-        If that fails for whatever reason.
+        If the import fails for any reason.
     """
     try:
         point.load()
@@ -77,20 +77,20 @@ def distributions_used(points: Iterable[EntryPoint]) -> Plugins:
 
 
 def check_plugins_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -> None:
-    """Refuse to go on without the plug-ins of a run; their versions may be others.
+    """Refuse to continue without the plug-ins of a run; their versions may differ.
 
     Parameters
     ----------
     plugins : Plugins
     whose : str
-        For the message (``"the run runs/x uses"``).
+        Subject and verb of the message (``"the run runs/x uses"``).
     error : type
-        Of what is raised.
+        Class of the error.
 
     Raises
     ------
     GossipRecError
-        Of this type, with what to install.
+        If a plug-in is missing; the message names what to install.
     """
     absent = [name for name in plugins if not any(importlib.metadata.distributions(name=name))]
     if absent:
@@ -99,32 +99,32 @@ def check_plugins_installed(plugins: Plugins, whose: str, error: type[GossipRecE
 
 
 def combined_code_version(plugins: Plugins, code: str | None = None) -> str:
-    """Return the version of all code that a run takes: that of gossiprec, and its plug-ins.
+    """Return the version of all code that a run uses: gossiprec's and its plug-ins'.
 
     Parameters
     ----------
     plugins : Plugins
     code : str, optional
-        Of gossiprec; of the one that is here, if not given.
+        Version of gossiprec; by default of the running one.
     """
     return " + ".join([code or code_version(), *map(" ".join, plugin_versions(plugins).items())])
 
 
 def plugin_versions(plugins: Plugins) -> dict[str, str]:
-    """Return the version of each plug-in and of its code, in words."""
+    """Return the version of each plug-in and of its code, as text."""
     return {name: f"{about['version']} ({about['code']})" for name, about in plugins.items()}
 
 
 @functools.cache
 def _code(*modules: str) -> str:
-    """Return the fingerprint of the packages in which modules lie."""
+    """Return the fingerprint of the packages that contain some modules."""
     return source_fingerprint(*dict.fromkeys(path for module in modules for path in _sources(module)))
 
 
 def _sources(module: str) -> list[Path]:
-    """Return the folder of the outermost package around a module, or its file where it lies in none.
+    """Return the folder of the outermost package around a module, or its file if it is in none.
 
-    A namespace is no package here: other distributions share it.
+    A namespace package does not count, because other distributions share it.
     """
     parts = module.split(".")
     for length in range(1, len(parts) + 1):

@@ -1,4 +1,4 @@
-"""Rows of unequal length, back to back in one array (compressed sparse rows)."""
+"""Rows of unequal length, stored back to back in one array (compressed sparse rows)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Integers = npt.NDArray[np.integer]
 
 
 def row_entries(offsets: I64, rows: I64) -> tuple[I64, I64]:
-    """Return where the entries of some rows lie, row after row, and which of these rows each belongs to (its place)."""
+    """Return the indices of the entries of some rows, row after row, and for each the position of its row in `rows`."""
     counts = offsets[rows + 1] - offsets[rows]
     first = np.repeat(offsets[rows] - np.cumsum(counts) + counts, counts)
     return first + np.arange(counts.sum()), np.repeat(np.arange(len(rows)), counts)
@@ -23,7 +23,7 @@ def row_entries(offsets: I64, rows: I64) -> tuple[I64, I64]:
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Rows of unequal length; what belongs to the same entries lies in other arrays with the same offsets.
+    """Rows of unequal length; other arrays with the same offsets may hold further values of the entries.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Ragged:
 
     @classmethod
     def from_sizes(cls, sizes: Integers, values: npt.NDArray[Any]) -> Ragged:
-        """Cut `values` into rows of these lengths."""
+        """Return `values` cut into rows of these lengths."""
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
         return cls(offsets, values)
@@ -74,7 +74,7 @@ class Ragged:
 
     @classmethod
     def from_pairs(cls, rows: Integers, values: npt.NDArray[Any], n_rows: int) -> Ragged:
-        """Gather (row, value) pairs; within a row the values keep their order.
+        """Return the rows of (row, value) pairs; within a row the values keep their order.
 
         Raises
         ------
@@ -88,8 +88,10 @@ class Ragged:
 
     @classmethod
     def sets(cls, rows: Integers, ids: Integers, n_rows: int) -> Ragged:
-        """Gather (row, id) pairs into sets: each row's different ids (0 or more) as int32, ascending."""
+        """Return the sets of (row, id) pairs: each row's distinct ids (0 or more) as int32, ascending."""
         width = int(ids.max(initial=0)) + 1
-        keys = np.sort(rows.astype(np.int64) * width + ids)  # np.unique hashes first, ten times as long
+        keys = np.sort(
+            rows.astype(np.int64) * width + ids
+        )  # np.unique would hash first, which takes ten times as long
         rows, ids = np.divmod(keys[np.diff(keys, prepend=-1) > 0], width)
         return cls.from_pairs(rows, ids.astype(np.int32), n_rows)

@@ -1,8 +1,8 @@
-"""Registries: one file adds one thing (a model, an attack, a policy, a data set, ...) under its own name.
+"""Registries: one file adds one thing (a model, an attack, a policy, a data set, ...) under its name.
 
-A registry knows the package its members live in and imports the modules of that package on first use, so a new file
-is found without being listed anywhere. A file in anybody's package adds a thing in the same way: an entry point in the
-registry's group says which module registers the name (:mod:`gossiprec.plugins`).
+A registry knows the package of its members and imports the package's modules on first use, so a new file is found
+without being listed anywhere. A file in any other package adds a thing in the same way: an entry point in the
+registry's group names the module that registers it (:mod:`gossiprec.plugins`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names of one kind of thing.
+    """A registry of one kind of thing, by name.
 
     Parameters
     ----------
     kind : str
-        What the things are, for messages (``"model"``).
+        Name of the kind, for messages (``"model"``).
     package : str
-        Dotted package whose modules register the members.
+        Dotted name of the package with modules that register the members.
     group : str, optional
-        What the kind is called in the plural (``"models"``): plug-ins add members by entry points in the group
-        ``gossiprec.models``. None: they cannot.
+        Plural of the kind (``"models"``): plug-ins add members by entry points in the group ``gossiprec.models``.
+        Without it, plug-ins cannot add members.
     """
 
     def __init__(self, kind: str, package: str, *, group: str | None = None) -> None:
@@ -43,14 +43,14 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under `name`; a file that is run again replaces what it filed.
+        """Return a decorator that registers its argument as `name`; a file that is run again replaces its members.
 
-        What is filed is a class or a function, or an object that tells by ``__wrapped__`` which one it stands for.
+        A member is a class or a function, or an object that represents one, named by its ``__wrapped__``.
 
         Raises
         ------
         PluginError
-            If the name is taken: two files claim to be the same thing.
+            If the name is used: two files register the same name.
         """
 
         def file_under(member: T) -> T:
@@ -71,9 +71,9 @@ class Registry(Generic[T]):
         Raises
         ------
         ScenarioError
-            If there is none; the message names the near ones.
+            If there is none; the message names similar ones.
         PluginError
-            If it is of a plug-in that cannot be imported, or not of one alone.
+            If its plug-in cannot be imported, or several plug-ins provide it.
         """
         point = self.entry_point(name)
         if point is not None:
@@ -88,12 +88,12 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def entry_point(self, name: str) -> EntryPoint | None:
-        """Return what a plug-in's member is found by, without importing it; None for a member of ours, or for none.
+        """Return the entry point of a plug-in's member, without importing it; None for other names.
 
         Raises
         ------
         PluginError
-            If several claim the name.
+            If several plug-ins use the name.
         """
         points = self._entry_points().get(name)
         if not points:
@@ -118,7 +118,7 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def members(self) -> Iterator[tuple[str, T]]:
-        """Yield names and members in alphabetical order, without those of plug-ins that are broken."""
+        """Yield names and members in alphabetical order; broken plug-ins are left out."""
         for name in self:
             try:
                 yield name, self[name]
@@ -126,7 +126,7 @@ class Registry(Generic[T]):
                 continue
 
     def _load_file_of(self, name: str) -> None:
-        """Import the file a name suggests (``dp-sgd``: ``dp_sgd.py``): a run loads only what it uses."""
+        """Import the file that a name suggests (``dp-sgd``: ``dp_sgd.py``), so that a run loads only what it uses."""
         module = f"{self._package}.{name.replace('-', '_')}"
         importlib.import_module(self._package)
         if (
@@ -140,12 +140,12 @@ class Registry(Generic[T]):
         return name in set(self)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield all names in alphabetical order; plug-ins are not imported for that."""
+        """Yield all names in alphabetical order, without importing plug-ins."""
         self._load_all()
         return iter(sorted({*self._members, *self._entry_points()}))
 
     def _load_all(self) -> None:
-        """Import all of our own files."""
+        """Import all modules of the registry's package."""
         if not self._loaded:
             package = importlib.import_module(self._package)
             for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
@@ -160,6 +160,6 @@ class Registry(Generic[T]):
 
 
 def _place(member: Any) -> str:
-    """Return the module and the name by which a member was defined."""
+    """Return the module and the name under which a member was defined."""
     defined = inspect.unwrap(member)
     return f"{defined.__module__}.{getattr(defined, '__qualname__', repr(defined))}"

@@ -1,4 +1,4 @@
-"""Options that name registered things: by the name alone, or with the options of the thing beside it."""
+"""Options that name registered things: by the name only, or with the options of the thing next to it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def options_class(registry: Registry[Any], name: str) -> type[Options]:
     Raises
     ------
     ScenarioError
-        If no such thing is registered; the message names the near ones.
+        If no such thing is registered; the message names similar ones.
     PluginError
-        If it is of a plug-in that cannot be used.
+        If its plug-in cannot be used.
     """
     found = getattr(registry[name], "Options", NoOptions)
     if not (isinstance(found, type) and issubclass(found, Options)):
@@ -37,18 +37,19 @@ def options_class(registry: Registry[Any], name: str) -> type[Options]:
 
 @dataclass(frozen=True, eq=False)
 class RegisteredOptions:
-    """Says of an annotated option set that it names a registered thing, and holds that thing's options beside the name.
+    """Marker of an option set that names a registered thing and holds the thing's options next to the name.
 
-    Written ``view: Annotated[ExchangeOptions, OneOf(SAMPLINGS, "sampling")]``. Values are validated as the options of
-    the thing they name, whose file or plug-in is imported only then; the JSON Schema knows all of them.
+    It is written ``view: Annotated[ExchangeOptions, RegisteredOptions(SAMPLINGS, "sampling")]``. Values are validated
+    as the options of the thing they name, and its file or plug-in is imported only then. The JSON Schema knows all of
+    them.
 
     Parameters
     ----------
     registry : Registry
     key : str
-        Under which the name stands.
+        Key that holds the name.
     options : callable
-        Returns the option set of a name, in place of :func:`options_class`.
+        Returns the option set of a name, instead of :func:`options_class`.
     """
 
     registry: Registry[Any]
@@ -56,7 +57,7 @@ class RegisteredOptions:
     options: Callable[[str], type[Options]] | None = None
 
     def name_in(self, value: Any, annotated: Any) -> str | None:
-        """Return the name in a value, if it is one of what is annotated."""
+        """Return the name in a value, or None if the value is not of the annotated type."""
         return getattr(value, self.key) if isinstance(value, annotated) else None
 
     def options_of(self, name: str) -> type[Options]:
@@ -65,12 +66,12 @@ class RegisteredOptions:
         Raises
         ------
         ScenarioError
-            As of :func:`options_class`.
+            If no such thing is registered.
         """
         return options_class(self.registry, name) if self.options is None else self.options(name)
 
     def meant_by(self, raw: Any) -> type[Options] | None:
-        """Return the option set that plain data name; None if they name none that there is."""
+        """Return the option set named by plain data, or None if there is none of that name."""
         name = raw.get(self.key) if isinstance(raw, dict) else None
         try:
             return self.options_of(name) if isinstance(name, str) else None
@@ -106,9 +107,9 @@ class RegisteredOptions:
 
 @dataclass(frozen=True, eq=False)
 class RegisteredName(RegisteredOptions):
-    """Says of an option that it is the name of a registered thing, or ``{name: ..., options}``.
+    """Marker of an option that is the name of a registered thing, or ``{name: ..., options}``.
 
-    Written ``Annotated[str | dict[str, Any], Named(AGGREGATORS)]``; the value stays as it is written.
+    It is written ``Annotated[str | dict[str, Any], RegisteredName(AGGREGATORS)]``; the value is kept as written.
     """
 
     def name_in(self, value: Any, annotated: Any) -> str | None:
@@ -116,7 +117,7 @@ class RegisteredName(RegisteredOptions):
         return registered_name(value) if isinstance(value, str | dict) else None
 
     def meant_by(self, raw: Any) -> None:
-        """Return None: what is written is no option set."""
+        """Return None: the value is no option set."""
 
     def __get_pydantic_core_schema__(self, base: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self._valid, handler(base))
@@ -136,21 +137,21 @@ class RegisteredName(RegisteredOptions):
 
 
 def build_registered(registry: Registry[Any], told: Any) -> Any:
-    """Return the thing that is told of, made with its options.
+    """Return the named thing, made with its options.
 
     Parameters
     ----------
     registry : Registry
-        Of classes with ``Options``.
+        Registry of classes with ``Options``.
     told : str or mapping
         ``name``, or ``{name: ..., options}``.
 
     Raises
     ------
     ScenarioError
-        If nothing of that name is registered.
+        If no such thing is registered.
     ValueError
-        If it does not take an option.
+        If it has no such option.
     """
     if isinstance(told, dict) and not isinstance(told.get("name"), str):
         raise ValueError(f"found {told!r}, must be a name or {{name: ...}} with one of {', '.join(registry)}")
@@ -166,12 +167,12 @@ def build_registered(registry: Registry[Any], told: Any) -> Any:
 
 
 def registered_name(told: Any) -> str:
-    """Return the name of what is told of."""
+    """Return the name in a name or a ``{name: ..., options}`` mapping."""
     return str(told["name"] if isinstance(told, dict) else told)
 
 
 def _said(name: str, made: Any, entry: Any) -> str:
-    if not entry["loc"]:  # of options that do not go together
+    if not entry["loc"]:  # the options contradict each other
         return f"{name}: {entry['msg'].removeprefix('Value error, ')}"
     key, known = ".".join(map(str, entry["loc"][:1])), sorted(made.Options.model_fields)
     if entry["type"] == "extra_forbidden":
@@ -193,7 +194,7 @@ def iter_registered(options: Options) -> Iterator[tuple[Registry[Any], str]]:
 
 
 def _namings(annotation: Any) -> Iterator[tuple[Any, RegisteredOptions]]:
-    """Yield what an annotation says to name a registered thing, with the type that it says it of."""
+    """Yield the markers of registered things in an annotation, each with the annotated type."""
     inner = get_args(annotation)
     if get_origin(annotation) is Annotated:
         yield from ((inner[0], extra) for extra in inner[1:] if isinstance(extra, RegisteredOptions))

@@ -1,4 +1,4 @@
-"""Regular files, opened within a bound on their size: a pipe, a device or a folder is refused, never waited for."""
+"""Reading of regular files with a bound on their size; pipes, devices and folders are refused at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-"""What else a path may name, by the type that the system gives."""
+"""Other kinds of files that a path may name, by the type that the system reports."""
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -58,9 +58,9 @@ def open_regular_file(
 
 
 def read_regular_file(path: str | Path, *, most_bytes: int, error: type[GossipRecError] = DataError) -> bytes:
-    """Return the contents of a regular file of at most `most_bytes` bytes; see :func:`open_regular_file`."""
+    """Return the contents of a regular file of up to `most_bytes` bytes; see :func:`open_regular_file`."""
     with open_regular_file(path, most_bytes=most_bytes, error=error) as file:
-        data = file.read(most_bytes + 1)  # the file may have grown, and files of the system claim to be empty
+        data = file.read(most_bytes + 1)  # the file may have grown, and files of the system report size 0
     if len(data) > most_bytes:
         raise _too_large(path, len(data), most_bytes, error)
     return data

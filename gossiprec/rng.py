@@ -1,8 +1,8 @@
 """Random draws as pure functions of (seed, purpose, node id, counter).
 
-There is no generator state to advance, so adding an observer, a policy or a node shifts nobody else's draws, and a
-run can be resumed anywhere. The function is Philox4x32-10: the seed is the key; the counter block holds
-(index, counter, node id, purpose).
+There is no generator state to advance, so adding an observer, a policy or a node shifts no other draws, and a run can
+be resumed anywhere. The function is Philox4x32-10: the seed is the key; the counter block holds (index, counter, node
+id, purpose).
 
 References
 ----------
@@ -31,7 +31,7 @@ ROUNDS = 10
 
 
 def purpose_id(name: str) -> int:
-    """Return the 32-bit word that stands for a purpose, the same in every process and version."""
+    """Return the 32-bit word of a purpose, the same in every process and version."""
     return zlib.crc32(name.encode())
 
 
@@ -82,12 +82,12 @@ def uniforms(seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
 
 
 def exponentials(seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
-    """Return one draw of the exponential law with mean 1 per element."""
+    """Return one exponentially distributed draw with mean 1 per element."""
     return -np.log(uniforms(seed, counter, node, purpose))
 
 
 def normals(seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
-    """Return one draw of the normal law with mean 0 and variance 1 per element.
+    """Return one normally distributed draw with mean 0 and variance 1 per element.
 
     References
     ----------
@@ -113,13 +113,13 @@ def generator(seed: int, purpose: str, node: int = 0, counter: int = 0) -> np.ra
 
 
 class _Key(ISeedSequence):
-    """Gives a key: asked for by ``key=``, Philox also collects entropy, which takes longer than all the rest."""
+    """A seed sequence that returns a given key: with ``key=``, Philox would also collect entropy, which is slow."""
 
     def __init__(self, words: npt.NDArray[np.uint64]) -> None:
         self._words = words
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> npt.NDArray[np.uint64]:
-        """Return it."""
+        """Return the key."""
         return self._words
 
 
@@ -142,27 +142,29 @@ def distinct_below(words: U32, bound: int) -> I64:
 
 
 class NodeStreams:
-    """A sequence of draws per node, consumed one at a time and drawn for all nodes many counters at a time.
+    """A sequence of draws per node, consumed one by one and drawn in blocks for all nodes.
 
     Parameters
     ----------
     n_nodes : int
     draw : callable
-        ``draw(first, count)`` returns the draws number first .. first + count - 1 of every node, shape
+        ``draw(first, count)`` returns draws ``first .. first + count - 1`` of every node, shape
         (n_nodes, count, ...). It is called with ascending `first`.
     width : int
-        How many at a time.
+        Draws per block.
     """
 
     WIDTH = 16
-    """Draws made for each node at a time: enough for numpy, and few enough for the processor's caches."""
+    """Draws per node and block: enough for numpy, and few enough for the processor's caches."""
 
     def __init__(
         self, n_nodes: int, draw: Callable[[int, int], npt.NDArray[Any]], *, width: int = WIDTH
     ) -> None:
         self._draw = draw
         self._width = width
-        self._waiting: list[list[Any]] = [[] for _ in range(n_nodes)]  # the next draw of each node comes last
+        self._waiting: list[list[Any]] = [
+            [] for _ in range(n_nodes)
+        ]  # the next draw of each node is last in its list
         self._n_blocks = [0] * n_nodes
         self._blocks: dict[int, npt.NDArray[Any]] = {}
         self._n_left: dict[int, int] = {}
@@ -175,7 +177,7 @@ class NodeStreams:
         return waiting.pop()
 
     def _next_block(self, node: int) -> list[Any]:
-        """Return one node's part of a block, last draw first; a block goes when its last node has taken its part."""
+        """Return one node's part of a block, last draw first; a block is freed once its last node has its part."""
         number = self._n_blocks[node]
         self._n_blocks[node] = number + 1
         if number not in self._blocks:

@@ -1,6 +1,7 @@
-"""Cells of CSV files that spreadsheet programs would take for formulas: made plain text while this is requested.
+"""Escaping of CSV cells that spreadsheet programs would read as formulas, on request.
 
-A name in data of others, such as ``=HYPERLINK("http://...")``, is run as a formula by a program that opens the file.
+A name in third-party data, such as ``=HYPERLINK("http://...")``, is run as a formula by a program that opens the
+file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters that spreadsheet programs take for the beginning of a formula, or pass over before one."""
+"""First characters that spreadsheet programs read as the beginning of a formula, or skip before one."""
 
 _is_requested: ContextVar[bool] = ContextVar("_is_requested", default=False)
 
@@ -27,7 +28,7 @@ def plain_cells() -> Iterator[None]:
 
 
 def safe_cell(cell: Any) -> Any:
-    """Return a cell as it is to be written: numbers, and text that is a number such as ``-0.5``, stay as they are."""
+    """Return the text to write for a cell; numbers, and text that is a number such as ``-0.5``, stay unchanged."""
     if not (isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and _is_requested.get()):
         return cell
     try:
@@ -38,6 +39,6 @@ def safe_cell(cell: Any) -> Any:
 
 
 def safe_rows(rows: Iterable[Iterable[Any]]) -> Iterator[list[Any]]:
-    """Yield rows with each cell as it is to be written; see :func:`safe_cell`."""
+    """Yield rows with each cell passed through :func:`safe_cell`."""
     for row in rows:
         yield [safe_cell(cell) for cell in row]

@@ -1,4 +1,4 @@
-"""The version, in one place, and the code's own fingerprint."""
+"""The version of gossiprec and the fingerprint of its code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 @functools.cache
 def code_version() -> str:
-    """Return a fingerprint of the code that decides a run's numbers: every source file of the packages that run.
+    """Return a fingerprint of the code that determines a run's numbers: every source file of its packages.
 
     Two runs of one scenario with the same fingerprint, on the same platform and packages, give the same bytes. A
     commit that changes only documents or figures keeps it.
@@ -28,7 +28,7 @@ def code_version() -> str:
 
 
 def source_fingerprint(*sources: Path) -> str:
-    """Return a hash of the Python files in some folders, with their names; or of single files."""
+    """Return a hash of the names and contents of Python files, given as files or folders."""
     import hashlib
 
     total = hashlib.sha256()
