@@ -56,7 +56,7 @@ def main(
     without = missing_data(there, places, lambda _: dataset, data=data, scale=scale)
 
     def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
-        from analysis.all_papers.report import write_study_report  # late: the list needs none of it
+        from analysis.all_papers.report import write_study_report  # imported late: the list needs none of it
 
         return write_study_report(folder, runs, reasons, planned=STUDY.count_runs(seeds), scale=scale)
 

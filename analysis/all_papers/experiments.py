@@ -1,4 +1,4 @@
-"""The experiments of ``study.yaml`` by row: its plain run, the one that somebody watches, the one with poisoners."""
+"""The experiments of ``study.yaml`` by row: the plain run, the observed run, and the run with poisoners."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ WATCHED, ATTACKED = "-watched", "-attacked"
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of the table, as ``rows.yaml`` has it.
+    """A row of the table, as in ``rows.yaml``.
 
     Attributes
     ----------
     row : str
-        What it is called.
+        Label of the row.
     paper : str
-        Whose method it is, or who compares with it.
+        The paper of the method, or a paper that compares with it.
     runs : str
-        The experiment whose numbers are its own.
+        The experiment that its own numbers come from.
     sees : str
         What the adversary is shown.
     unwatched, no_guesses, unattacked : str
-        Why nobody looks, nobody guesses who has what, nobody poisons; empty: somebody does.
+        Why there is no observer, no guess of memberships, no poisoner; empty if there is one.
     """
 
     row: str
@@ -43,7 +43,7 @@ class PaperRow:
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Its experiments: plain, watched, attacked, as far as there are such."""
+        """Its existing experiments: plain, observed, attacked."""
         ends = ("", "" if self.unwatched else WATCHED, "" if self.unattacked else ATTACKED)
         return tuple(dict.fromkeys(f"{self.runs}{end}" for end in ends))
 
@@ -56,13 +56,13 @@ def paper_rows() -> dict[str, PaperRow]:
 
 
 def experiments() -> dict[str, dict[str, Any]]:
-    """Return what each experiment sets, in the order in which they are run."""
+    """Return the overrides of each experiment, in the order in which they are run."""
     return STUDY.experiments
 
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return what ``--only`` can name: plain, watched and attacked runs, papers, rows and experiments."""
+    """Return the experiments that each name of ``--only`` selects: plain, observed and attacked runs, papers, rows."""
     there = tuple(experiments())
     ends = {"watched": WATCHED, "attacked": ATTACKED}
     found = {name: tuple(one for one in there if one.endswith(end)) for name, end in ends.items()}

@@ -1,4 +1,4 @@
-"""The study in whole or in part, with the data where they are, or at its tiny scale."""
+"""The whole study or a part of it, with the paths of its data, or at its tiny scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.papers.study_file import Scale, tiny_data
 from gossiprec.study.load import LoadedStudy, load_study
 
 DATA = {"movielens-100k": ("ml-100k",), "movielens-1m": ("ml-1m",)}
-"""Data set -> under which names it may lie in the folder of ``--data``."""
+"""Names under which each data set may be in the folder of ``--data``."""
 _TINY_SLICE = 20
 
 
@@ -29,14 +29,14 @@ def make_study(
     Parameters
     ----------
     names : iterable of str
-        Those that can be run.
+        Experiments that can be run.
     data : Path, optional
         The folder of the data sets; not needed at the tiny scale.
     dataset : str
         One of :data:`DATA`.
     scale : {'full', 'tiny'}
     seeds : int, optional
-        In place of the study's own.
+        Number of seeds, instead of the study's own.
     """
     told, is_tiny = STUDY.told, scale == "tiny"
     values = {name: STUDY.experiments[name] for name in names}
@@ -70,7 +70,7 @@ def _tiny() -> dict[str, Any]:
 
 
 def _shorter(sets: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes an experiment fit few users and end soon."""
+    """Return the overrides that fit an experiment to few users and a short run."""
     protocol, recommender = sets.get("protocol", {}), sets.get("recommender") or {}
     lengths = {"rounds", "wakes", "epochs"} & protocol.keys()
     found: dict[str, Any] = {f"protocol.{length}": 2 for length in lengths} | {"evaluate.every": 1}
@@ -88,6 +88,6 @@ def _shorter(sets: dict[str, Any]) -> dict[str, Any]:
         found["recommender.clusters"] = {"number": 5, "first": 1, "every": 1}
     if "leaks" in recommender:
         found["recommender.leaks"] = 5
-    if recommender.get("name") == "pdc-frs":  # drawn items have no titles
+    if recommender.get("name") == "pdc-frs":  # generated items have no titles
         found["recommender.similarity"] = {"name": "co-occurrence", "public_users": 0.2}
     return found

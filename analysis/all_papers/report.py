@@ -1,4 +1,4 @@
-"""The report of the study: one table, what is missing, and every number of it for other programs."""
+"""The report of the study: one table, the missing runs, and every number as csv."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def write_study_report(
     ----------
     folder : Path
     runs : mapping
-        All finished runs of the whole study, not only those that were asked for now.
+        All finished runs of the whole study, not only the selected ones.
     reasons : mapping of str to str
-        Experiment to why it has no finished run.
+        Why an experiment has no finished run.
     planned : int
-        How many runs the whole study has.
+        Number of runs of the whole study.
     scale : {'full', 'tiny'}
     """
     blocks = [

@@ -1,4 +1,4 @@
-"""The numbers of a row, each read from the run directory that has it."""
+"""The numbers of a row, read from its run directories."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from analysis.papers.seed_statistics import PerSeed
 from gossiprec.eventlog import Run
 
 VALIDATION = "val_recall@20"
-"""By which reports are chosen."""
+"""The metric that chooses reports."""
 NEAR_BEST = 0.95
 Reading = Callable[[Run], float | None]
 
 
 def read_by_seed(seeds: Mapping[int, Run], read: Reading) -> PerSeed:
-    """Return a number by seed, of the runs that have it."""
+    """Return a number by seed, for the runs that have it."""
     found = {seed: read(run) for seed, run in seeds.items()}
     return {seed: float(value) for seed, value in found.items() if value is not None}
 
 
 def summary_value(run: Run, *path: str) -> Any:
-    """Return an entry of a run's summary; None if it has none."""
+    """Return an entry of a run's summary, or None."""
     found: Any = run.summary
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -32,7 +32,7 @@ def summary_value(run: Run, *path: str) -> Any:
 
 
 def summary_reader(*path: str) -> Reading:
-    """Return what reads a number of the summary."""
+    """Return a function that reads a number of the summary."""
 
     def read(run: Run) -> float | None:
         found: float | None = summary_value(run, *path)
@@ -42,12 +42,12 @@ def summary_reader(*path: str) -> Reading:
 
 
 def utility_reader(metric: str) -> Reading:
-    """Return what reads a metric, as it stood at the report that validation items choose: ``recall@20[validated]``."""
+    """Return a function that reads a metric at the report chosen by validation items: ``recall@20[validated]``."""
     return summary_reader("utility", metric)
 
 
 def cda_reader(entry: str) -> Reading:
-    """Return what reads a number of the community attack: ``max_aac``, ``upper_bound`` or ``random_bound``."""
+    """Return a function that reads a number of the community attack: ``max_aac``, ``upper_bound``, ``random_bound``."""
 
     def read(run: Run) -> float | None:
         found = [
@@ -60,12 +60,12 @@ def cda_reader(entry: str) -> Reading:
 
 @dataclass(frozen=True)
 class MembershipRates:
-    """How good guesses at who has what are at the threshold at which they are best.
+    """Quality of membership guesses at their best threshold.
 
     Attributes
     ----------
     advantage : float
-        Share of the items had that are guessed, less the share of others that are (Yeom et al., CSF 2018).
+        True positive rate minus false positive rate of the guesses (Yeom et al., CSF 2018).
     threshold, precision, recall : float
     """
 
@@ -76,17 +76,17 @@ class MembershipRates:
 
 
 def best_membership_rates(run: Run) -> MembershipRates | None:
-    """Return the best guesses of a run; None if nobody made any."""
+    """Return the best membership guesses of a run, or None if there are none."""
     found = [membership_advantage(one) for one in summary_value(run, "membership") or ()]
     return max(found, key=lambda one: one.advantage, default=None)
 
 
 def membership_advantage(rates: Mapping[str, Any]) -> MembershipRates:
-    """Return the advantage of guesses that a summary tells of; 0 where none of them is right."""
+    """Return the advantage of the guesses in a summary; 0 if none of them is right."""
     accuracy, precision, recall = (rates[key] or 0.0 for key in ("accuracy", "precision", "recall"))
     if not precision:
         return MembershipRates(0.0, rates["threshold"], 0.0, 0.0)
-    # with b the share had, accuracy is R b + 1 - b - R b (1/P - 1)
+    # with b the fraction of members, accuracy is R b + 1 - b - R b (1/P - 1)
     slope = 1 - 2 * recall + recall / precision
     had = (1 - accuracy) / slope if slope else 1.0
     false = recall * had * (1 / precision - 1) / (1 - had) if had < 1 else 0.0
@@ -100,19 +100,19 @@ def best_advantage(run: Run) -> float | None:
 
 
 def epochs_per_client(run: Run, upto: float = np.inf) -> float:
-    """Return how many local epochs a client has had on average by some time, of the coordinator's data its passes."""
+    """Return the mean number of local epochs per client until a given time, or the passes of a central run."""
     updates = run.events("update")
     total = float(updates["epochs"][updates["time"] <= upto].sum())
     return total if is_central(run) else total / summary_value(run, "nodes")
 
 
 def is_central(run: Run) -> bool:
-    """Say whether one place holds all data."""
+    """Return whether one place holds all data."""
     return bool(run.scenario["protocol"]["name"] == "central")
 
 
 def traffic_reader(direction: str) -> Reading:
-    """Return what reads the bytes of a client and local epoch: ``up``, ``down``; in gossip both are what is sent."""
+    """Return a function that reads the bytes per client and local epoch, ``up`` or ``down`` (equal in gossip)."""
 
     def read(run: Run) -> float | None:
         by_way = summary_value(run, "bytes") or {}
@@ -124,7 +124,7 @@ def traffic_reader(direction: str) -> Reading:
 
 
 def rounds_to_near_best(run: Run) -> tuple[int, float] | None:
-    """Return the round, and the local epochs a client has had, at which validation came to 95 % of its best."""
+    """Return the round and the local epochs per client at which validation first reached 95 % of its best."""
     columns = run.metrics
     own = columns["metric"] == VALIDATION
     if not own.any():

@@ -1,4 +1,4 @@
-"""The settings of a run in one line, as its scenario has them."""
+"""The settings of a run's scenario as one line of text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Section = Mapping[str, Any]
 
 
 def format_settings(scenario: Section) -> str:
-    """Return model, what a recommender adds, training and protocol of a resolved scenario."""
+    """Return model, recommender, training and protocol of a resolved scenario as text."""
     parts = (
         _model(scenario["model"]),
         _added(scenario),
@@ -30,7 +30,7 @@ def _model(model: Section) -> str:
 
 
 def _added(scenario: Section) -> str:
-    """Return the recommender and the policies, with what says how much noise there is."""
+    """Return the recommender and the policies, with the options that set the amount of noise."""
     recommender, found = scenario.get("recommender"), []
     if recommender:
         told = [f"{key} {recommender[key]:g}" for key in ("epsilon", "augmented") if key in recommender]
@@ -49,7 +49,7 @@ def _training(scenario: Section) -> str:
 
 
 def _negatives(scenario: Section) -> str:
-    """Return how many items a positive is told from, as far as they are drawn."""
+    """Return the number and kind of negatives per positive, if they are drawn."""
     recommender = scenario.get("recommender") or {}
     if "local_negatives" in recommender:
         semi_hard = f" and {recommender['semi_hard']} semi-hard" if "semi_hard" in recommender else ""
@@ -61,7 +61,7 @@ def _negatives(scenario: Section) -> str:
 
 
 def _protocol(scenario: Section) -> str:
-    """Return how often whom is asked, for how many epochs, and what is made of the answers."""
+    """Return the number of rounds and epochs, the selected clients, and the aggregation."""
     protocol, each = scenario["protocol"], scenario["training"]["local_epochs"]
     if protocol["name"] == "central":
         return f"{protocol['epochs']} epochs"
@@ -72,7 +72,7 @@ def _protocol(scenario: Section) -> str:
 
 
 def _asked(protocol: Section) -> Iterator[str]:
-    """Yield who is asked at a time, the rule and the server."""
+    """Yield the clients selected per round, the aggregation rule and the server."""
     if protocol.get("slice"):
         yield f"slices of {protocol['slice']}"
     elif protocol["participation"] < 1:

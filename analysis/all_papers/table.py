@@ -1,4 +1,4 @@
-"""The one table: a line for each row, its numbers beside what they are read against."""
+"""The one table: a line per row, with its numbers next to their reference values."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ TOLD = {
     "contributed sets": ("contribution", "leaks", "cda"),
     "told vectors": ("told_vectors", "leaks", "likeliest", "cda_of_means"),
 }
-"""What users tell besides, and which number of a summary says how well their communities are found by it."""
+"""User uploads in addition to models, and the summary entry of the attack accuracy that they allow."""
 _LONGEST = 200
-"""Characters of a reason that are shown."""
+"""Maximum number of characters of a reason."""
 COLUMNS = (
     GridColumn("row"),
     GridColumn("settings"),
@@ -47,7 +47,7 @@ COLUMNS = (
     GridColumn("seconds", ("wall", "processor")),
 )
 Numbers = dict[str, PerSeed]
-"""What is measured -> its number by seed."""
+"""Label of a number to its values by seed."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TableLine:
     ----------
     row : Row
     runs, reasons : mapping
-        Of the whole study: runs by experiment and seed, and why others are missing.
+        Runs of the whole study by experiment and seed, and the reasons for missing ones.
     """
 
     row: PaperRow
@@ -66,11 +66,11 @@ class TableLine:
     reasons: Mapping[str, str]
 
     def seeds(self, end: str = "") -> Mapping[int, Run]:
-        """Return the row's runs by seed: the plain ones, or those of an end of its name."""
+        """Return the row's plain runs by seed, or its runs with a suffix of the experiment's name."""
         return self.runs.get(f"{self.row.runs}{end}", {})
 
     def numbers(self) -> Numbers:
-        """Return all that is measured of the row."""
+        """Return all numbers of the row."""
         plain, attacked = self.seeds(), self.seeds(ATTACKED)
         watched = {} if self.row.unwatched else self.seeds(WATCHED)
         found = {metric: read_by_seed(plain, utility_reader(f"{metric}[validated]")) for metric in METRICS}
@@ -127,7 +127,7 @@ class TableLine:
         return _shown(numbers["max_aac"], *small, *self._told(), digits=3, why=why)
 
     def _told(self) -> Iterator[str]:
-        """Yield what else than models tells of communities, where users have told it."""
+        """Yield the attack accuracy from user uploads other than models, if there are any."""
         for words, path in TOLD.items():
             found = read_by_seed(self.seeds(), summary_reader(*path))
             if found:
@@ -154,12 +154,12 @@ class TableLine:
         yield _shown(numbers["processor seconds"])
 
     def _missing(self, end: str) -> str:
-        """Return why an experiment of the row has no run; nothing if it has one."""
+        """Return why an experiment of the row has no run; an empty text if it has one."""
         return self.reasons.get(f"{self.row.runs}{end}", "")
 
 
 def _shown(values: PerSeed, *small: str, digits: int = 0, why: str = "") -> GridCell:
-    """Return a mean over seeds with half of its 95 % interval, or a dash and why there is none."""
+    """Return a mean over seeds with half of its 95 % interval, or a dash and the reason."""
     if not values:
         return _dash(why)
     half = confidence_half_width(values)[1] - mean(values)
@@ -172,13 +172,13 @@ def _dash(why: str) -> GridCell:
 
 
 def make_table(rows: Iterable[PaperRow], runs: Runs, reasons: Mapping[str, str]) -> Grid:
-    """Return the table: all rows, and below them orders that nobody learns."""
+    """Return the table: all rows, and below them the orders that need no training."""
     fields = [TableLine(row, runs, reasons).fields() for row in rows]
     return Grid("All recommenders", COLUMNS, [*fields, *(_level(order, runs) for order in LEVELS)])
 
 
 def baseline_value(order: str, metric: str, runs: Runs) -> PerSeed:
-    """Return a metric of an order that nobody learns, by seed: the same in every run that has it."""
+    """Return a metric of an order that needs no training, by seed; it is the same in every run that has it."""
     found: PerSeed = {}
     for seeds in runs.values():
         found = {**read_by_seed(seeds, utility_reader(f"{metric}[{order}]")), **found}

@@ -40,7 +40,7 @@ def study(
     **how: Any,
 ) -> None:
     """Run or resume every experiment of the community-detection paper (arXiv 2306.08929) that the data allow, and write
-    a report beside what the paper prints. The large ones need the memory of one job, and times are told.
+    a report that compares them with the paper. The large ones need the memory of one job; times are reported.
     """
     if is_list:
         _list()

@@ -1,4 +1,4 @@
-"""The figures that the study sets out to reach, each reached or not, with what is known where it is not."""
+"""The acceptance targets of the study, each reached or not, with evidence for those that are missed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REACHED, NOT_REACHED = "reached", "not reached"
 
 @dataclass(frozen=True)
 class AcceptanceTarget:
-    """A number and the range that it should be in."""
+    """A number and its target range."""
 
     label: str
     measure: RunNumber
@@ -47,7 +47,7 @@ class AcceptanceTarget:
 
 @dataclass(frozen=True)
 class TargetResult:
-    """What became of a target: the range wanted, the number found, the verdict and the evidence."""
+    """The result of a target: the target range, the number found, the verdict and the evidence."""
 
     label: str
     wanted: str
@@ -57,12 +57,12 @@ class TargetResult:
 
 
 def judge_targets(runs: Runs) -> list[TargetResult]:
-    """Return what became of each target."""
+    """Return the result of each target."""
     return [*(_judged(target, runs) for target in acceptance_targets()), *_totals(runs)]
 
 
 def acceptance_targets() -> list[AcceptanceTarget]:
-    """Return the targets that one measure decides."""
+    """Return the targets that depend on one measure."""
     none, speed = dp_experiment("rand-gossip", None), "local epochs/s"
     cost = "All 943 adversaries over the simulation without them, thread time"
     return [
@@ -94,7 +94,7 @@ def _federated_targets() -> list[AcceptanceTarget]:
 
 
 def _gossip_targets() -> list[AcceptanceTarget]:
-    """Return those of Tables 5 to 8, in the setting of the published code and at full size."""
+    """Return the targets of Tables 5 to 8, in the setting of the published code and at full size."""
     found = []
     for setting, rand, pers, less, k in (
         (AUTHORS100, ex.AUTHORS_RAND, ex.AUTHORS_PERS, ex.AUTHORS_RAND_LESS, 5),
@@ -121,14 +121,14 @@ def _gossip_targets() -> list[AcceptanceTarget]:
 
 
 def _pace(experiment: str) -> RunNumber:
-    """Return local epochs a second of the data plane, kernels compiled."""
+    """Return the local epochs per second of the data plane, without compilation."""
     return ratio_of(
         summary_number(experiment, "node_updates"), summary_number(experiment, "seconds", "compute")
     )
 
 
 def _attack_share(experiment: str) -> RunNumber:
-    """Return the thread time of the attacks over that of everything else, compiling left out."""
+    """Return the thread time of the attacks divided by all other thread time, without compilation."""
     wall, compiling = (
         summary_number(experiment, "wall_seconds"),
         summary_number(experiment, "seconds", "compile"),
@@ -158,7 +158,7 @@ def _judged(target: AcceptanceTarget, runs: Runs) -> TargetResult:
 
 
 def _evidence(measure: RunNumber, runs: Runs) -> str:
-    """Return what else the runs know about an attack that misses its target."""
+    """Return further results of an attack that misses its target."""
     if not isinstance(measure, AttackNumber) or measure.quantity != "max_aac":
         return ""
     others = {rule: measure.mean(runs, rule) for rule in RULES[1:]}
@@ -181,7 +181,7 @@ def _totals(runs: Runs) -> list[TargetResult]:
 
 
 def _time_of_the_tables(runs: Runs) -> TargetResult:
-    """Judge the time of Tables 4 to 10 on two cores, from what each run took on its threads."""
+    """Judge the time of Tables 4 to 10 on two cores, from the thread time of each run."""
     most, label = 25.0, "MovieLens-100k, Tables 4-10 and switches, one seed, 20 of authors100; two cores"
     lacking, minutes = [], 0.0
     for name in selectable_names()["movielens-tables"]:

@@ -1,4 +1,4 @@
-"""The cells of the report: each printed number, what it is compared with, or why nothing is."""
+"""The cells of the report: each printed number, with its measure or the reason for none."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ LOOKING = {
     "paper": "row trained once, the literal Algorithms 3 and 4",
     "fitted": "row fitted again and again (a stronger attacker than the paper's)",
 }
-"""How adversaries look at hidden user rows."""
+"""Ways in which adversaries replace hidden user rows."""
 AFTER_SEEING = "the momentum was chosen after both numbers were seen"
 
 
 @dataclass(frozen=True)
 class ReportCell:
-    """A number of the report: what is printed, with the measure beside it or why there is none.
+    """A number of the report: the printed number, with its measure or the reason for none.
 
     Attributes
     ----------
     variant : str
-        Which reading of the paper was run: users and K; empty where there is one only.
+        The reading of the paper that was run, such as users and K; empty if there is only one.
     rule : str
-        The relevance rule that is compared with the print.
+        The relevance rule that is compared with the printed number.
     note : str
-        Why it differs, or cannot be reproduced: a sentence a line.
+        Why it differs, or cannot be reproduced: one sentence per line.
     """
 
     printed: PrintedCell
@@ -82,18 +82,18 @@ class ReportCell:
 
     @property
     def column(self) -> str:
-        """Its heading."""
+        """Its column heading."""
         return COLUMNS.get(self.printed.column, self.printed.column)
 
     @property
     def attack(self) -> AttackNumber | None:
-        """The attack behind it, which has bounds; None for other numbers."""
+        """The attack behind it, which has bounds, or None for other numbers."""
         return self.measure if isinstance(self.measure, AttackNumber) else None
 
 
 @cache
 def report_cells() -> tuple[ReportCell, ...]:
-    """Return the cells in the order of the paper: every printed number, the setting compared first before others."""
+    """Return the cells in the order of the paper: for every printed number, the setting compared first, then others."""
     cells: list[ReportCell] = []
     for number in printed_numbers():
         compared = _COMPARED[number.table](number)
@@ -101,7 +101,9 @@ def report_cells() -> tuple[ReportCell, ...]:
             cells.append(ReportCell(number, why_not=compared))
             continue
         cells += [_cell(number, one) for one in compared]
-        if number.column == "best10":  # a printed 60.3 % is no multiple of 1/K, as a least accuracy would be
+        if (
+            number.column == "best10"
+        ):  # a printed 60.3 % is no multiple of 1/K, so it cannot be a least accuracy
             also = replace(number, column="best10_mean")
             cells += [
                 _cell(also, replace(one, measure=one.measure.of("best10_mean")))
@@ -165,7 +167,7 @@ def _federated(one: Callable[..., AttackNumber]) -> Compared:
 
 
 def _gossip(attack: Callable[..., AttackNumber], protocol: str = "rand-gossip") -> Compared:
-    """Return the readings of an attack in gossip with full models: the setting of the published code comes first."""
+    """Return the readings of a gossip attack with full models, the setting of the published code first."""
     found = [
         *readings_by_rule(AUTHORS100, attack(ex.AUTHORS[protocol], k=5)),
         Reading(FULL943, attack(MOVIELENS[protocol])),
@@ -202,7 +204,7 @@ POOLS = {f"coalition-{share}": f"coalition-{more}" for share, more in WITH_ALL.i
 
 
 def _share(row: str) -> str | None:
-    """Return the share of colluders of a row, None for single adversaries."""
+    """Return the fraction of colluders in a row's label, or None for single adversaries."""
     return None if row.startswith("single") else row.split()[0]
 
 
@@ -216,7 +218,7 @@ def _colluders(number: PrintedCell) -> Compared:
 
 
 def _colluders_less(number: PrintedCell) -> Compared:
-    """Return the readings of Table 7: each setting with each way to look at hidden rows."""
+    """Return the readings of Table 7: each setting with each replacement of hidden rows."""
     found = []
     for setting, experiment, k in ((AUTHORS100, ex.AUTHORS_RAND_LESS, 5), (FULL943, ex.ML_RAND_LESS, 50)):
         for kind, words in LOOKING.items():
@@ -252,7 +254,7 @@ def _sizes(number: PrintedCell) -> Compared:
 
 
 def membership_number(threshold: str) -> AttackNumber:
-    """Return the entropy MIA of a threshold, read as a community attack; on the latest models, without momentum."""
+    """Return the entropy MIA at a threshold, read as a community attack on the latest models, without momentum."""
     return AttackNumber(ex.ML_FEDAVG, "coordinator", momentum=0.0, relevance=f"mia-{threshold}")
 
 
@@ -268,7 +270,7 @@ def _membership(number: PrintedCell) -> Compared:
 
 AIA = AttackNumber(ex.ML_AIA, "coordinator", momentum=0.0, relevance="aia")
 CDA_BESIDE_AIA = accuracy_among(single_attack(ex.ML_AIA), AIA)
-"""CDA on the one community that attribute inference looks for."""
+"""CDA on the one community that attribute inference targets."""
 
 
 def _inference(number: PrintedCell) -> Compared:
@@ -278,7 +280,7 @@ def _inference(number: PrintedCell) -> Compared:
 
 
 def _not_printed() -> list[ReportCell]:
-    """Return what is measured where the print at hand has no number."""
+    """Return cells for measured numbers that the paper, as published, does not have."""
     return [
         ReportCell(
             PrintedCell("table4" if p == "fedavg" else "table5", "gowalla", f"{p} {model}", "max_aac", ""),

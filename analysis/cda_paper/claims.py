@@ -1,7 +1,7 @@
 """The orderings that the paper claims, each judged by paired differences over seeds: held, not held, or undecided.
 
-Both sides of a comparison are measured in runs of the same seed, and share its data and draws. The claim is held if the
-95 % interval of their mean difference lies on the claimed side, not held if it lies on the other.
+Both sides of a comparison are measured in runs of the same seed, with the same data and draws. The claim is held if
+the 95 % interval of their mean difference is on the claimed side, and not held if it is on the other.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ THRESHOLDS = ("0.2", "0.4", "0.6", "0.8", "1")
 GOSSIP = ("rand-gossip", "pers-gossip")
 SHARES = (5, 10, 20)
 IN_GOSSIP = {AUTHORS100: (ex.AUTHORS_RAND, 5), FULL943: (ex.ML_RAND, 50), FULL_BATCH: (ex.ML_FULL_BATCH, 50)}
-"""Experiment and K of Rand-Gossip with full models in each setting."""
+"""Experiment and K of Rand-Gossip with full models, by setting."""
 
 
 @dataclass(frozen=True)
 class ClaimComparison:
-    """One number that a claim says is larger than another.
+    """Two numbers, of which a claim says that the first is larger.
 
     Attributes
     ----------
     label : str
     first, second : Measure
     words : str
-        Say it, with ``{first}`` and ``{second}``.
+        Text of the claim, with ``{first}`` and ``{second}``.
     margin : callable
-        Both numbers of a seed -> by how much the claim holds there; negative where it does not.
+        Maps both numbers of a seed to the margin of the claim; negative if it does not hold.
     """
 
     label: str
@@ -72,12 +72,12 @@ class ClaimComparison:
     margin: Callable[[float, float], float] = lambda first, second: first - second
 
     def margins(self, runs: Runs) -> PerSeed:
-        """Return by how much the claim holds, for each seed that both sides have."""
+        """Return the margin of the claim for each seed that both sides have."""
         return combine(self.first, self.second, self.margin).per_seed(runs)
 
 
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return what became of each claim."""
+    """Return the verdict on each claim."""
     return [
         _judged("Federated learning leaks more than gossip", _federated_leaks_more(), runs),
         _judged("Share less protects in federated learning", _share_less_federated(), runs),
@@ -184,7 +184,7 @@ def _pool(experiment: str, k: int, share: int, momentum: float | None = None) ->
 
 
 def _membership(runs: Runs) -> ClaimComparison:
-    """Compare CDA with the threshold that serves membership inference best."""
+    """Return the comparison of CDA with the best threshold of membership inference."""
     attacks = [membership_number(threshold) for threshold in THRESHOLDS]
     best = max(attacks, key=lambda attack: np.nan_to_num(attack.mean(runs), nan=-1.0))
     words = "Max AAC {first} % by CDA, {second} % by membership inference at its best threshold"
@@ -203,7 +203,7 @@ def _cost() -> ClaimComparison:
 
 
 def _privacy(runs: Runs, protocol: str) -> ClaimVerdict:
-    """Compare the utility of DP-SGD, between its points in leakage, with that of Share less."""
+    """Return the verdict on the utility of DP-SGD, interpolated in leakage, against Share less."""
     claim = f"At equal leakage DP-SGD costs more utility than Share less, {PROTOCOLS[protocol]}"
     points = [
         name
@@ -232,7 +232,7 @@ def _privacy(runs: Runs, protocol: str) -> ClaimVerdict:
 
 
 def _kept_more(own: Mapping[str, Run], rule: str, less: str, points: Sequence[str]) -> float | None:
-    """Return how much more utility Share less keeps than DP-SGD at its leakage, in the runs of one seed."""
+    """Return the utility that Share less keeps beyond DP-SGD at equal leakage, in the runs of one seed."""
     sides = [
         (single_attack(name).of_seed(own, rule), utility_number(name).of_seed(own, rule))
         for name in (less, *points)

@@ -1,4 +1,4 @@
-"""Every number of the report as rows of ``cells.csv``, for other programs."""
+"""Every number of the report as rows of ``cells.csv``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Row = list[str | int | float | None]
 def csv_rows(found: Sequence[NumberResults], runs: Runs) -> Iterator[Row]:
     """Yield a row for each seed and relevance rule.
 
-    ``variant`` is the setting, ``place`` 1 for the one compared first; ``rule`` is the relevance rule that is compared
-    with the print, ``verdict`` what came of it over all seeds. ``relevance`` is the rule of the number itself. Of
-    attacks there are also the rules that no setting compares.
+    ``variant`` is the setting, and ``place`` is 1 for the setting compared first. ``rule`` is the relevance rule that
+    is compared with the printed number, and ``verdict`` the result over all seeds. ``relevance`` is the rule of the
+    number itself. Attacks also have rows for the rules that no setting compares.
     """
     for group in found:
         number = group.printed
@@ -39,7 +39,7 @@ def csv_rows(found: Sequence[NumberResults], runs: Runs) -> Iterator[Row]:
 
 
 def _others(group: NumberResults, cell: ReportCell) -> list[str]:
-    """Return the rules under which a cell is told besides its own: those that have no cell for themselves."""
+    """Return the further rules for which a cell's numbers are written: those without a cell of their own."""
     if cell.attack is None:
         return []
     same = [one.cell for one in group.results if one.cell.measure == cell.measure]

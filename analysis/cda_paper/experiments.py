@@ -1,4 +1,4 @@
-"""The experiments of ``study.yaml`` by what they are: one simulation each, which serves all its observers."""
+"""The experiments of ``study.yaml``: names by content; each is one simulation that serves all its observers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AUTHORS_RAND_LESS = "table7-ml100k-authors100-share-less"
 PRME_10_EPOCHS = "table4-foursquare146-fedavg-prme-10-epochs"
 
 PROTOCOLS = {"fedavg": "FedAvg", "rand-gossip": "Rand-Gossip", "pers-gossip": "Pers-Gossip"}
-"""How the protocols are called in names of experiments, and in words."""
+"""Names of the protocols in experiments, and their labels."""
 MOVIELENS = dict(zip(PROTOCOLS, (ML_FEDAVG, ML_RAND, ML_PERS), strict=True))
 MOVIELENS_LESS = dict(zip(PROTOCOLS, (ML_FEDAVG_LESS, ML_RAND_LESS, ML_PERS_LESS), strict=True))
 AUTHORS = dict(zip(PROTOCOLS, (AUTHORS_FEDAVG, AUTHORS_RAND, AUTHORS_PERS), strict=True))
@@ -42,40 +42,40 @@ SETTINGS = {
 }
 """The settings on MovieLens-100k that the tables name."""
 WITH_ALL = {"5%": "5.01%", "10%": "10.01%", "20%": "20.01%"}
-"""Where the same colluders observe twice in a run: those that compare with all other items, by those with 99."""
+"""Suffixes of colluders that observe twice in a run: those that compare with all items, by those with 99 items."""
 FICTIVE = {
     "own_embedding": ("", "single"),
     "paper": (".01", "single-100%"),
     "fitted": (".02", "single-99.99%"),
 }
-"""Where the same adversaries look in three ways at hidden rows: what tells them apart in the tables of a run."""
+"""Suffixes and names that distinguish observers with different replacements of hidden rows."""
 
 
 @cache
 def load_paper_study() -> dict[str, Any]:
-    """Return the study as it is written."""
+    """Return the study as written."""
     told: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
     return told
 
 
 def experiments() -> dict[str, dict[str, Any]]:
-    """Return what each experiment sets, in the order in which they are run: the cheap and most wanted first."""
+    """Return the overrides of each experiment, in the order in which they are run: cheap and important ones first."""
     found: dict[str, dict[str, Any]] = load_paper_study()["axes"]["experiment"]["values"]
     return found
 
 
 def dp_experiment(protocol: str, epsilon: int | None) -> str:
-    """Return a point of Figure 6; None: the same training without noise or clipping (epsilon infinite)."""
+    """Return the name of a point of Figure 6; None is the same training without noise or clipping."""
     return f"fig6-ml100k-{protocol}-dp-eps-{epsilon or 'inf'}"
 
 
 def checkin_experiment(variant: str, protocol: str, model: str, *, share_less: bool = False) -> str:
-    """Return an experiment on check-ins.
+    """Return the name of an experiment on check-ins.
 
     Parameters
     ----------
     variant : {'foursquare', 'foursquare146', 'gowalla100'}
-        All users of Foursquare-NYC once, or the first 146 or 100 users over several seeds.
+        All users of Foursquare-NYC with one seed, or the first 146 or 100 users with several seeds.
     protocol : {'fedavg', 'rand-gossip', 'pers-gossip'}
     model : {'gmf', 'prme'}
     share_less : bool
@@ -99,26 +99,26 @@ def variant_experiment(batch: str, train_on: str, clock: str) -> str:
 
 
 def variant_experiments() -> dict[tuple[str, str, str], str]:
-    """Return the eight, by their switches."""
+    """Return the eight experiments of training variants, by their switches."""
     ways = itertools.product(("64", "full"), ("wake", "receive"), ("clocks", "lock-step"))
     return {way: variant_experiment(*way) for way in ways}
 
 
 def observer_name(kind: str, share: str | None = None) -> str:
-    """Return what an observer is called that looks at hidden rows in its own way.
+    """Return the name of an observer with its replacement of hidden rows.
 
     Parameters
     ----------
     kind : {'own_embedding', 'paper', 'fitted'}
     share : str, optional
-        Of colluders, such as ``5%``; None: single adversaries.
+        Fraction of colluders, such as ``5%``, or None for single adversaries.
     """
     digits, single = FICTIVE[kind]
     return single if share is None else f"coalition-{share.removesuffix('%')}{digits}%"
 
 
 def checkin_experiments(variant: str, model: str, *, share_less: bool = False) -> dict[str, str]:
-    """Return the experiments on check-ins that differ in their protocol alone, by it."""
+    """Return the experiments on check-ins that differ only in their protocol, by protocol."""
     return {
         protocol: checkin_experiment(variant, protocol, model, share_less=share_less)
         for protocol in PROTOCOLS
@@ -126,13 +126,13 @@ def checkin_experiments(variant: str, model: str, *, share_less: bool = False) -
 
 
 def dataset_name(experiment: str) -> str:
-    """Return the data set of an experiment, as its folder is called."""
+    """Return the folder name of an experiment's data set."""
     folders = {"gowalla": "gowalla", "foursquare": "foursquare-nyc", "ml100k": "ml-100k"}
     return next(folder for word, folder in folders.items() if word in experiment)
 
 
 def table_momentum(experiment: str) -> float:
-    """Return the momentum of the attack that tables show, where they do not say."""
-    # as the files say: momentum models of everyone do not fit 24 GB
+    """Return the momentum of the attack shown in tables, unless they name another."""
+    # as in the files: momentum models of all adversaries need more than 24 GB
     too_large = (checkin_experiment("foursquare", protocol, "prme") for protocol in ("fedavg", "pers-gossip"))
     return 0.0 if experiment in too_large else 0.99

@@ -42,7 +42,7 @@ Coordinate = float | RunNumber
 
 @dataclass(frozen=True)
 class LeakageSetting:
-    """What full models and Share less are compared in: experiments by protocol, K, and the utility shown."""
+    """The experiments by protocol, K and the utility metric in which full models and Share less are compared."""
 
     full: Mapping[str, str]
     less: Mapping[str, str]
@@ -52,7 +52,7 @@ class LeakageSetting:
 
 @dataclass(frozen=True)
 class FigureLine:
-    """A line of a figure: what it is called, the experiments behind it, and how its points are found."""
+    """A line of a figure: its name, its experiments, and the function for its points."""
 
     name: str
     experiments: tuple[str, ...]
@@ -66,11 +66,11 @@ class CDAFigure:
     Attributes
     ----------
     random : mapping of str to list of Attack
-        By panel: the attacks whose random bound is marked, that of the first that was measured.
+        The attacks of which the random bound is marked, by panel; the first measured one is used.
     also : tuple of str
-        Experiments that it is compared with.
+        Experiments with which it is compared.
     look : mapping
-        What else :func:`gossiprec.figures.panels.draw_panels` is told.
+        Further arguments of :func:`gossiprec.figures.panels.draw_panels`.
     """
 
     caption: str
@@ -83,12 +83,12 @@ class CDAFigure:
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """The experiments that it shows or is compared with."""
+        """The experiments that the figure shows or is compared with."""
         shown = (name for lines in self.panels.values() for line in lines for name in line.experiments)
         return tuple(dict.fromkeys((*shown, *self.also)))
 
     def draw(self, runs: Runs, stem: Path) -> list[Path]:
-        """Draw what the runs allow; return the files written, none if that is nothing."""
+        """Draw the panels with runs; return the files written, or none if there are no runs."""
         found = {title: [line.series(runs) for line in lines] for title, lines in self.panels.items()}
         panels = [
             Panel(title, known, self._guess(title, runs))
@@ -159,7 +159,7 @@ def _attacks(experiments: Mapping[str, str], k: int = 50) -> dict[str, AttackNum
 
 
 def _line(name: str, points: Sequence[tuple[Coordinate, Coordinate]]) -> FigureLine:
-    """Return a line through points given by numbers and by measures; those not measured are left out."""
+    """Return a line through points given by numbers and measures; unmeasured points are left out."""
     measures = [one for point in points for one in point if isinstance(one, RunNumber)]
 
     def series(runs: Runs) -> Series:
@@ -186,7 +186,7 @@ def _distributions(caption: str, attacks: Mapping[str, Mapping[str, AttackNumber
 
 
 def _spread(name: str, attack: AttackNumber) -> FigureLine:
-    """Return how accuracy is spread over the adversaries of all seeds."""
+    """Return the distribution of accuracy over the adversaries of all seeds."""
 
     def series(runs: Runs) -> Series:
         found = [attack.accuracies(run) for run in runs.get(attack.experiment, {}).values()]
@@ -219,7 +219,7 @@ def _leakage() -> CDAFigure:
 
 
 def _trade_off() -> CDAFigure:
-    """Return utility against leakage: an arrow leads from full models to Share less."""
+    """Return utility against leakage, with an arrow from full models to Share less."""
     panels = {}
     for title, one in leakage_settings().items():
         panels[f"{title}: {one.metric.upper()}"] = [
@@ -291,7 +291,7 @@ def _momentum() -> CDAFigure:
 
 
 def _curve(experiment: str, observer: str, beta: float) -> FigureLine:
-    """Return AAC by round, the mean over seeds."""
+    """Return the line of AAC by round, averaged over seeds."""
     name, attack = f"momentum {beta:g}", AttackNumber(experiment, observer, beta)
 
     def series(runs: Runs) -> Series:

@@ -1,4 +1,4 @@
-"""Numbers as they are read: what is printed with its band, what was measured with its interval and mark."""
+"""Formats of numbers: printed ones with their band, measured ones with interval and mark."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _WORDS = {**PROTOCOLS, "gmf": "GMF", "prme-g": "PRME-G", "mia": "MIA", "cda": "C
 
 
 def table_title(table: str) -> str:
-    """Return how a table is called."""
+    """Return the label of a table."""
     return "Text" if table == "text" else table.replace("table", "Table ").replace("-bounds", ", bounds")
 
 
 def dataset_title(dataset: str) -> str:
-    """Return how a data set is called."""
+    """Return the label of a data set."""
     return NAMES.get(dataset, dataset)
 
 
 def row_title(row: str) -> str:
-    """Return how a row is called; nothing where the data set says it all."""
+    """Return the label of a row; empty if the data set identifies it."""
     if row == "statistics":
         return ""
     named = " ".join(_WORDS.get(word, word) for word in row.split())
@@ -33,7 +33,7 @@ def row_title(row: str) -> str:
 
 
 def printed_field(number: PrintedCell) -> GridCell:
-    """Return what is printed, with its band below."""
+    """Return the field of a printed number, with its band below."""
     if number.value == "":
         return GridCell(DASH)
     band = format_band(number)
@@ -41,19 +41,19 @@ def printed_field(number: PrintedCell) -> GridCell:
 
 
 def format_printed(number: PrintedCell) -> str:
-    """Return what is printed."""
+    """Return a printed number as text."""
     return number.value if isinstance(number.value, str) else f"{number.value:,}"
 
 
 def format_band(number: PrintedCell) -> str:
-    """Return the band of a printed number; nothing where it has none, or must be met exactly."""
+    """Return the band of a printed number; empty if there is none, or it must be met exactly."""
     if number.band is None or number.band[0] == number.band[1]:
         return ""
     return "–".join(f"{end:.4g}" for end in number.band)
 
 
 def measured_field(result: CellResult, *small: str, has_verdict: bool = True) -> GridCell:
-    """Return what was measured: mark, mean, half of the 95 % interval; below it the seeds and what else is said."""
+    """Return the field of a measured number: mark, mean, half of the 95 % interval; below it the seeds and remarks."""
     if not result.values:
         return GridCell(DASH, small, kind=Verdict.NOT_RUN.word)
     is_judged = has_verdict and result.cell.printed.value != ""
@@ -67,7 +67,7 @@ def measured_field(result: CellResult, *small: str, has_verdict: bool = True) ->
 
 
 def format_measured(values: PerSeed, number: PrintedCell) -> str:
-    """Return the mean over seeds, and ± half of its 95 % interval where they differ."""
+    """Return the mean over seeds, with ± half of its 95 % interval if the seeds differ."""
     digits = _digits(mean(values), number)
     text = f"{mean(values):,.{digits}f}"
     half = confidence_half_width(values)[1] - mean(values)

@@ -1,4 +1,4 @@
-"""What a cell of a table is computed from: a number per seed, out of the runs of one or two experiments.
+"""Measures behind the cells of a table: a number per seed, from the runs of one or two experiments.
 
 Accuracies and utilities are in percent, as the paper prints them.
 """
@@ -29,7 +29,7 @@ class RunNumber(ABC):
     @property
     @abstractmethod
     def uses_rule(self) -> bool:
-        """Whether it depends on the relevance rule asked for."""
+        """Whether it depends on the relevance rule."""
 
     @property
     @abstractmethod
@@ -38,10 +38,10 @@ class RunNumber(ABC):
 
     @abstractmethod
     def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
-        """Return its value for one seed, given a run of each experiment; None where they do not say."""
+        """Return its value for one seed, given a run of each experiment, or None if the runs lack it."""
 
     def per_seed(self, runs: Runs, rule: str = MAIN_RULE) -> PerSeed:
-        """Return its value for each seed of which all runs are there."""
+        """Return its value for each seed with all runs."""
         of_each = [runs.get(name, {}) for name in self.experiments]
         found = {
             seed: self.of_seed({name: runs[name][seed] for name in self.experiments}, rule)
@@ -63,14 +63,14 @@ class AttackNumber(RunNumber):
     ----------
     experiment : str
     observer : str
-        Such as ``coalition-5%``.
+        Name of the observer, such as ``coalition-5%``.
     momentum : float, optional
-        None: the experiment's own.
+        Momentum; None for the experiment's own.
     k : int
     quantity : str
         ``max_aac``, ``best10_min``, ``best10_mean``, ``upper_bound``, ``random_bound``.
     relevance : str, optional
-        Where the attack has one of its own, such as ``mia-0.2``; otherwise the rule asked for.
+        The attack's own rule, such as ``mia-0.2``; by default the requested rule.
     """
 
     experiment: str
@@ -87,7 +87,7 @@ class AttackNumber(RunNumber):
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Its own."""
+        """The experiment of the attack."""
         return (self.experiment,)
 
     def of(self, quantity: str) -> AttackNumber:
@@ -95,20 +95,20 @@ class AttackNumber(RunNumber):
         return replace(self, quantity=quantity)
 
     def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
-        """Return the number of its line."""
+        """Return the number of the attack's line."""
         for line in _summary(runs[self.experiment]).get("attacks", []):
             if self.fits(AttackKey("", *(line[name] for name in FILTERS)), rule):
                 return _percent(line[self.quantity])
         return None
 
     def fits(self, key: AttackKey, rule: str = MAIN_RULE) -> bool:
-        """Say whether a key is this attack's under a relevance rule."""
+        """Return whether a key belongs to this attack under a relevance rule."""
         wanted = table_momentum(self.experiment) if self.momentum is None else self.momentum
         told = (key.observer, key.relevance, key.community_size)
         return told == (self.observer, self.relevance or rule, self.k) and abs(key.momentum - wanted) < 1e-6
 
     def accuracies(self, run: Run, rule: str = MAIN_RULE) -> tuple[I64, F64] | None:
-        """Return the adversaries and their accuracies (fractions) at the best round; None where there are none."""
+        """Return the adversaries and their accuracies (fractions) at the best round, or None if there are none."""
         found = (own for label, own in run.adversaries.items() if self.fits(AttackKey.read("", label), rule))
         return next(found, None)
 
@@ -123,23 +123,23 @@ class FunctionNumber(RunNumber):
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Those that the function reads."""
+        """The experiments that the function reads."""
         return self.names
 
     def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
-        """Read it."""
+        """Return the value that the function reads."""
         return self.read(runs, rule)
 
 
 def function_number(
     experiment: str, read: Callable[[Run, str], float | None], *, uses_rule: bool = True
 ) -> FunctionNumber:
-    """Return what a function reads from a run of one experiment under a rule."""
+    """Return the measure that a function reads from a run of one experiment under a rule."""
     return FunctionNumber((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_rule)
 
 
 def combine(first: RunNumber, second: RunNumber, join: Callable[[float, float], float]) -> FunctionNumber:
-    """Return two measures joined seed by seed, such as a difference."""
+    """Return two measures combined seed by seed, such as a difference."""
 
     def read(runs: Mapping[str, Run], rule: str) -> float | None:
         a, b = first.of_seed(runs, rule), second.of_seed(runs, rule)
@@ -150,14 +150,14 @@ def combine(first: RunNumber, second: RunNumber, join: Callable[[float, float], 
 
 
 def single_attack(experiment: str, k: int = 50, quantity: str = "max_aac") -> AttackNumber:
-    """Return the attack by the coordinator, or by single nodes where there is none."""
+    """Return the attack by the coordinator, or by single nodes if there is no coordinator."""
     return AttackNumber(
         experiment, "coordinator" if "fedavg" in experiment else "single", k=k, quantity=quantity
     )
 
 
 def adversary_number(attack: AttackNumber, take: Callable[[F64, float], float]) -> FunctionNumber:
-    """Return what `take` makes of the accuracies of an attack and the random bound (fractions), percent."""
+    """Return the value of `take` on an attack's accuracies and its random bound (fractions), in percent."""
 
     def read(run: Run, rule: str) -> float | None:
         found = attack.accuracies(run, rule)
@@ -180,7 +180,7 @@ def accuracy_among(attack: AttackNumber, others: AttackNumber) -> FunctionNumber
 
 
 def membership_rate(attack: AttackNumber, threshold: float, quantity: str) -> FunctionNumber:
-    """Return a number of membership inference at the round where its community attack does best (a fraction)."""
+    """Return a number of membership inference at the best round of its community attack (a fraction)."""
 
     def read(run: Run, _: str) -> float | None:
         lines = [line for line in _summary(run).get("membership", []) if line["observer"] == attack.observer]
@@ -191,7 +191,7 @@ def membership_rate(attack: AttackNumber, threshold: float, quantity: str) -> Fu
 
 
 def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
-    """Return the quality of the recommendations at the end of a run, percent."""
+    """Return the quality of the recommendations at the end of a run in percent."""
 
     def read(run: Run, _: str) -> float | None:
         return _percent(_summary(run).get("utility", {}).get(metric))
@@ -200,7 +200,7 @@ def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
 
 
 def summary_number(experiment: str, *keys: str) -> FunctionNumber:
-    """Return a number of ``summary.json`` as it stands there; several keys lead into mappings."""
+    """Return a number of ``summary.json``; several keys lead into mappings."""
 
     def read(run: Run, _: str) -> float | None:
         value: Any = _summary(run)
@@ -222,17 +222,17 @@ def difference_of(first: RunNumber, second: RunNumber) -> FunctionNumber:
 
 
 def ratio_of(first: RunNumber, second: RunNumber) -> FunctionNumber:
-    """Return first / second; NaN where second is zero."""
+    """Return first / second; NaN if second is zero."""
     return combine(first, second, lambda a, b: a / b if b else float("nan"))
 
 
 def relative_loss(before: RunNumber, after: RunNumber) -> FunctionNumber:
-    """Return how much is lost, in percent of `before`."""
+    """Return the loss from `before` to `after`, in percent of `before`."""
     return combine(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
 
 
 def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:
-    """Return a mean over seeds as text, with half of its 95 % interval where there are several."""
+    """Return a mean over seeds as text, with half of its 95 % interval if there are several."""
     values = measure.per_seed(runs)
     text, half = f"{mean(values):.{digits}f}", confidence_half_width(values)[1] - mean(values)
     return f"{text} ± {half:.{digits}f}" if len(values) > 1 else text

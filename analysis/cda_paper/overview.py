@@ -1,4 +1,4 @@
-"""How far the study agrees with the print: verdicts counted, and each printed number with its own."""
+"""Agreement of the study with the paper: counts of verdicts, and each printed number with its verdict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = ("where", "what", "print", "ours", "setting; rule", "remark")
 
 
 def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlock]:
-    """Return a sentence, the counts by table, and the list of numbers in a fold for each verdict.
+    """Return a sentence, the counts by table, and a collapsible list of numbers per verdict.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[Document
 
 
 def field_legend() -> ParagraphBlock:
-    """Return how to read a field."""
+    """Return the legend of a field."""
     marks = "; ".join(f"{verdict.mark} *{verdict.word}*: {verdict.meaning}" for verdict in Verdict)
     return ParagraphBlock(
         f"{marks}. Small, beside the print: its band, fixed in `published.yaml` by a rule for all tables. ± is half of "
@@ -105,7 +105,7 @@ def _what(group: NumberResults) -> str:
 
 
 def _remark(group: NumberResults, runs: Runs) -> str:
-    """Return what the reader of a verdict must know: a choice among settings, a band that proves little, a reason."""
+    """Return the remark on a verdict: a choice among settings, a band that proves little, or a reason."""
     best, first = group.best, group.first
     parts = [*best.cell.note.splitlines(), best.cell.why_not, group.printed.note]
     if best.verdict is Verdict.UNJUDGED and not best.cell.why_not:

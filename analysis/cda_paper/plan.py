@@ -1,4 +1,4 @@
-"""The study of the paper in whole or in part, with the data where they are or at its tiny scale."""
+"""The whole study or a part of it, with the paths of its data, or at its tiny scale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATA = {
     "foursquare-nyc": ("foursquare-nyc", "dataset_tsmc2014.zip"),
     "gowalla": ("gowalla", "loc-gowalla_totalCheckins.txt.gz"),
 }
-"""Under which names each data set may lie in the folder of ``--data``."""
+"""Names under which each data set may be in the folder of ``--data``."""
 
 _TINY = {
     "name": "synthetic",
@@ -37,16 +37,16 @@ _TINY = {
 _TINY_PLACES = {
     "name": "synthetic-checkins", "users": 104, "items": 400, "checkins": 4000, "split": {"name": "published"},
 }  # fmt: skip
-"""Enough users for communities of 100, few enough for seconds."""
+"""Enough users for communities of 100, and few enough for seconds."""
 
 
 MOVIELENS_TABLES = tuple(f"table{place}" for place in range(4, 11))
-"""With the table of switches, what ``movielens-tables`` stands for."""
+"""Tables that ``movielens-tables`` selects, with the table of switches."""
 
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return what ``--only`` can name: tables, figures, data sets and experiments, each with its experiments."""
+    """Return the experiments that each name of ``--only`` selects: tables, figures, data sets and experiments."""
     tables: dict[str, dict[str, None]] = {}
     for cell in report_cells():
         if cell.measure is not None:
@@ -66,7 +66,7 @@ def selectable_names() -> dict[str, tuple[str, ...]]:
 
 
 def select_experiments(names: Sequence[str]) -> list[str]:
-    """Return the experiments that these names ask for, as :func:`analysis.papers.command.select_experiments`."""
+    """Return the experiments that these names select; see :func:`analysis.papers.command.select_experiments`."""
     return command.select_experiments(names, selectable_names(), experiments())
 
 
@@ -78,12 +78,12 @@ def paper_study(
     Parameters
     ----------
     names : iterable of str
-        Experiments whose data are there.
+        Experiments with available data.
     data : Path, optional
         The folder of the data sets; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     seeds : int, optional
-        How many for every experiment that names no number of its own; at the tiny scale for every one.
+        Number of seeds for every experiment without its own number; at the tiny scale for every one.
     """
     values = {name: _here(name, data, scale) | {"seeds": count_seeds(name, seeds, scale)} for name in names}
     told = {**load_paper_study(), "axes": {"experiment": {"values": values}}}
@@ -91,23 +91,23 @@ def paper_study(
 
 
 def count_seeds(name: str, seeds: int | None, scale: Scale = "full") -> int:
-    """Return how many seeds an experiment has: its own number, else what is asked for, else that of the study."""
+    """Return the number of seeds of an experiment: its own, else the requested one, else the study's."""
     own = None if scale == "tiny" else experiments()[name].get("seeds")
     return int(own or seeds or load_paper_study()["seeds"])
 
 
 def count_runs(seeds: int | None, scale: Scale = "full") -> int:
-    """Return how many runs the whole study has."""
+    """Return the number of runs of the whole study."""
     return sum(count_seeds(name, seeds, scale) for name in experiments())
 
 
 def missing_data(names: Iterable[str], *, data: Path | None, scale: Scale) -> dict[str, str]:
-    """Return the experiments that cannot be run, as :func:`analysis.papers.data_locations.missing_data`."""
+    """Return the experiments that cannot be run; see :func:`analysis.papers.data_locations.missing_data`."""
     return data_locations.missing_data(names, DATA, dataset_name, data=data, scale=scale)
 
 
 def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
-    """Return what an experiment sets on this machine."""
+    """Return the overrides of an experiment on this machine."""
     sets = experiments()[name]
     sets = {**sets, "base": str((STUDY.parent / sets["base"]).resolve())}
     if scale == "tiny":

@@ -1,4 +1,4 @@
-"""What the paper prints, as it stands in ``published.yaml``."""
+"""The numbers that the paper prints, from ``published.yaml``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class PrintedCell:
     Attributes
     ----------
     table : str
-        Such as ``table4``, or ``text`` for numbers quoted in the text.
+        Name such as ``table4``, or ``text`` for numbers quoted in the text.
     dataset, row, column : str
-        For the text: the place, the id and the quantity.
+        Labels of the number; for the text its place, id and quantity.
     value : float or str
-        Percentages in percent; a string where the print gives a range.
+        Percentages in percent; a string if the paper gives a range.
     note : str
-        What is wrong with it, if anything.
+        Fault of the printed number, if any.
     band : (float, float), optional
-        Lowest and highest that count as near; None: the number is not judged.
+        Lowest and highest value that count as near, or None if the number is not judged.
     unjudged : str
-        Why not.
+        Why it is not judged.
     """
 
     table: str
@@ -44,7 +44,7 @@ class PrintedCell:
 
     @property
     def number(self) -> float | None:
-        """The number printed; None where the print gives a range, or nothing."""
+        """The printed number, or None if the paper gives a range or nothing."""
         return None if isinstance(self.value, str) else self.value
 
 
@@ -56,7 +56,7 @@ def table_titles() -> dict[str, str]:
 
 @cache
 def table_notes() -> dict[str, str]:
-    """Return what is wrong with the print of a table, where something is."""
+    """Return the faults of printed tables, by table."""
     return {table: own["note"] for table, own in _tables().items() if "note" in own}
 
 
@@ -81,13 +81,13 @@ def printed_numbers() -> tuple[PrintedCell, ...]:
 
 
 def _kind(table: Mapping[str, Any], row: str, column: str) -> str:
-    """Return what kind of band a cell has."""
+    """Return the kind of band of a cell."""
     own = table.get("row_bands", {}).get(row, table["band"])
     return str(own[column] if isinstance(own, dict) else own)
 
 
 def _judging(value: float | str, kind: str | list[float]) -> tuple[Band | None, str]:
-    """Return the band of a printed number, and why it has none if so."""
+    """Return the band of a printed number, and the reason if it has none."""
     if isinstance(value, str):
         return None, "the text gives a range"
     if isinstance(kind, list):

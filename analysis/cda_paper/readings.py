@@ -1,4 +1,4 @@
-"""Readings of a printed number: each names a setting, what is measured there, and the relevance rule compared."""
+"""Readings of a printed number: each names a setting, a measure, and the relevance rule that is compared."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Reading:
     Attributes
     ----------
     setting : str
-        Users and K, training, attacker; empty where there is one only.
+        Users and K, training, attacker; empty if there is only one.
     measure : Measure
     rule : str
-        The relevance rule that is compared with the print; ours if it is left out.
+        The relevance rule that is compared with the printed number; the default is ours.
     note : str
-        What a reader must know of it, such as that it was chosen after both numbers were seen.
+        A remark, for example that the reading was chosen after both numbers were seen.
     """
 
     setting: str
@@ -31,7 +31,7 @@ class Reading:
 
 
 def readings_by_rule(setting: str, measure: AttackNumber) -> list[Reading]:
-    """Return the readings of one attack: under our rule, the paper's and the published code's; a bound has none."""
+    """Return the readings of one attack under our rule, the paper's and the code's; a bound has no rule."""
     if not measure.uses_rule:
         return [Reading(setting, measure)]
     others = [Reading(setting, measure, rule, note) for rule, note in OTHER_RULES.items()]

@@ -1,4 +1,4 @@
-"""What is known of single printed numbers: contradictions of the print, and what its text does not allow to repeat."""
+"""Remarks on single printed numbers: contradictions in the paper, and details that it does not state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_TIME = "a time of another machine and another program"
 
 
 def number_remark(number: PrintedCell) -> str:
-    """Return what is to be said of a printed number under whatever setting; nothing of most."""
+    """Return the remark on a printed number in any setting; empty for most."""
     is_movielens = number.dataset == "movielens-100k"
     found = []
     if number.column == "seconds":

@@ -1,4 +1,4 @@
-"""The report of a study: verdicts, tables, figures and findings, whatever part of the runs is there."""
+"""The report of a study: verdicts, tables, figures and findings, from whatever runs exist."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def write_report(
     ----------
     folder : Path
     runs : mapping
-        All finished runs of the whole study, not only those that were asked for now.
+        All finished runs of the whole study, not only the selected ones.
     reasons : mapping of str to str
-        Experiment to why it has no finished run.
+        Why an experiment has no finished run.
     planned : int
-        How many runs the whole study has.
+        Number of runs of the whole study.
     scale : {'full', 'tiny'}
     """
     pictures = draw_figures(runs, folder / "figures")
@@ -123,7 +123,7 @@ def _figures(pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
 
 
 def _times(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield what each experiment took, and what it serves."""
+    """Yield the duration of each experiment, and the tables that it serves."""
     serves = {name: [subject for subject, own in selectable_names().items() if name in own] for name in runs}
     titles = ("experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB")
     lines, total = [], 0.0

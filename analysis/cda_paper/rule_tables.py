@@ -1,4 +1,4 @@
-"""A table of the paper under each relevance rule, beside the bounds and guessing."""
+"""A table of the paper under each relevance rule, with the bounds and guessing."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from analysis.papers.document import Grid, GridCell, GridColumn
 from analysis.papers.seed_statistics import Runs, mean
 
 PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
-"""Random bounds of Tables 4 and 5, percent."""
+"""Random bounds of Tables 4 and 5 in percent."""
 
 
 def row_heads(own: Sequence[NumberResults]) -> list[str]:
-    """Return what names a row: the data set, the setting of the paper, or both."""
+    """Return the headings of a row's labels: the data set, the setting of the paper, or both."""
     datasets, rows = ({getattr(group.printed, key) for group in own} for key in ("dataset", "row"))
     return [*(["data"] if len(datasets) > 1 else []), *(["row"] if len(rows) > 1 else [])]
 
 
 def row_names(dataset: str, row: str, heads: Sequence[str]) -> list[str]:
-    """Return how a row is called under these heads."""
+    """Return the labels of a row under these headings."""
     return [dataset_title(dataset) if head == "data" else row_title(row) for head in heads]
 
 
 def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
-    """Return what each relevance rule measures, the bounds, and how often guessing is beaten in print and here."""
+    """Return the values under each relevance rule, the bounds, and the factor over guessing as published and here."""
     heads = row_heads(own)
     columns = [
         *heads, "what", "print", *RULES, "random bound", "upper bound", "print / random", "ours / random", "setting",
@@ -64,7 +64,7 @@ def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
 
 
 def _printed_random(group: NumberResults) -> float:
-    """Return what the paper prints for guessing: in Table 9 for each K, elsewhere for each data set."""
+    """Return the published value of guessing: per K in Table 9, per data set elsewhere."""
     number = group.printed
     if number.table != "table9":
         return PRINTED_RANDOM.get(number.dataset, float("nan"))

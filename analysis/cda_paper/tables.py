@@ -1,4 +1,4 @@
-"""The tables as the paper lays them out: its rows and columns, each printed number beside ours with a verdict."""
+"""The tables in the layout of the paper, with each printed number next to ours and a verdict."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from analysis.papers.verdict import Verdict
 
 _SETTING = GridColumn("setting; rule")
 Picked = Sequence[tuple[NumberResults, CellResult]]
-"""Numbers of a table, each with the result that is shown."""
+"""Numbers of a table, each with the result to show."""
 
 
 def paper_tables(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlock]:
-    """Return every table: a heading, the setting compared first, and the further ones in folds."""
+    """Return every table: a heading, the setting compared first, and the others in collapsible parts."""
     blocks: list[DocumentBlock] = []
     for name, title in table_titles().items():
         own = [group for group in found if group.printed.table == name]
@@ -51,13 +51,13 @@ def paper_tables(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlo
 
 
 def _one_dataset(own: Sequence[NumberResults]) -> str:
-    """Return the name of the data set, where a table has only one."""
+    """Return the name of the data set if a table has only one."""
     datasets = {group.printed.dataset for group in own}
     return f" ({dataset_title(datasets.pop())})" if len(datasets) == 1 else ""
 
 
 def _folds(title: str, own: Sequence[NumberResults], runs: Runs) -> Iterator[Collapsible]:
-    """Yield a fold for each further setting that was run, with what is said of it alone, and one for the rules."""
+    """Yield a collapsible part per further setting that was run, with its own remarks, and one for the rules."""
     for setting, picked in _further(own).items():
         if any(result.values for _, result in picked):
             blocks: list[DocumentBlock] = [_grid(f"{title}: {setting}", own, picked)]
@@ -71,14 +71,14 @@ def _folds(title: str, own: Sequence[NumberResults], runs: Runs) -> Iterator[Col
 
 
 def _tally(picked: Picked) -> str:
-    """Return how many printed numbers have each verdict, by its mark."""
+    """Return the number of printed numbers per verdict, with its mark."""
     found = count_verdicts(result for group, result in picked if group.printed in printed_numbers())
     told = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
     return " ".join(told) or "nothing printed"
 
 
 def _only(group: NumberResults, result: CellResult) -> list[str]:
-    """Return what is said of a result and not of the one shown first."""
+    """Return the notes of a result that the result shown first does not have."""
     said = group.shown.cell.note.splitlines()
     return [note for note in result.cell.note.splitlines() if note not in said]
 
@@ -94,16 +94,16 @@ def _further(own: Sequence[NumberResults]) -> dict[str, list[tuple[NumberResults
 
 
 def _grid(label: str, own: Sequence[NumberResults], picked: Picked, *, hints: bool = False) -> Grid:
-    """Return the paper's rows and columns with one result in each field.
+    """Return a grid with the paper's rows and columns and one result in each field.
 
     Parameters
     ----------
     label : str
     own : sequence of Group
-        All numbers of the table: they say which columns there are.
+        All numbers of the table, which determine its columns.
     picked : sequence of (Group, Result)
     hints : bool
-        Whether a field says which other setting comes nearer.
+        Whether a field names another setting that is nearer.
     """
     columns = dict.fromkeys(group.printed.column for group in own)
     is_printed = {group.printed.column for group in own if group.printed in printed_numbers()}
@@ -141,7 +141,7 @@ def _field(
 
 
 def _text(own: Sequence[NumberResults]) -> Grid:
-    """Return a table with a line for each reading of a number in the text."""
+    """Return a table with a line per reading of a number in the text."""
     columns = [GridColumn(title) for title in ("where", "what", "print", "ours", "reading; rule")]
     rows = []
     for group in own:
@@ -155,7 +155,7 @@ def _text(own: Sequence[NumberResults]) -> Grid:
 
 
 def _remarks(name: str, own: Sequence[NumberResults], picked: Picked) -> list[ParagraphBlock]:
-    """Return what is said of the print, and of the results that are shown: each remark once, with its rows."""
+    """Return the remarks on the printed and the shown numbers: each remark once, with its rows."""
     of_row: dict[str, dict[str, None]] = {}
     for group, result in picked:
         for note in result.cell.note.splitlines():
@@ -178,5 +178,5 @@ def _row(group: NumberResults, own: Sequence[NumberResults]) -> str:
 
 
 def _begin(rows: Mapping[str, None], every: set[str]) -> str:
-    """Return which rows a remark is about; nothing if it is about all."""
+    """Return the rows of a remark; empty if it applies to all."""
     return "" if rows.keys() == every else f"{', '.join(rows)}: "

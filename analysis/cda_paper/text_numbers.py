@@ -1,4 +1,4 @@
-"""What the numbers quoted in the paper's text are compared with."""
+"""Comparisons for the numbers quoted in the paper's text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Told = tuple[str, RunNumber]
 
 
 def compare_text_number(number: PrintedCell) -> list[Reading] | str:
-    """Return what a quoted number is compared with, or why it is not."""
+    """Return the readings of a quoted number, or the reason why there is none."""
     compared = _compared()[number.row]
     return compared if isinstance(compared, str) else [Reading(*told) for told in compared]
 
@@ -62,7 +62,7 @@ def _trained_once(experiment: str, k: int) -> AttackNumber:
 
 
 def _above(attack: AttackNumber, level: float | None = None) -> FunctionNumber:
-    """Return the share of the adversaries above an accuracy (a fraction; None: that of guessing)."""
+    """Return the fraction of the adversaries above an accuracy (a fraction, or None for guessing)."""
     return adversary_number(
         attack, lambda found, random: float(np.mean(found > (random if level is None else level)))
     )

@@ -1,4 +1,4 @@
-"""What each way to train does to Rand-Gossip, alone and together: no one of them fits Tables 5, 6 and 8."""
+"""Effect of each training variant on Rand-Gossip, single and combined: none of them fits Tables 5, 6 and 8."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAID = (
 
 @dataclass(frozen=True)
 class TrainingVariant:
-    """One way to train: the words for its switches, and its experiment."""
+    """One training variant: the words for its switches, and its experiment."""
 
     words: str
     experiment: str
@@ -43,7 +43,7 @@ class TrainingVariant:
 
 
 def training_variants() -> list[TrainingVariant]:
-    """Return the whole runs, then every combination of the switches."""
+    """Return the full-length runs, then every combination of the switches."""
     whole = (("64", "wake", "clocks"), ML_RAND), (("full", "wake", "lock-step"), ML_FULL_BATCH)
     return [
         *(
@@ -58,7 +58,7 @@ def training_variants() -> list[TrainingVariant]:
 
 
 def variant_columns() -> list[tuple[str, PrintedCell, str, float]]:
-    """Return what is measured of each way: a title, the printed number, the observer and the momentum."""
+    """Return the columns of the table: title, printed number, observer and momentum."""
     shares = list(WITH_ALL)
     told = [("single", "single", "with_momentum", 0.99)]
     told += [(share, f"coalition-{share}", "with_momentum", 0.99) for share in shares]
@@ -71,7 +71,7 @@ def variant_columns() -> list[tuple[str, PrintedCell, str, float]]:
 
 
 def switch_table(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield the table of switches, each number judged by the band of the print; nothing without runs."""
+    """Yield the table of switches, each number judged by the printed band; nothing without runs."""
     known = [way for way in training_variants() if way.experiment in runs]
     if not any(way.is_short for way in known):
         return
@@ -106,7 +106,7 @@ def _in_words(way: tuple[str, ...]) -> str:
 
 
 def _printed(share: str, column: str) -> PrintedCell:
-    """Return the number of Table 8, or that of single adversaries of Table 6."""
+    """Return the number of Table 8, or for single adversaries of Table 6."""
     of_eight = ("table8", f"{share} colluders", column)
     wanted = ("table6", "single adversary", "max_aac") if share == "single" else of_eight
     return next(number for number in printed_numbers() if (number.table, number.row, number.column) == wanted)

@@ -1,8 +1,8 @@
-"""What adversaries find who keep a short list of victims and are scored over a longer community.
+"""Accuracy of adversaries that keep a short list of victims and are scored over a longer community.
 
-``python -m analysis.cda_paper.truncated_lists --data PATH``: the coordinator of FedAvg keeps the 50 best victims of its
-ranking and is scored over communities of 100. What is printed at K = 100 is less than at K = 50, as a full list cannot
-be. An attack of its own, outside the study: lists are cut before they are joined with the truth.
+``python -m analysis.cda_paper.truncated_lists --data PATH``: the coordinator of FedAvg keeps the 50 best victims of
+its ranking and is scored over communities of 100. The published value at K = 100 is less than at K = 50, which is
+impossible for a full list. This attack is outside the study: lists are cut before they are compared with the truth.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ FILES = {"full": "cda_table4_ml100k_fedavg.yaml", "share-less": "cda_table9_ml10
 
 @ATTACKS.register("cda-cut")
 class TruncatedCDA(CDA):
-    """The community-detection attack by adversaries who keep no more than 50 victims."""
+    """The community-detection attack by adversaries that keep up to 50 victims."""
 
     name = "cda-cut"
 
     def rankings(self) -> list[Ranking]:
-        """Return the rankings without those beyond the list, as if these had not been met."""
+        """Return the rankings without victims beyond the list, as if these had not been met."""
         return [
             replace(ranking, scores=truncate_rankings(ranking.scores, LISTED))
             for ranking in super().rankings()
@@ -43,12 +43,12 @@ class TruncatedCDA(CDA):
 
 
 def truncate_rankings(scores: F32, listed: int) -> F32:
-    """Return the scores of each adversary's best victims, NaN for all others; of equals, some drawn at random.
+    """Return the scores of each adversary's best victims, NaN for all others; ties are broken at random.
 
     Parameters
     ----------
     scores : ndarray of float32, shape (n_adversaries, n_users)
-        NaN: not met.
+        Scores; NaN for users that were not met.
     listed : int
     """
     drawn = generator(0, "cut-list").permuted(np.tile(np.arange(scores.shape[1]), (len(scores), 1)), axis=1)
@@ -66,7 +66,7 @@ def truncate_rankings(scores: F32, listed: int) -> F32:
 )
 @click.option("--seed", type=int, default=1)
 def main(data: Path, models: str, rounds: int, seed: int) -> None:
-    """Say what lists of 50 find of communities of 100, at the best round."""
+    """Print the accuracy of lists of 50 over communities of 100, at the best round."""
     look = {
         "name": "cda-cut", "who": "coordinator", "community_size": SCORED, "reference_items": "all",
         "momentum": [0, 0.99], "relevance": "standardized", "fictive_user": "own_embedding",

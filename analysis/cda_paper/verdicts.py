@@ -1,4 +1,4 @@
-"""What becomes of each printed number: within its band, near it, outside, or not to be said."""
+"""Verdicts on printed numbers: within the band, near it, outside, or not judged."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from analysis.papers.verdict import Verdict, judge_agreement
 
 
 def judge_number(number: PrintedCell, values: PerSeed) -> Verdict:
-    """Return how the measured values of a printed number, by seed, agree with its band."""
+    """Return the agreement of measured values, by seed, with the band of a printed number."""
     return judge_agreement(number.band, values)
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell and what the runs say of it."""
+    """A cell and its result from the runs."""
 
     cell: ReportCell
     values: PerSeed
@@ -28,7 +28,7 @@ class CellResult:
 
     @property
     def setting(self) -> str:
-        """What was run, and under which relevance rule if that matters."""
+        """The setting that was run, with the relevance rule if that matters."""
         parts = [self.cell.variant] if self.cell.variant else []
         if self.cell.measure and self.cell.measure.uses_rule:
             parts.append(self.cell.rule)
@@ -37,24 +37,24 @@ class CellResult:
 
 @dataclass(frozen=True)
 class NumberResults:
-    """A number of the paper with the result of each setting; the first is the setting compared first."""
+    """A number of the paper with the result of each setting, the setting compared first at the front."""
 
     printed: PrintedCell
     results: tuple[CellResult, ...]
 
     @property
     def first(self) -> CellResult:
-        """That of the setting compared first."""
+        """The result of the setting compared first."""
         return self.results[0]
 
     @cached_property
     def best(self) -> CellResult:
-        """The nearest to the print; of equals, the first."""
+        """The result nearest to the printed number; on ties, the first."""
         return min(self.results, key=lambda result: result.verdict)
 
     @property
     def shown(self) -> CellResult:
-        """The first of which there is a run; the first of all if there is none."""
+        """The first result with a run, or the first of all if there is none."""
         return next((result for result in self.results if result.values), self.first)
 
 
@@ -67,19 +67,19 @@ def number_results(runs: Runs) -> list[NumberResults]:
 
 
 def cell_result(cell: ReportCell, runs: Runs) -> CellResult:
-    """Return what the runs say of a cell."""
+    """Return the result of a cell from the runs."""
     values = cell.measure.per_seed(runs, cell.rule) if cell.measure else {}
     verdict = judge_number(cell.printed, values) if cell.measure else Verdict.UNJUDGED
     return CellResult(cell, values, verdict)
 
 
 def printed_results(found: Iterable[NumberResults]) -> list[NumberResults]:
-    """Return the groups of printed numbers, each once: without second readings, and what is not printed."""
+    """Return the groups of printed numbers, each once, without second readings and unprinted numbers."""
     wanted = set(printed_numbers())
     return [group for group in found if group.printed in wanted]
 
 
 def count_verdicts(results: Iterable[CellResult]) -> list[int]:
-    """Return how many results there are of each verdict, in their order."""
+    """Return the number of results per verdict, in the order of the verdicts."""
     counted = Counter(result.verdict for result in results)
     return [counted[verdict] for verdict in Verdict]

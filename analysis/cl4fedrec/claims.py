@@ -1,4 +1,4 @@
-"""What the paper says beyond the order of its rows: of attacks, of defences and what they cost."""
+"""Claims of the paper beyond the order of its rows: about attacks, defences and their cost."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from analysis.papers.seed_statistics import PerSeed, Runs, mean
 from analysis.papers.verdict import ClaimVerdict
 
 EXPOSED, HIDDEN = 0.5, 0.05
-"""ER@5 above which an item counts as promoted to everybody, and below which as not promoted."""
+"""ER@5 above which an item counts as promoted to all users, and below which as not promoted."""
 
 
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return what became of what the paper says beyond its tables' orders, in every setting that was run."""
+    """Return the verdicts on the claims beyond the tables' orders, in every setting that was run."""
     shown = (
         f"the least popular item is shown to more than half of the users (ER@5 above {EXPOSED} at some epoch)"
     )
@@ -38,7 +38,7 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
 
 
 def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int) -> Evidence:
-    """Yield the largest ER@5 over epochs, and how far it lies on the claimed side of a bound."""
+    """Yield the largest ER@5 over epochs, with its margin over a bound on the claimed side."""
     largest = _largest(runs, experiment_name(setting, method))
     attack = next(attack for attack in ATTACKS if method.startswith(attack))
     undefended = _largest(runs, experiment_name(setting, f"{attack}-none"))
@@ -55,7 +55,7 @@ def _largest(runs: Runs, experiment: str) -> PerSeed:
 
 
 def _cost(runs: Runs, setting: str, *, rules: tuple[str, ...], share: float, sign: int) -> Evidence:
-    """Yield recall at the last epoch beside that without a rule, and how far it lies on the claimed side of a share."""
+    """Yield the recall lost to a rule at the last epoch, with its margin over a fraction on the claimed side."""
     plain = reported_score(PAPER, runs, experiment_name(setting, "cl4fedrec"), "Recall@20", LAST)
     for rule in rules:
         with_rule = reported_score(

@@ -1,4 +1,4 @@
-"""The experiments of ``study.yaml`` by what they are: a split, a loop, a method; which row of the paper each is."""
+"""The experiments of ``study.yaml``: split, loop and method of each, and its row in the paper."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOPS = {
     "sum1": "each client uploads one gradient; the coordinator takes a step of SGD 0.001 on their sum over the slice",
 }
 SETTINGS = ("file-adam5", "file-sum1", "random-adam5", "random-sum1")
-"""What the tables are compared in, in this order."""
+"""Settings in which the tables are compared, in this order."""
 
 RULES = {"krum": "Krum", "median": "Median", "trimmed-mean": "Trimmed Mean", "hics": "HiCS"}
 TABLE_ROWS = {
@@ -53,7 +53,7 @@ TABLE_ROWS = {
         "SimGCL-based item views": "rcl4fedrec-noisy-items",
     },
 }
-"""The method behind each row; rows that the paper does not print are further readings of those that it does."""
+"""The method behind each row; unprinted rows are further readings of printed ones."""
 ATTACKS = {"a-hum": "A-hum", "psmu": "PSMU (a reconstruction)"}
 DEFENCES = {"original": "Original", "none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
 SYNTHETIC_USERS: dict[float, str] = {
@@ -68,7 +68,7 @@ STEPS_ATTACKED: dict[float, str] = {1: "a-hum-regulariser", 5: "a-hum-steps-5", 
 
 @dataclass(frozen=True)
 class ExperimentName:
-    """What the name of an experiment says.
+    """The parts of an experiment's name.
 
     Attributes
     ----------
@@ -82,28 +82,28 @@ class ExperimentName:
 
     @property
     def split(self) -> str:
-        """Such as ``file``."""
+        """The split, such as ``file``."""
         return self.setting.partition("-")[0]
 
     @property
     def loop(self) -> str:
-        """Such as ``adam5``."""
+        """The loop, such as ``adam5``."""
         return self.setting.partition("-")[2]
 
     @staticmethod
     def read(name: str) -> ExperimentName:
-        """Return what a name says."""
+        """Return the parts of a name."""
         split, loop, method = name.split("-", 2)
         return ExperimentName(f"{split}-{loop}", method)
 
 
 def experiments() -> dict[str, dict[str, Any]]:
-    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
     return STUDY.experiments
 
 
 def defence_methods(attack: str) -> dict[str, str]:
-    """Return the methods in which an attack meets each defence, by the words for it."""
+    """Return the methods that combine an attack with each defence, by the defence's label."""
     return {words: f"{attack}-{defence}" for defence, words in DEFENCES.items()}
 
 
@@ -125,7 +125,7 @@ PAPER = Comparison(
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
+    """Return the experiments of each name for ``--only``: tables, figures, settings, and pairs joined by ``-``."""
     parts: dict[str, tuple[str, ...]] = {table: tuple(rows.values()) for table, rows in TABLE_ROWS.items()}
     parts |= {f"exposure-{attack}": tuple(defence_methods(attack).values()) for attack in ATTACKS}
     parts["sensitivity"] = (*SYNTHETIC_USERS.values(), *STEPS.values(), *STEPS_ATTACKED.values())

@@ -1,4 +1,4 @@
-"""The figures of the study: curves by epoch with the print marked, exposure, sensitivity, and how item vectors lie."""
+"""The figures of the study: curves by epoch with printed values, exposure, sensitivity, and item vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study in whole or in part, with the data where they are, shorter, or at its tiny scale."""
+"""The whole study or a part of it, with the path of its data, shorter, or at its tiny scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.errors import DataError
 from gossiprec.study.load import LoadedStudy
 
 DATA = ("ml-1m", "ml-1m.zip")
-"""Under which names the data may lie in the folder of ``--data``."""
+"""Names under which the data may be in the folder of ``--data``."""
 
 
 def paper_study(
@@ -32,7 +32,7 @@ def paper_study(
         The data set; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     seeds, epochs : int, optional
-        In place of the study's own.
+        Numbers to use instead of the study's own.
     """
     values = {name: _here(name, scale) for name in names}
     if scale == "tiny":
@@ -42,12 +42,12 @@ def paper_study(
 
 
 def find_data(data: Path | None, scale: Scale) -> Path | None:
-    """Return where the data set lies; None at the tiny scale, which needs none.
+    """Return the path of the data set, or None at the tiny scale, which needs none.
 
     Raises
     ------
     DataError
-        If it is not there; the message names what is looked for.
+        If it is missing; the message names the expected files.
     """
     if scale == "tiny":
         return None
@@ -63,7 +63,7 @@ def find_data(data: Path | None, scale: Scale) -> Path | None:
 
 
 def _here(name: str, scale: Scale) -> dict[str, Any]:
-    """Return what an experiment sets; at the tiny scale two poisoners, where a thousandth of the users is none."""
+    """Return the overrides of an experiment; the tiny scale has two poisoners, since a fraction would give none."""
     sets = STUDY.experiments[name]
     if scale == "full" or "attackers" not in sets:
         return sets

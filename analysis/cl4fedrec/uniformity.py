@@ -1,4 +1,4 @@
-"""How evenly item vectors lie on the sphere: popular ones, others, and all.
+"""Uniformity of item vectors on the sphere: of popular items, others, and all.
 
 References
 ----------
@@ -15,14 +15,14 @@ from gossiprec.arrays import F32, F64, I64
 
 N_HOT = 100
 MOST = 1000
-"""Vectors of a group that are compared with one another, evenly spaced by popularity where there are more."""
+"""Vectors per group that are compared with one another, evenly spaced by popularity if there are more."""
 
 
 POPULAR, OTHERS, BETWEEN = "popular", "others", "popular with others"
 
 
 def split_by_popularity(popularity: I64) -> dict[str, I64]:
-    """Return the popular items and the others, each by descending popularity; of equals the lower ids first."""
+    """Return the popular items and the others, each by descending popularity; ties by ascending id."""
     order = np.argsort(-popularity, kind="stable").astype(np.int64)
     n_hot = min(N_HOT, len(order) // 2)
     return {POPULAR: order[:n_hot], OTHERS: order[n_hot:]}
@@ -47,7 +47,7 @@ def cosines_by_group(items: F32, popularity: I64) -> dict[str, F64]:
 
 
 def uniformity_numbers(items: F32, popularity: I64) -> dict[str, float]:
-    """Return the uniformity of popular items and of others, the mean cosine of one of each, and eq. 12 of all items."""
+    """Return the uniformity of popular and other items, the mean cosine between them, and eq. 12 of all items."""
     found = cosines_by_group(items, popularity)
     return {
         POPULAR: uniformity(found[POPULAR]),
@@ -58,14 +58,14 @@ def uniformity_numbers(items: F32, popularity: I64) -> dict[str, float]:
 
 
 def evenly_spaced(items: I64) -> I64:
-    """Return at most so many of them, evenly spaced."""
+    """Return up to `MOST` of the items, evenly spaced."""
     at = np.linspace(0, len(items) - 1, min(MOST, len(items))).round().astype(np.int64)
     found: I64 = items[at]
     return found
 
 
 def pairwise_cosines(vectors: F64, others: F64 | None = None) -> F64:
-    """Return the cosines of all pairs of different vectors, or of one of the first and one of the second each.
+    """Return the cosines of all pairs of different vectors, or of all pairs across two groups.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def pairwise_cosines(vectors: F64, others: F64 | None = None) -> F64:
 
 
 def uniformity(of_pairs: F64) -> float:
-    """Return log mean exp(-2 |x - y|^2) over pairs, given their cosines: 0 where all are alike, lower where spread."""
+    """Return log mean exp(-2 |x - y|^2) over pairs, given their cosines: 0 if all are equal, lower if spread."""
     return float(np.log(np.mean(np.exp(-4 * (1 - of_pairs)))))
 
 

@@ -1,4 +1,4 @@
-"""How evenly item vectors lie at the end, as a table."""
+"""The uniformity of item vectors at the end of runs, as a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gossiprec.eventlog import Run
 
 
 def uniformity_tables(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield how evenly item vectors lie at the end of each run of Table 2."""
+    """Yield the uniformity of item vectors at the end of each run of Table 2."""
     rows = []
     for setting in SETTINGS:
         for row, method in TABLE_ROWS["table2"].items():

@@ -1,4 +1,4 @@
-"""The study of FedCL on Amazon Beauty and MovieLens-1M, beside what the paper prints, and what told vectors give away.
+"""The study of FedCL on Amazon Beauty and MovieLens-1M, compared with the paper, and the leakage of user uploads.
 
 python -m analysis.fedcl --data ../shared/data --out study/
 """

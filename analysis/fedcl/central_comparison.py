@@ -1,4 +1,4 @@
-"""FedCL beside the centralised row of its model, ours and in print: the paper's strongest claim."""
+"""FedCL compared with the centralised row of its model, ours and as published: the paper's strongest claim."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _ABOUT = (
 
 
 def utility_kept(runs: Runs, setting: str, model: str, way: str, column: str) -> PerSeed:
-    """Return what a federated row has of its centralised counterpart, in percent, by seed."""
+    """Return the utility of a federated row in percent of its centralised counterpart, by seed."""
     ours = reported_score(PAPER, runs, experiment_name(setting, f"{MODELS[model]}-{way}"), column, BEST)
     central = reported_score(PAPER, runs, experiment_name(setting, MODELS[model]), column, BEST)
     return {seed: 100 * value / central[seed] for seed, value in ours.items() if central.get(seed)}
 
 
 def printed_utility_kept(setting: str, model: str, words: str, column: str) -> float:
-    """Return the same of the printed numbers."""
+    """Return the utility kept according to the printed numbers, in percent."""
     table = PAPER.main_in(setting)
     ours, central = (PAPER.published.value_of(table, row, column) for row in (f"{model}+{words}", model))
     return 100 * ours / central
 
 
 def has_converged(runs: Runs, experiment: str) -> bool:
-    """Say whether every seed's best validation report comes before its last."""
+    """Return whether every seed's best validation report comes before its last."""
     best, last = (reported_epochs(PAPER, runs, experiment, look) for look in (BEST, LAST))
     return bool(best) and all(at < last[seed] for seed, at in best.items())
 
 
 def central_tables(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting of which there are runs, federated rows beside centralised ones."""
+    """Yield, per setting with runs, the federated rows next to the centralised ones."""
     found = {setting: list(_rows(runs, setting)) for setting in SETTINGS}
     if not any(found.values()):
         return

@@ -1,4 +1,4 @@
-"""What the paper says beyond the order of its rows, and what it does not ask: what told vectors give away."""
+"""Claims of the paper beyond the order of its rows, and further questions on the leakage of user uploads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from analysis.papers.verdict import ClaimVerdict
 
 IN_WORDS = {LAST: "at equal rounds", BEST: "at the best validation report"}
 HARDLY = 0.01
-"""What counts as no more than guessing."""
+"""Margin over guessing that counts as none."""
 _IN_PRINT = {
     "clusters": "25 clusters are the best (section 4.5)",
     "share": "R = 25 % is the best (appendix)",
@@ -35,7 +35,7 @@ _IN_PRINT = {
 
 
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return what became of what the paper says beyond its tables' orders, in both settings."""
+    """Return the verdicts on the claims beyond the tables' orders, in both settings."""
     found = [beats_popularity(PAPER, runs)]
     for model, central in MODELS.items():
         ahead = partial(_ahead, first=f"{central}-fedcl", second=central, look=BEST)
@@ -63,7 +63,7 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
 
 
 def _leaks(runs: Runs) -> list[ClaimVerdict]:
-    """Return what becomes of questions about told vectors that the paper does not ask."""
+    """Return the verdicts on questions about user uploads that the paper does not ask."""
     about = {
         "what a user tells is not recognised by what it told before": ("re-identified", "guessing"),
         "told vectors do not tell who is alike (CDA)": ("CDA", "CDA, guessing"),
@@ -85,7 +85,7 @@ def _score(runs: Runs, setting: str, method: str, column: str, look: str) -> Per
 
 
 def _ahead(runs: Runs, setting: str, *, first: str, second: str, look: str) -> Evidence:
-    """Yield by how much a method is ahead of another."""
+    """Yield the lead of one method over another."""
     for column in PAPER.metrics:
         ours, theirs = (_score(runs, setting, method, column, look) for method in (first, second))
         margins = seed_differences(ours, theirs)
@@ -95,14 +95,14 @@ def _ahead(runs: Runs, setting: str, *, first: str, second: str, look: str) -> E
 
 
 def _if_unfinished(runs: Runs, setting: str, methods: tuple[str, ...], look: str) -> str:
-    """Return a remark on methods that were still rising where they are compared at their best."""
+    """Return a remark on methods that were still improving at their best report."""
     names = [experiment_name(setting, method) for method in methods]
     rising = [name for name in names if look == BEST and not has_converged(runs, name)]
     return f" ({' and '.join(rising)} best at the last report: perhaps not converged)" if rising else ""
 
 
 def _best_value(runs: Runs, setting: str, *, option: str) -> Evidence:
-    """Yield by how much the best value of the paper is ahead of each other one."""
+    """Yield the lead of the paper's best value over each other value."""
     methods, best = SWEEPS[option], BEST_VALUES[option]
     ours = _score(runs, setting, methods[best], "HR@10", BEST)
     for value, method in methods.items():
@@ -113,7 +113,7 @@ def _best_value(runs: Runs, setting: str, *, option: str) -> Evidence:
 
 
 def _no_more(runs: Runs, setting: str, *, column: str, guess: str) -> Evidence:
-    """Yield how far a leak of each model with the default epsilon is from more than guessing."""
+    """Yield, per model with the default epsilon, the margin by which its leakage is below guessing plus a tolerance."""
     for words, method in methods_with_uploads(setting).items():
         if method not in EPSILON.values() or method == SWEPT:
             found, by_chance = (
@@ -125,7 +125,7 @@ def _no_more(runs: Runs, setting: str, *, column: str, guess: str) -> Evidence:
 
 
 def _less_noise(runs: Runs, setting: str) -> Evidence:
-    """Yield by how much no noise is ahead of each budget."""
+    """Yield the lead of no noise over each budget."""
     *budgets, without = EPSILON.items()
     ours = _score(runs, setting, without[1], "HR@10", BEST)
     for epsilon, method in budgets:

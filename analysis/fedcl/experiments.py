@@ -1,4 +1,4 @@
-"""The experiments of ``study.yaml`` by setting and method; which row or point of the paper each is."""
+"""The experiments of ``study.yaml`` by setting and method, and their rows or points in the paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY_ROUNDS = 4
 
 
 def rounds_per_epoch(sets: Mapping[str, Any], scale: Scale) -> int:
-    """Return in how many rounds of an experiment as many clients are asked as there are."""
+    """Return the number of rounds in which an experiment selects as many clients as there are."""
     if scale == "tiny":
         return TINY_ROUNDS
     own = STUDY.told["base"]["protocol"]["participation"]
@@ -34,11 +34,11 @@ MODELS = {"GRU4Rec": "gru4rec", "NCF": "ncf", "BERT4Rec": "bert4rec"}
 WAYS = {"Fed": "fed", "BIL": "bil", "FedCL": "fedcl"}
 WHOLE = "GRU4Rec+FedCL"
 SWEPT = "gru4rec-fedcl"
-"""The method whose options are swept, on Beauty."""
+"""The method with swept options, on Beauty."""
 
 
 def _rows() -> dict[str, str]:
-    """Return the methods by row in the order of the print."""
+    """Return the methods by row, in the order of the paper."""
     found = {}
     for model in ("NCF", "GRU4Rec", "BERT4Rec"):
         found[model] = MODELS[model]
@@ -54,7 +54,7 @@ ABLATIONS = {
     "no clusters": "no-clusters",
     "K-means": "k-means",
 }
-"""What is left out, or put in the place of another part -> method."""
+"""Method by the part that is left out or replaced."""
 TABLE_ROWS = {"table2": _rows(), "ablations": {WHOLE: SWEPT, **ABLATIONS}, "table3": _rows()}
 SWEEPS: dict[str, dict[float, str]] = {
     "clusters": {5: "clusters-5", 10: "clusters-10", 25: SWEPT, 50: "clusters-50", 100: "clusters-100"},
@@ -68,9 +68,9 @@ SWEEPS: dict[str, dict[float, str]] = {
     },
     "local": {0: "no-local", 5: "local-5", 10: SWEPT, 20: "local-20", 50: "local-50"},
 }
-"""Option of FedCL -> its value -> method, of GRU4Rec on Beauty."""
+"""Method by option of FedCL and its value, for GRU4Rec on Beauty."""
 BEST_VALUES: dict[str, float] = {"clusters": 25, "share": 25, "semi-hard": 20, "local": 10}
-"""What the paper finds best."""
+"""The best values according to the paper."""
 EPSILON: dict[float, str] = {
     1: "epsilon-1",
     4: SWEPT,
@@ -79,7 +79,7 @@ EPSILON: dict[float, str] = {
     256: "epsilon-256",
     inf: "no-noise",
 }
-"""Budget of a told vector -> method."""
+"""Method by budget of a user upload."""
 SPREAD: dict[float, str] = {
     0: "spread-0",
     0.001: "spread-0.001",
@@ -87,7 +87,7 @@ SPREAD: dict[float, str] = {
     0.1: "gru4rec-bil",
     1: "spread-1",
 }
-"""Weight of the term of BIL that spreads items out -> method."""
+"""Method by weight of the term of BIL that spreads items out."""
 FORMER = (
     "former",
     "former-fed",
@@ -97,7 +97,7 @@ FORMER = (
     "hidden-128",
     "drawn-per-update",
 )
-"""Our former reading of what the paper says: hidden size 128 for 64, K local negatives per update, not per positive."""
+"""Our earlier reading of the paper: hidden size 128, not 64, and K local negatives per update, not per positive."""
 PAPER = Comparison(
     title="FedCL",
     settings=SETTINGS,
@@ -116,12 +116,12 @@ PAPER = Comparison(
 
 
 def experiments() -> dict[str, dict[str, Any]]:
-    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
     return STUDY.experiments
 
 
 def methods_with_uploads(setting: str) -> dict[str, str]:
-    """Return the methods of a setting whose clients tell vectors, by what they are called."""
+    """Return the methods of a setting in which clients upload vectors, by label."""
     found = {f"{model}+FedCL": f"{own}-fedcl" for model, own in MODELS.items()}
     if setting == "beauty":
         found |= {f"{WHOLE}, {_budget(value)}": own for value, own in EPSILON.items() if own != SWEPT}
@@ -134,7 +134,7 @@ def _budget(epsilon: float) -> str:
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return what ``--only`` can name, each with its experiments: tables, models, sweeps, settings; both with ``-``."""
+    """Return the experiments of each name for ``--only``: tables, models, sweeps, settings, pairs joined by ``-``."""
     parts = {
         setting: {
             **{table: tuple(TABLE_ROWS[table].values()) for table in PAPER.tables_in(setting)},

@@ -1,4 +1,4 @@
-"""The figures of the study: curves by round with the print marked, utility over options, and leakage over epsilon."""
+"""The figures of the study: curves by round with printed values, utility over options, leakage over epsilon."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LEAKS = {
     "CDA": ("CDA", "CDA, guessing"),
     "CDA, means": ("CDA of means", "CDA, guessing"),
 }
-"""Panel -> what it shows, and what guessing finds."""
+"""The number shown in each panel, and its value for guessing."""
 NO_NOISE = "no noise"
 
 
@@ -67,7 +67,7 @@ def _finite(methods: Mapping[float, str]) -> dict[float, str]:
 
 
 def _of_model(setting: str, model: str) -> PaperFigure:
-    """Return the federated rows of a model by round, with its centralised row at its best as a level."""
+    """Return the federated rows of a model by round, with the best value of its centralised row as a level."""
     table = PAPER.main_in(setting)
     some = {row: method for row, method in TABLE_ROWS[table].items() if row.startswith(f"{model}+")}
     drawing, words = table_curves(PAPER, setting, table, some), f"{model}, centralised"
@@ -117,7 +117,7 @@ def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
 
 
 def _leaks() -> PaperFigure:
-    """Return what told vectors give away over epsilon."""
+    """Return the leakage of user uploads over epsilon."""
     methods = _finite(EPSILON)
     ends = (min(methods), max(methods))
 

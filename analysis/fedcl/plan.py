@@ -1,4 +1,4 @@
-"""The study in whole or in part, with the data where they are, shorter, or at its tiny scale."""
+"""The whole study or a part of it, with the paths of its data, shorter, or at its tiny scale."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DATA = {
     "beauty": ("amazon/Beauty.txt.gz", "amazon/Beauty.txt"),
     "movielens-1m": ("ml-1m", "ml-1m.zip"),
 }
-"""Under which names each data set may lie in the folder of ``--data``."""
+"""Names under which each data set may be in the folder of ``--data``."""
 LONG = ("dataset", "protocol.participation", "protocol.rounds", "evaluate.every")
-"""What experiments set by the size of their data."""
+"""Keys that experiments set according to the size of their data."""
 
 
 def dataset_name(name: str) -> str:
@@ -33,12 +33,12 @@ def paper_study(
     Parameters
     ----------
     names : iterable of str
-        Those whose data are there.
+        Experiments with available data.
     data : Path, optional
         The folder of the data sets; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     **length
-        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
+        ``seeds`` and ``epochs`` of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
     """
     if scale == "tiny":
         return STUDY.part({name: _small(name) for name in names}, base=_tiny(), scale=scale, **length)
@@ -46,14 +46,14 @@ def paper_study(
 
 
 def _here(name: str, data: Path) -> dict[str, Any]:
-    """Return what an experiment sets on this machine."""
+    """Return the overrides of an experiment on this machine."""
     place = find_dataset(data, DATA[dataset_name(name)])
     assert place is not None, "its data are there"
     return {**STUDY.experiments[name], "dataset.path": str(place.resolve())}
 
 
 def _tiny() -> dict[str, Any]:
-    """Return the scenario on little synthetic data, with clusters from the second round on."""
+    """Return the scenario on small synthetic data, with clusters from the second round on."""
     base = STUDY.told["base"]
     return {
         **base,
@@ -65,7 +65,7 @@ def _tiny() -> dict[str, Any]:
 
 
 def _small(name: str) -> dict[str, Any]:
-    """Return what an experiment sets at the tiny scale: other data, and a fifth of the clusters."""
+    """Return the overrides of an experiment at the tiny scale: other data, and a fifth of the clusters."""
     sets = {key: value for key, value in STUDY.experiments[name].items() if key not in LONG}
     sets |= {"evaluate.every": 1} if name in _CENTRAL else {}
     sets |= {"dataset": _data(50)} if PAPER.setting_of(name) == "ml-1m" else {}

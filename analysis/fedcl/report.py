@@ -15,7 +15,7 @@ from analysis.papers.seed_statistics import Runs
 
 
 def timing_group(experiment: str) -> str:
-    """Return by what runs are told apart in the table of times."""
+    """Return the group of a run in the table of times."""
     setting = PAPER.setting_of(experiment)
     method = experiment.removeprefix(f"{setting}-")
     if PAPER.is_apart(experiment):
@@ -25,7 +25,7 @@ def timing_group(experiment: str) -> str:
 
 
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield what is told between figures and times."""
+    """Yield the sections between figures and times."""
     yield from central_tables(runs)
     yield from leakage_tables(runs)
 

@@ -1,4 +1,4 @@
-"""What vectors that users tell give away, as numbers of runs and as a table beside utility."""
+"""The leakage of user uploads, as numbers of runs and as a table with utility."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COLUMNS = {
     "CDA, no noise": ("told_vectors", "leaks", "exact", "cda"),
     "CDA, guessing": (*_GUESSED, "cda"),
 }
-"""Title -> where the number stands in ``summary.json``."""
+"""Keys of each column's number in ``summary.json``."""
 DIGITS = {"told, times": 1, "epsilon spent": 0}
-"""Behind the point, where it is not four."""
+"""Number of decimals, if it is not four."""
 UTILITY = ("HR@10", "nDCG@10")
 _ABOUT = (
     "Utility at the last round beside what the coordinator learns of users by the vectors that they tell. *Told, "
@@ -42,7 +42,7 @@ _ABOUT = (
 
 
 def leakage_number(runs: Runs, experiment: str, column: str) -> PerSeed:
-    """Return a number of told vectors, by seed, where runs tell it."""
+    """Return a number of user uploads, by seed, for runs that report it."""
     found = {
         seed: _below(run.summary or {}, COLUMNS[column]) for seed, run in runs.get(experiment, {}).items()
     }
@@ -57,7 +57,7 @@ def _below(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting, utility and leakage by model and budget."""
+    """Yield, per setting, utility and leakage by model and budget."""
     found = {setting: list(_rows(runs, setting)) for setting in SETTINGS}
     if not any(found.values()):
         return

@@ -1,1 +1,1 @@
-"""What studies of papers share: numbers over seeds, verdicts, claims, pages, and the command around them."""
+"""Parts shared by studies of papers: numbers over seeds, verdicts, claims, pages, and the command."""

@@ -1,4 +1,4 @@
-"""What the command of every paper's study does: run what is asked for, look up all that is there, report it."""
+"""The command of every paper's study: run the selected experiments, find all finished runs, and report them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gossiprec.study.record import StudyOutcome
 from gossiprec.version import code_version
 
 Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
-"""Writes a report into a folder from runs and why others are missing; returns what it wrote."""
+"""A function that writes a report into a folder from runs and reasons for missing ones; returns the paths."""
 
 
 def add_study_options(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
-    """Return what adds the options of every paper's study to a command, each with the help that is its own."""
+    """Return a decorator that adds the options of every paper's study to a command, with its own help texts."""
     path = click.Path(path_type=Path)
     return add_options(
         click.option("--data", type=path, metavar="PATH", help=data),
@@ -44,7 +44,7 @@ def add_study_options(*, data: str, only: str, seeds: str) -> Decorator[Callable
 
 
 def list_subjects(subjects: Mapping[str, Collection[str]], experiments: Collection[str]) -> None:
-    """Print what ``--only`` can name."""
+    """Print the names for ``--only``."""
     for name, own in subjects.items():
         click.echo(name if name in experiments else f"{name}: {len(own)} experiments")
 
@@ -57,7 +57,7 @@ def parse_names(only: str) -> list[str]:
 def select_experiments(
     names: Sequence[str], subjects: Mapping[str, Collection[str]], experiments: Collection[str]
 ) -> list[str]:
-    """Return the experiments that names ask for, in the order of the study; all if there are none.
+    """Return the experiments that names select, in the order of the study; all if there are no names.
 
     Raises
     ------
@@ -87,22 +87,22 @@ def run_and_report(
     report_only: bool,
     **how: Any,
 ) -> StudyOutcome:
-    """Run or resume the experiments that are asked for, and report on all that the folder holds.
+    """Run or resume the selected experiments, and report on all runs in the folder.
 
     Parameters
     ----------
     names : sequence of str
-        What is asked for.
+        Selected experiments.
     study_of : callable
         Returns the study of some experiments.
     lacking : mapping of str to str
-        Experiments that cannot be run, and why.
+        Reasons why experiments cannot be run.
     report : callable
     experiments : sequence of str
-        All of the study.
+        All experiments of the study.
     out : Path, optional
     jobs : int, optional
-        One at a time if not given.
+        Number of parallel runs, by default one.
     report_only : bool
     **how
         The other options of :func:`gossiprec.cli.study.run_study`.
@@ -128,7 +128,7 @@ def run_and_report(
 
 
 def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
-    """Return the finished runs of a plan by experiment and seed; `keep`: also those of other code."""
+    """Return the finished runs of a plan by experiment and seed; with `keep` also runs of other code."""
     simulation_of = plan.simulation_of
     found: dict[str, dict[int, Run]] = {}
     for variant in plan.variants:
@@ -141,7 +141,7 @@ def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -
 def missing_reasons(
     experiments: Sequence[str], runs: Runs, plan: StudyPlan, lacking: Mapping[str, str], outcome: StudyOutcome
 ) -> dict[str, str]:
-    """Return why an experiment has no finished run."""
+    """Return why experiments have no finished run."""
     failed = {
         str(variant.labels["experiment"]): f"failed: {outcome.failed[variant.hash].problem}"
         for variant in plan.variants

@@ -1,4 +1,4 @@
-"""What a study of a paper compares: the rows of its tables by method, in named settings, beside the print."""
+"""The comparison of a study with its paper: the rows of its tables by method, in named settings."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from dataclasses import dataclass, field
 from analysis.papers.published import PrintedNumber, PublishedTables
 
 AT_20 = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
-"""The columns of most papers, as runs call them."""
+"""The columns of most papers, with the names of the metrics in runs."""
 LEVELS = ("popularity", "random")
-"""Orders that nobody learns, measured beside every run."""
+"""Orders of the items that need no training, measured in every run."""
 LAST, BEST = "last epoch", "best validation epoch"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A paper's tables and how they are redrawn. An experiment is called by its setting and its method.
+    """A paper's tables and how they are reproduced. An experiment is named by its setting and its method.
 
     Attributes
     ----------
     title : str
-        What the paper is called.
+        Title of the paper.
     settings : mapping of str to str
-        In what the tables are compared, in this order, each in words.
+        Settings in which the tables are compared, in this order, with their descriptions.
     rows : mapping
-        Table -> row -> method; rows that are not printed are further readings of those that are.
+        Method by table and row; unprinted rows are further readings of printed ones.
     main : str
-        The table that names the methods; the others take them up.
+        The table that names the methods; the others refer to them.
     reference : str
-        The row of it whose printed value in the leading column says where, on the way up, the print may have been
-        taken.
+        The row of it with the printed value, in the leading
+        column, that may show at which epoch the paper's numbers were taken.
     published : Published
     page : str
         The page that explains the study.
     unprinted : tuple of str
-        Settings on data of which no print is at hand.
+        Settings on data without printed numbers.
     apart : tuple of str
-        Methods whose epochs are not those of the others: they are compared at their best validation epoch alone.
+        Methods with other epochs than the rest: they are compared only at their best validation epoch.
     metrics : mapping of str to str
-        The paper's columns, as runs call them.
+        The paper's columns, with the names of the metrics in runs.
     leading : str
-        The column by which epochs are chosen: where the reference comes to its print, and which one is the best by
-        validation items.
+        The column that chooses epochs: the one at which the reference
+        reaches its printed value, and the best one by validation items.
     tables : mapping of str to tuple of str
-        Setting -> its tables, the one that names the methods first; all of `rows` if it is not named.
+        Tables by setting, the one that names the methods first; by default all of `rows`.
     data : mapping of str to str
-        Row of the table of the data -> the setting that has these data; any that is judged for other rows.
+        Setting by row of the table of the data; for other rows any judged setting.
     unit : str
-        What reports are numbered by, but for methods that are apart.
+        Unit of the reports' numbers, except for methods in `apart`.
     """
 
     title: str
@@ -68,21 +68,21 @@ class Comparison:
 
     @property
     def validation(self) -> str:
-        """What chooses a run's best epoch, where it was measured."""
+        """The metric that chooses a run's best epoch, if it was measured."""
         return f"val_{self.metrics[self.leading]}"
 
     @property
     def at_print(self) -> str:
-        """The look at the epoch where the reference comes to its printed value."""
+        """The reporting point at which the reference reaches its printed value."""
         return f"where {self.reference} passes its print"
 
     @property
     def looks(self) -> tuple[str, ...]:
-        """In which epochs methods are compared (:mod:`analysis.papers.curves`)."""
+        """Reporting points at which methods are compared (:mod:`analysis.papers.curves`)."""
         return LAST, self.at_print, BEST
 
     def tables_in(self, setting: str) -> tuple[str, ...]:
-        """Return the tables that are redrawn in a setting."""
+        """Return the tables that are reproduced in a setting."""
         return self.tables.get(setting, tuple(self.rows))
 
     def main_in(self, setting: str) -> str:
@@ -95,25 +95,25 @@ class Comparison:
 
     @property
     def judged(self) -> tuple[str, ...]:
-        """The settings that have a print to be compared with."""
+        """The settings with printed numbers."""
         return tuple(setting for setting in self.settings if setting not in self.unprinted)
 
     def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], PrintedNumber]:
-        """Return what is printed of the data of a setting, by row and column of a table."""
+        """Return the printed numbers for the data of a setting, by row and column of a table."""
         is_there = setting not in self.unprinted and table in self.tables_in(setting)
         return self.published.of_table(table) if is_there else {}
 
     def has_look(self, method: str, look: str) -> bool:
-        """Say whether a method is compared in a look."""
+        """Return whether a method is compared at a reporting point."""
         return look == BEST or method not in self.apart
 
     def is_apart(self, experiment: str) -> bool:
-        """Say whether the epochs of an experiment are not those of the others."""
+        """Return whether an experiment has other epochs than the rest."""
         setting = self.setting_of(experiment)
         return any(experiment == experiment_name(setting, method) for method in self.apart)
 
     def unit_of(self, experiment: str) -> str:
-        """Return what reports of an experiment are numbered by."""
+        """Return the unit of an experiment's report numbers."""
         return "epoch" if self.is_apart(experiment) else self.unit
 
     def setting_of(self, experiment: str) -> str:
@@ -122,31 +122,31 @@ class Comparison:
 
 
 def experiment_name(setting: str, method: str) -> str:
-    """Return what an experiment is called."""
+    """Return the name of an experiment."""
     return f"{setting}-{method}"
 
 
 def table_title(table: str) -> str:
-    """Return what a table is called in a text: ``Table 2`` for ``table2``."""
+    """Return the label of a table in text: ``Table 2`` for ``table2``."""
     return table.replace("table", "Table ") if table.startswith("table") else table.capitalize()
 
 
 def belongs_to(experiment: str, setting: str) -> bool:
-    """Say whether an experiment is of a setting."""
+    """Return whether an experiment belongs to a setting."""
     return experiment.startswith(f"{setting}-")
 
 
 def parts_by_setting(
     parts: Mapping[str, Mapping[str, Iterable[str]]], experiments: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the experiments of tables and figures, in all settings and in each in which all are there.
+    """Return the experiments of tables and figures, over all settings and per setting that has all of them.
 
     Parameters
     ----------
     parts : mapping
-        Setting -> table or figure -> its methods.
+        Methods by setting and table or figure.
     experiments : collection of str
-        All that there are, in order.
+        All experiments, in order.
     """
     found: dict[str, tuple[str, ...]] = {}
     for part in dict.fromkeys(part for own in parts.values() for part in own):

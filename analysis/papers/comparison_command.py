@@ -1,4 +1,4 @@
-"""The command of a comparison: its options, what they choose, and the report of what is there."""
+"""The command of a comparison: its options, the experiments that they select, and the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gossiprec.study.load import LoadedStudy
 
 @dataclass(frozen=True)
 class StudyCommand:
-    """What is a paper's own in the command of its study.
+    """The parts of a study's command that are specific to its paper.
 
     Attributes
     ----------
@@ -32,15 +32,16 @@ class StudyCommand:
     subjects : mapping
         What ``--only`` can name, each with its experiments.
     about : str
-        What the command does.
+        Help text of the command.
     data, only : str
-        Help of these options.
+        Help texts of these options.
     place : callable
-        Folder of ``--data`` and scale -> where the data are, and the experiments that cannot be run, each with why.
+        Maps the folder of ``--data`` and the scale to the path of the data and the reasons why experiments cannot be
+        run.
     study_of : callable
-        Names, and ``data``, ``scale``, ``seeds`` and ``epochs`` -> their study.
+        Maps names, ``data``, ``scale``, ``seeds`` and ``epochs`` to their study.
     report : str
-        The module that has the study's ``REPORT``; imported late, for it draws.
+        The module with the study's ``REPORT``, imported late because it draws.
     """
 
     file: PaperStudyFile
@@ -53,7 +54,7 @@ class StudyCommand:
     report: str
 
     def made(self) -> click.Command:
-        """Return it as a command of click."""
+        """Return the click command."""
         command = click.command(help=self.about, context_settings={"help_option_names": ["-h", "--help"]})
         options = add_study_options(
             data=self.data, only=self.only, seeds="Number of seeds of every experiment.  [default: 3]"

@@ -1,4 +1,4 @@
-"""The report of a comparison: where it stands, tables, figures and findings, whatever part of the runs is there."""
+"""The report of a comparison: overview, tables, figures and findings, from whatever runs exist."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from gossiprec.figures.figure_files import csv_bytes
 
 @dataclass(frozen=True)
 class StudyReport:
-    """What the report of a paper's study is made of.
+    """The parts of the report on a paper's study.
 
     Attributes
     ----------
     paper : Comparison
     beside : str
-        Beside what the report puts the runs, as a whole sentence.
+        What the runs are compared with, as a whole sentence.
     about : str
-        Why there are several settings, up to their list; and what is to be said below it.
+        Why there are several settings, as text above their list.
     below : str
     drawings : mapping of str to Drawing
     sections : callable
-        Runs -> what is told between figures and times.
+        Maps runs to the sections between figures and times.
     claims : callable
-        Runs -> what became of what the paper says.
+        Maps runs to the verdicts on the paper's claims.
     experiments : collection of str
-        All of the study.
+        All experiments of the study.
     kind : str
-        What runs are told apart by in the table of times.
+        Name of the groups of runs in the table of times.
     kind_of : callable
-        Experiment -> its kind.
+        Maps an experiment to its group.
     """
 
     paper: Comparison
@@ -74,11 +74,11 @@ class StudyReport:
         ----------
         folder : Path
         runs : mapping
-            All finished runs of the whole study, not only those that were asked for now.
+            All finished runs of the whole study, not only the selected ones.
         reasons : mapping of str to str
-            Experiment to why it has no finished run.
+            Why an experiment has no finished run.
         planned, epochs : int
-            How many runs the whole study has, and how long each is.
+            Number of runs of the whole study, and epochs of each.
         scale : {'full', 'tiny'}
         """
         paper = self.paper
@@ -126,7 +126,7 @@ class StudyReport:
         return ParagraphBlock(f"{self.beside} {there}{by}. {self.about}\n\n{settings}\n\n{self.below}")
 
     def _figures(self, pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
-        """Yield the figures of each setting, those of the first setting in sight and the others in folds."""
+        """Yield the figures of each setting, the first setting's in view and the others collapsed."""
         yield Heading(2, "Figures", "figures")
         undrawn = [name for name in self.drawings if name not in pictures]
         open_ = True
@@ -148,7 +148,7 @@ class StudyReport:
 
 
 def describe_reporting_points(paper: Comparison) -> str:
-    """Return what the looks are."""
+    """Return the explanation of the reporting points."""
     reference = paper.reference
     return (
         f"*{LAST}*: the same for all. *{paper.at_print}*: the first {paper.unit} at which {reference} comes to its "

@@ -1,4 +1,4 @@
-"""The figures of every comparison: the methods of a table by epoch, with the print marked."""
+"""The figures of every comparison: the methods of a table by epoch, with printed values marked."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def draw_figures(drawings: Mapping[str, PaperFigure], runs: Runs, folder: Path) 
 def drawable_figures(
     drawings: Mapping[str, PaperFigure], experiments: Iterable[str]
 ) -> dict[str, PaperFigure]:
-    """Return the figures all of whose experiments the study has."""
+    """Return the figures for which the study has all experiments."""
     there = set(experiments)
     return {name: one for name, one in drawings.items() if set(one.experiments) <= there}
 
 
 def tick_whole_epochs(axes: Axes) -> None:
-    """Mark whole epochs."""
+    """Set ticks at whole epochs."""
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
@@ -52,7 +52,7 @@ def sweep_series(
     name: str,
     methods: Mapping[float, str],
 ) -> SeedLine:
-    """Return a number of a table in a look over the values of an option, in percent.
+    """Return a number of a table at a reporting point over the values of an option, in percent.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def sweep_series(
     runs : mapping
     setting, column, look : str
     name : str
-        Of the line.
+        Name of the line.
     methods : mapping of float to str
-        Value -> method.
+        Method by value.
     """
     found = {
         float(x): reported_score(paper, runs, experiment_name(setting, own), column, look)
@@ -74,14 +74,14 @@ def sweep_series(
 def table_curves(
     paper: Comparison, setting: str, table: str, some: Mapping[str, str] | None = None
 ) -> PaperFigure:
-    """Return the figure of a table: its methods by epoch, what is printed, and the orders that nobody learns.
+    """Return the figure of a table: its methods by epoch, printed values, and the orders without training.
 
     Parameters
     ----------
     paper : Comparison
     setting, table : str
     some : mapping of str to str, optional
-        Those of its rows that are shown; all, if not given.
+        The rows to show; by default all.
     """
     rows, main = paper.rows[table] if some is None else some, paper.main_in(setting)
 
@@ -121,7 +121,7 @@ def _with_levels(
 def baseline_series(
     paper: Comparison, runs: Runs, setting: str, column: str, ends: tuple[float, float]
 ) -> list[SeedLine]:
-    """Return the orders that nobody learns, in percent, from one end to the other."""
+    """Return the orders that need no training as level lines, in percent."""
     found = {order: baseline_score(paper, runs, setting, column, order) for order in LEVELS}
     return [
         SeedLine(order, ends, (100 * mean(own),) * 2, kind="level") for order, own in found.items() if own

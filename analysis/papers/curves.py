@@ -1,9 +1,9 @@
 """Numbers of runs by epoch, and the epochs at which methods are compared.
 
-The printed numbers may lie on the rising part of runs that have not converged, where rows side by side differ in speed
-alone. Methods are therefore compared in three *looks*: at the last epoch, which is the same for all; at the epoch where
-a reference first comes to its printed value, also the same for all; and each at its own best epoch by the items
-kept for validation.
+The printed numbers may come from runs that have not converged, in which rows differ only in speed. Methods are
+therefore compared at three reporting points (*looks*): at the last epoch, which is the same for all; at the epoch at
+which a reference first reaches its printed value, also the same for all; and each at its own best epoch by the
+validation items.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def metric_by_epoch_and_seed(runs: Runs, experiment: str, metric: str) -> dict[i
 
 
 def reported_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> dict[int, int]:
-    """Return the epoch of a look for each seed for which there is one."""
+    """Return the epoch of a reporting point, for each seed that has one."""
     if look == paper.at_print:
         if paper.is_apart(experiment):
             return {}
@@ -45,7 +45,7 @@ def reported_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -
 
 
 def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
-    """Return the first epoch, by seed, at which the reference has come to its printed value."""
+    """Return the first epoch, by seed, at which the reference reaches its printed value."""
     main = paper.main_in(setting)
     wanted = paper.printed_in(setting, main).get((paper.reference, paper.leading))
     if wanted is None:
@@ -61,7 +61,7 @@ def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
 
 
 def reported_score(paper: Comparison, runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
-    """Return a number of a table (a fraction) in a look, by seed."""
+    """Return a number of a table (a fraction) at a reporting point, by seed."""
     epochs = reported_epochs(paper, runs, experiment, look)
     found = {}
     for seed, epoch in epochs.items():
@@ -72,7 +72,7 @@ def reported_score(paper: Comparison, runs: Runs, experiment: str, column: str, 
 
 
 def baseline_score(paper: Comparison, runs: Runs, setting: str, column: str, order: str) -> PerSeed:
-    """Return the number of an order that nobody learns, by seed: the same in every run of a setting."""
+    """Return the number of an order that needs no training, by seed; it is the same in every run of a setting."""
     found: PerSeed = {}
     for experiment, own in runs.items():
         if belongs_to(experiment, setting):

@@ -1,4 +1,4 @@
-"""Where the data sets of a study lie in the folder of ``--data``, and what cannot be run without them."""
+"""Paths of a study's data sets in the folder of ``--data``, and the experiments that lack data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from analysis.papers.study_file import Scale
 from gossiprec.errors import DataError
 
 Places = Mapping[str, tuple[str, ...]]
-"""Data set -> under which names it may lie in the folder."""
+"""Names under which each data set may be in the folder."""
 
 
 def find_dataset(data: Path, files: tuple[str, ...]) -> Path | None:
-    """Return where a data set lies, if it is there."""
+    """Return the path of a data set, or None if it is missing."""
     return next((data / file for file in files if (data / file).exists()), None)
 
 
 def missing_data(
     names: Iterable[str], places: Places, data_of: Callable[[str], str], *, data: Path | None, scale: Scale
 ) -> dict[str, str]:
-    """Return the experiments that cannot be run for want of data, and what is missing.
+    """Return the experiments that lack their data, and the missing files.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def missing_data(
         Experiments.
     places : mapping
     data_of : callable
-        Experiment -> its data set.
+        Maps an experiment to its data set.
     data : Path, optional
         The folder.
     scale : {'full', 'tiny'}
@@ -37,7 +37,7 @@ def missing_data(
     Raises
     ------
     DataError
-        If none of the data sets is there; the message names what is looked for.
+        If all data sets are missing; the message names the expected files.
     """
     if scale == "tiny":
         return {}

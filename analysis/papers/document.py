@@ -1,6 +1,6 @@
-"""The parts of a page, each written as Markdown and as HTML: text, headings, grids, pictures and folds.
+"""The parts of a page, each as Markdown and as HTML: text, headings, grids, pictures and collapsible parts.
 
-Everything that is shown is escaped here, once: no part takes HTML.
+All text is escaped here, once: no part accepts HTML.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ class DocumentBlock(ABC):
 
     @abstractmethod
     def markdown(self) -> str:
-        """Return it as Markdown."""
+        """Return the part as Markdown."""
 
     @abstractmethod
     def html(self) -> str:
-        """Return it as HTML."""
+        """Return the part as HTML."""
 
 
 @dataclass(frozen=True)
 class ParagraphBlock(DocumentBlock):
-    """Paragraphs and lists, written in Markdown; tags in it are shown as they stand."""
+    """Paragraphs and lists, written in Markdown; tags in them are shown as text."""
 
     text: str
 
     def markdown(self) -> str:
-        """Return it with no tags left."""
+        """Return the text with its tags escaped."""
         return self.text.replace("<", "&lt;")
 
     def html(self) -> str:
-        """Return what CommonMark makes of it."""
+        """Return the text rendered by CommonMark."""
         return str(_commonmark().render(self.text))
 
 
 @dataclass(frozen=True)
 class Heading(DocumentBlock):
-    """A heading; `name` is what links lead to."""
+    """A heading; `name` is the target of links."""
 
     level: int
     text: str
     name: str = ""
 
     def markdown(self) -> str:
-        """Return a line with its number signs."""
+        """Return the heading with its number signs."""
         return f"{'#' * self.level} {self.text}"
 
     def html(self) -> str:
-        """Return a heading with its name."""
+        """Return a heading element with its name."""
         name = f' id="{escape(self.name)}"' if self.name else ""
         return f"<h{self.level}{name}>{escape(self.text)}</h{self.level}>"
 
@@ -73,11 +73,11 @@ class GridCell:
     ----------
     text : str
     small : tuple of str
-        What stands below it, in small print.
+        Lines below it, in small print.
     mark, kind : str
-        A sign before the text, and what it says in a word; the word also chooses the colour.
+        A sign before the text, and a word for its meaning, which also chooses the colour.
     link : str
-        The name of the heading that the text leads to.
+        The name of the heading to which the text links.
     """
 
     text: str
@@ -87,7 +87,7 @@ class GridCell:
     link: str = ""
 
     def markdown(self) -> str:
-        """Return it in one line."""
+        """Return the field in one line."""
         text = f"{self.mark} {self.text}".strip()
         return (
             "; ".join(part for part in (text, *self.small) if part).replace("|", "\\|").replace("<", "&lt;")
@@ -115,7 +115,7 @@ class GridColumn:
 
     @property
     def titles(self) -> list[str]:
-        """The titles of what it spans, where they stand alone."""
+        """The titles of its parts, each usable without the column's heading."""
         return [f"{self.title}: {part}" for part in self.parts] or [self.title]
 
 
@@ -126,11 +126,11 @@ class Grid(DocumentBlock):
     Attributes
     ----------
     label : str
-        Its name for those who cannot see it.
+        Its name for screen readers.
     columns : sequence of Column
     rows : sequence of sequence of Entry
     heads : int
-        How many of the first columns say what a row is.
+        Number of first columns that are row headings.
     """
 
     label: str
@@ -145,7 +145,7 @@ class Grid(DocumentBlock):
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def html(self) -> str:
-        """Return a table that scrolls by itself where it is too wide, also by keys."""
+        """Return a table that scrolls by itself if it is too wide, also by keys."""
         body = "\n".join(f"<tr>{''.join(self._fields(row))}</tr>" for row in self.rows)
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(self.label)}"><table>\n'
@@ -195,18 +195,18 @@ class ImageBlock(DocumentBlock):
 
 @dataclass(frozen=True)
 class Collapsible(DocumentBlock):
-    """Parts that are shown when they are asked for."""
+    """Parts that are hidden until the reader opens them."""
 
     title: str
     blocks: Sequence[DocumentBlock] = field(default_factory=tuple)
 
     def markdown(self) -> str:
-        """Return the tags that Markdown knows for it."""
+        """Return the HTML tags that Markdown allows for it."""
         inner = "\n\n".join(block.markdown() for block in self.blocks)
         return f"<details><summary>{escape(self.title)}</summary>\n\n{inner}\n\n</details>"
 
     def html(self) -> str:
-        """Return what opens and closes without a script."""
+        """Return an element that opens and closes without a script."""
         inner = "\n".join(block.html() for block in self.blocks)
         return f"<details><summary>{escape(self.title)}</summary>\n{inner}\n</details>"
 

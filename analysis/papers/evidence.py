@@ -1,4 +1,4 @@
-"""Claims judged in every setting of a comparison, each with what was found for it."""
+"""Claims judged in every setting of a comparison, each with its evidence."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from analysis.papers.verdict import (
 
 DIGITS = 4
 Evidence = Iterator[tuple[str, PerSeed]]
-"""What was found, in words, and by how much the claim holds, by seed."""
+"""Evidence as text, and the margin of the claim by seed."""
 
 
 def judge_claim(
     paper: Comparison, claim: str, evidence: Callable[[Runs, str], Evidence], runs: Runs
 ) -> ClaimVerdict:
-    """Return what became of a claim, given what yields the evidence of a setting."""
+    """Return the verdict on a claim, given a function that yields the evidence of a setting."""
     found = [(setting, *one) for setting in paper.settings for one in evidence(runs, setting)]
     lines = [
         f"{setting}: {words}; {describe_margin(margins, DIGITS)}"

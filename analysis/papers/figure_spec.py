@@ -1,4 +1,4 @@
-"""Lines of means over seeds, figures that are made of runs, and those of every paper's tables."""
+"""Lines of means over seeds, figures made from runs, and the figures of every paper's tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class SeedLine(Series):
     low, high : sequence of float
         The ends of their 95 % intervals, if there are any.
     kind : {'', 'level', 'print'}
-        ``level``: a number that no epoch changes; ``print``: what the paper says of the line of this name.
+        ``level`` is a number that does not depend on the epoch; ``print`` is the paper's value for the line of this
+        name.
     """
 
     low: Sequence[float] = ()
@@ -33,7 +34,7 @@ class SeedLine(Series):
     kind: str = ""
 
     def rows(self, panel: str) -> Iterator[list[Cell]]:
-        """Yield its points for the file of numbers."""
+        """Yield its points as rows of the csv file."""
         for place, (x, y) in enumerate(zip(self.x, self.y, strict=True)):
             ends = (self.low[place], self.high[place]) if self.low else (None, None)
             yield [panel, self.name, self.kind, float(x), float(y), *ends]
@@ -41,21 +42,21 @@ class SeedLine(Series):
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure: what it shows, and how its panels are made of runs.
+    """A figure: its content, and how its panels are made from runs.
 
     Attributes
     ----------
     caption : str
     setting : str
     methods : tuple of str
-        Those that it shows.
+        Methods that it shows.
     own : tuple of str
-        Those of them that other figures do not show: without a run of one of these it is not drawn.
+        The methods that no other figure shows: without a run of one of these it is not drawn.
     panels : callable
-        Runs -> titles of panels, each with its lines.
+        Maps runs to titles of panels, each with its lines.
     x, y : Axis
     look : mapping
-        What else :func:`gossiprec.figures.panels.draw_panels` is told.
+        Further arguments of :func:`gossiprec.figures.panels.draw_panels`.
     """
 
     caption: str
@@ -73,7 +74,7 @@ class PaperFigure:
         return tuple(dict.fromkeys(experiment_name(self.setting, method) for method in self.methods))
 
     def draw(self, runs: Runs, stem: Path) -> list[Path]:
-        """Draw what the runs allow; return the files written, none if that is nothing."""
+        """Draw the panels with runs; return the files written, or none if there are no runs."""
         if not any(experiment_name(self.setting, method) in runs for method in self.own):
             return []
         found = {title: [one for one in lines if len(one.x)] for title, lines in self.panels(runs).items()}
@@ -87,7 +88,7 @@ class PaperFigure:
 
 
 def plot_with_band(axes: Axes, series: Series, look: style.LineStyle) -> None:
-    """Draw a line with the band of its intervals, or what is printed as a thin one."""
+    """Draw a line with the band of its intervals, or a printed value as a thin line."""
     assert isinstance(series, SeedLine), "all lines here are"
     if series.kind == "print":
         axes.plot(series.x, series.y, color=look.color, linewidth=0.9, linestyle=style.THIN_DOTS)
@@ -98,14 +99,14 @@ def plot_with_band(axes: Axes, series: Series, look: style.LineStyle) -> None:
 
 
 def seed_line(name: str, points: Mapping[float, PerSeed], factor: float = 100.0) -> SeedLine:
-    """Return a line through means over seeds, with intervals where every point has several.
+    """Return a line through means over seeds, with intervals if every point has several seeds.
 
     Parameters
     ----------
     name : str
     points : mapping of float to PerSeed
     factor : float
-        What values are multiplied by: pictures show percent.
+        Factor of the values: pictures show percent.
     """
     known = {x: {seed: factor * one for seed, one in own.items()} for x, own in points.items() if own}
     ends = [confidence_half_width(own) for own in known.values()]

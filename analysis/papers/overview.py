@@ -1,4 +1,4 @@
-"""What a report says before and behind tables and figures: how a study stands in short, and times."""
+"""Overview and times of a report: a summary of the study, and the duration of its runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, Ver
 
 
 def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting, the reference beside popularity and the print, and how many printed orders hold."""
+    """Yield, per setting, the reference compared with popularity and the paper, and the number of orders that hold."""
     yield Heading(2, "In short", "short")
     found = [setting for setting in paper.settings if any(belongs_to(name, setting) for name in runs)]
     if not found:
@@ -44,7 +44,7 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
 
 
 def _prints(paper: Comparison) -> str:
-    """Return the printed value of the reference, of each setting where it is not the same in all."""
+    """Return the printed value of the reference, by setting if it differs between settings."""
     found = {setting: f"{paper.reference_print(setting):.5f}" for setting in paper.judged}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))
@@ -73,19 +73,19 @@ def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) ->
 def run_time_blocks(
     runs: Runs, planned: int, experiments: Collection[str], kind: str, kind_of: Callable[[str], str]
 ) -> Iterator[DocumentBlock]:
-    """Yield what runs of each kind took, and about how long those that are missing would take.
+    """Yield the duration of runs of each kind, and an estimate for the missing ones.
 
     Parameters
     ----------
     runs : mapping
     planned : int
-        How many runs the whole study has.
+        Number of runs of the whole study.
     experiments : collection of str
-        All of the study.
+        All experiments of the study.
     kind : str
-        What runs are told apart by.
+        Name of the groups of runs.
     kind_of : callable
-        Experiment -> its kind.
+        Maps an experiment to its group.
     """
     taken: dict[str, list[float]] = {}
     for name, seeds in runs.items():

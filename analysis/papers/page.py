@@ -1,4 +1,4 @@
-"""A page out of its parts: as Markdown, and as one HTML file that needs nothing else and no script."""
+"""A page from its parts: as Markdown, and as one HTML file that needs no other file and no script."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def markdown_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
 
 
 def html_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
-    """Return a page as HTML, with links to its named headings; what it calls ``x.md`` is ``x.html`` beside it."""
+    """Return a page as HTML, with links to its named headings; references to ``x.md`` become ``x.html``."""
     named = [block for block in blocks if isinstance(block, Heading) and block.name]
     links = (f'<a href="#{escape(one.name)}">{escape(one.text.partition(":")[0])}</a>' for one in named)
     return _PAGE.substitute(
@@ -54,7 +54,7 @@ def html_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
 
 
 def write_pages(folder: Path, pages: Mapping[str, tuple[str, Sequence[DocumentBlock]]]) -> list[Path]:
-    """Write each page, by its file's name a title and its parts, as Markdown and HTML; return the paths."""
+    """Write each page, given by file name, title and parts, as Markdown and HTML; return the paths."""
     written = []
     for name, (title, blocks) in pages.items():
         for suffix, content in ((".md", markdown_page(title, blocks)), (".html", html_page(title, blocks))):

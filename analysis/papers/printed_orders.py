@@ -1,4 +1,4 @@
-"""Which printed orders hold, in each setting and look."""
+"""The printed orders of rows, and which of them hold in each setting and at each reporting point."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PrintedOrder:
     table, column : str
     first, second : str
     methods : (str, str)
-        Those of both rows.
+        Methods of both rows.
     by : float
         The printed difference.
     """
@@ -42,7 +42,7 @@ class PrintedOrder:
     by: float
 
     def margins(self, paper: Comparison, runs: Runs, setting: str, look: str) -> PerSeed:
-        """Return by how much the first is ahead in a setting and look, by seed."""
+        """Return the lead of the first row in a setting and at a reporting point, by seed."""
         if not all(paper.has_look(method, look) for method in self.methods):
             return {}
         one, other = (
@@ -53,7 +53,7 @@ class PrintedOrder:
 
     @property
     def words(self) -> str:
-        """What is printed."""
+        """The printed order as text."""
         return f"{table_title(self.table)}, {self.column}: {self.first} over {self.second}"
 
 
@@ -74,10 +74,10 @@ def printed_orders(paper: Comparison, setting: str) -> tuple[PrintedOrder, ...]:
 
 
 def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting of which there are runs, what became of each printed order in each look."""
+    """Yield, per setting with runs, the verdict on each printed order at each reporting point."""
     yield Heading(2, "Printed orders", "orders")
     yield ParagraphBlock(_ABOUT.format(page=paper.page))
-    if not paper.tables:  # else no two settings have an order in common
+    if not paper.tables:  # otherwise no two settings have an order in common
         yield from _over_settings(paper, runs)
     for setting in paper.judged:
         rows, looks = [], measured_reporting_points(paper, runs, setting)
@@ -94,7 +94,7 @@ def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
 
 
 def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each look, the orders that every setting that was run agrees on."""
+    """Yield, per reporting point, the orders on which all settings that were run agree."""
     for look in paper.looks:
         settings = [
             setting for setting in paper.judged if look in measured_reporting_points(paper, runs, setting)
@@ -118,7 +118,7 @@ def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
 
 
 def measured_reporting_points(paper: Comparison, runs: Runs, setting: str) -> list[str]:
-    """Return the looks in which anything was measured in a setting."""
+    """Return the reporting points with measurements in a setting."""
     number = len(printed_orders(paper, setting))
     return [
         look
@@ -128,13 +128,13 @@ def measured_reporting_points(paper: Comparison, runs: Runs, setting: str) -> li
 
 
 def count_order_verdicts(paper: Comparison, runs: Runs, setting: str, look: str) -> dict[str, int]:
-    """Return how many printed orders have each verdict."""
+    """Return the number of printed orders per verdict."""
     found = [decide(order.margins(paper, runs, setting, look)) for order in printed_orders(paper, setting)]
     return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
 
 
 def describe_verdict_counts(paper: Comparison, runs: Runs, setting: str) -> str:
-    """Return the same for all looks as a list."""
+    """Return the counts at all reporting points as a list in text."""
     lines = []
     for look in measured_reporting_points(paper, runs, setting):
         said = ", ".join(

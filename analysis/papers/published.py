@@ -1,4 +1,4 @@
-"""What a paper prints, as it stands in the ``published.yaml`` of its study."""
+"""The numbers that a paper prints, from the ``published.yaml`` of its study."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class PrintedNumber:
     Attributes
     ----------
     table : str
-        Such as ``table2``.
+        Name such as ``table2``.
     row, column : str
         A method and a metric, as the paper writes them.
     value : float
         A fraction, or a count.
     band : (float, float)
-        Lowest and highest that count as near.
+        Lowest and highest value that count as near.
     """
 
     table: str
@@ -37,7 +37,7 @@ class PrintedNumber:
 
 @dataclass(frozen=True)
 class PublishedTables:
-    """The tables of a paper in a file: titles, notes, and rows of a name and the value of each column."""
+    """The printed tables of a paper, read from a file: titles, notes, and rows with a name and a value per column."""
 
     path: Path
 
@@ -48,7 +48,7 @@ class PublishedTables:
 
     @cached_property
     def notes(self) -> dict[str, str]:
-        """What is to be said of the print of a table, where something is."""
+        """Remarks on printed tables, by table."""
         return {table: own["note"] for table, own in self._content["tables"].items() if "note" in own}
 
     @cached_property

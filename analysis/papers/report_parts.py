@@ -1,4 +1,4 @@
-"""Parts of a report that every study has: claims, what made the runs, how long they took, what is missing."""
+"""Parts of a report that every study has: claims, versions, durations, and missing runs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _commit(run: Run) -> str:
 
 
 def format_clock(seconds: float) -> str:
-    """Return a time as ``h:mm:ss`` or ``m:ss``."""
+    """Return a duration as ``h:mm:ss`` or ``m:ss``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def missing_blocks(reasons: Mapping[str, str]) -> Iterator[DocumentBlock]:
-    """Yield each reason with the experiments that it keeps from having a finished run."""
+    """Yield each reason with the experiments that have no finished run because of it."""
     yield Heading(2, "Missing", "missing")
     if not reasons:
         yield ParagraphBlock("Nothing: every experiment has a finished run.")

@@ -1,4 +1,4 @@
-"""A number for each seed, and what is said of several: mean, spread, interval."""
+"""Statistics of a number over seeds: mean, spread, interval."""
 
 from __future__ import annotations
 

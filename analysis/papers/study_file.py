@@ -1,4 +1,4 @@
-"""The study file of a paper: its experiments, and the study of some of them, shorter or at the tiny scale."""
+"""The study file of a paper: its experiments, and the study of some of them, full, shorter or tiny."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PaperStudyFile:
     ----------
     path : Path
     rounds : callable, optional
-        What an experiment sets and the scale -> rounds of an epoch, where these are not the same.
+        Maps the overrides of an experiment and the scale to the rounds of an epoch, if that is not 1.
     """
 
     path: Path
@@ -32,13 +32,13 @@ class PaperStudyFile:
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        """The study as it is written."""
+        """The study as written."""
         found: dict[str, Any] = yaml.safe_load(self.path.read_text(encoding="utf-8"))
         return found
 
     @property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """What each experiment sets, in the order in which they are run: the most wanted first."""
+        """The overrides of each experiment, in the order in which they are run: important ones first."""
         found: dict[str, dict[str, Any]] = self.told["axes"]["experiment"]["values"]
         return found
 
@@ -57,12 +57,12 @@ class PaperStudyFile:
         Parameters
         ----------
         values : mapping
-            What each sets on this machine.
+            Overrides of each experiment on this machine.
         base, sets : mapping, optional
-            The scenario in place of the study's own, and what is set in all of them besides.
+            The scenario instead of the study's own, and overrides of all experiments.
         scale : {'full', 'tiny'}
         seeds, epochs : int, optional
-            In place of the study's own.
+            Numbers to use instead of the study's own.
         """
         told = self.told
         return load_study(
@@ -83,14 +83,14 @@ class PaperStudyFile:
         )
 
     def epochs_of(self, scale: Scale, epochs: int | None) -> int:
-        """Return how many epochs a run has."""
+        """Return the number of epochs of a run."""
         if epochs is not None:
             return epochs
         base = self.told["base"]
         return TINY_EPOCHS if scale == "tiny" else base["protocol"]["rounds"] // self._rounds(base, "full")
 
     def lengths_in_words(self) -> str:
-        """Return how many epochs runs have: federated ones, and centralised ones where these have others."""
+        """Return the numbers of epochs as text: of federated runs, and of centralised runs if they differ."""
         own = self.epochs_of("full", None)
         protocols = [sets["protocol"] for sets in self.experiments.values() if "protocol" in sets]
         central = {one["epochs"] for one in protocols if one["name"] == "central"} - {own}
@@ -100,11 +100,11 @@ class PaperStudyFile:
         return f"{own}; centralised {low}" + (f" to {high}" if low < high else "")
 
     def count_runs(self, seeds: int | None) -> int:
-        """Return how many runs the whole study has."""
+        """Return the number of runs of the whole study."""
         return len(self.experiments) * (seeds or int(self.told["seeds"]))
 
     def _length(self, sets: Mapping[str, Any], scale: Scale, epochs: int | None) -> dict[str, Any]:
-        """Return what says how long runs of an experiment are, where it is not what the study says."""
+        """Return the overrides for the length of an experiment's runs, if it differs from the study's."""
         if scale == "full" and epochs is None:
             return {}
         length = self.epochs_of(scale, epochs)
@@ -113,16 +113,16 @@ class PaperStudyFile:
         return {"protocol.rounds": length * self._rounds(sets, scale)}
 
     def _rounds(self, sets: Mapping[str, Any], scale: Scale) -> int:
-        """Return how many rounds an epoch has."""
+        """Return the number of rounds of an epoch."""
         return 1 if self.rounds is None else self.rounds(sets, scale)
 
     def tiny_base(self, n_users: int = 60) -> dict[str, Any]:
-        """Return the scenario on little synthetic data."""
+        """Return the scenario on small synthetic data."""
         base = self.told["base"]
         return {**base, "dataset": tiny_data(n_users), "protocol": {**base["protocol"], "slice": 20}}
 
 
 def tiny_data(n_users: int) -> dict[str, Any]:
-    """Return synthetic data for a try."""
+    """Return synthetic data for a trial run."""
     split = {"name": "last", "test": 0.2, "validation": 0.1}
     return {"name": "synthetic", "users": n_users, "items": 400, "interactions": 1500, "split": split}

@@ -1,4 +1,4 @@
-"""The tables as the paper lays them out, each number beside ours in every look, setting by setting."""
+"""The tables in the layout of the paper, with each number next to ours at every reporting point, by setting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIGITS = 4
 
 
 def paper_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield every table: a heading, the first setting of which there is a run, and the further ones in folds."""
+    """Yield every table: a heading, the first setting with a run, and the others in collapsible parts."""
     for table, title in paper.published.titles.items():
         yield Heading(3, f"{table_title(table)}: {title}", table)
         if table in paper.published.notes:
@@ -47,7 +47,7 @@ def paper_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
 def format_mean(
     values: PerSeed, number: PrintedNumber | None = None, *small: str, digits: int = DIGITS
 ) -> GridCell:
-    """Return a mean over seeds with half of its 95 % interval, and a mark where there is a print to agree with."""
+    """Return a mean over seeds with half of its 95 % interval, and a mark if there is a printed number."""
     if not values:
         return GridCell(DASH, kind=Verdict.NOT_RUN.word)
     text, half = f"{mean(values):.{digits}f}", confidence_half_width(values)[1] - mean(values)
@@ -61,7 +61,7 @@ def format_mean(
 
 
 def format_epochs(epochs: Sequence[int], unit: str = "epoch") -> str:
-    """Return which epochs, or other units, a look took."""
+    """Return the epochs, or other units, of a reporting point as text."""
     low, high = min(epochs), max(epochs)
     return f"{unit} {low}" if low == high else f"{unit}s {low} to {high}"
 
@@ -103,7 +103,7 @@ def _grid(paper: Comparison, table: str, setting: str, runs: Runs) -> Grid:
 def _level(
     paper: Comparison, runs: Runs, setting: str, column: str, order: str, looks: Sequence[str]
 ) -> list[GridCell]:
-    """Return the fields of an order that nobody learns: no print, and the same number at every epoch."""
+    """Return the fields of an order without training: no printed number, and the same value at every epoch."""
     return [
         GridCell(DASH, kind="printed"),
         format_mean(baseline_score(paper, runs, setting, column, order)),
@@ -120,7 +120,7 @@ def _field(
 
 
 def _statistics(paper: Comparison, table: str, runs: Runs) -> Grid:
-    """Return the size of the data beside the print."""
+    """Return the size of the data next to the printed size."""
     numbers = paper.published.of_table(table).values()
     keys = {"users": "nodes"}
     rows = []
@@ -153,7 +153,7 @@ CSV_HEADER = (
 
 
 def csv_rows(paper: Comparison, runs: Runs) -> Iterator[list[Cell]]:
-    """Yield a row for each table, setting, look and seed; rows that are not printed have no published number."""
+    """Yield a row per table, setting, reporting point and seed; unprinted rows have no published number."""
     for table, rows in paper.rows.items():
         for row, method in rows.items():
             for column in paper.metrics:

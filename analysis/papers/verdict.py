@@ -1,4 +1,4 @@
-"""What becomes of a printed number: within its band, near it, outside, or not to be said."""
+"""Verdicts on printed numbers: within the band, near it, outside, or not judged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from analysis.papers.seed_statistics import PerSeed, confidence_half_width, mean
 
 Band = tuple[float, float]
-"""Lowest and highest number that count as near to a printed one."""
+"""Lowest and highest value that count as near to a printed number."""
 _ROUNDING = 1e-9
 
 
 class Verdict(Enum):
-    """The agreement of a number with the print, the best first: a mark, a word and what it means."""
+    """The agreement of a number with the paper, the best first: a mark, a word and its meaning."""
 
     WITHIN = ("✓", "within", "our mean lies in the band around the print")
     NEAR = ("≈", "near", "only the 95 % interval over our seeds reaches the band")
@@ -30,13 +30,13 @@ class Verdict(Enum):
         self.meaning = meaning
 
     def __lt__(self, other: Verdict) -> bool:
-        """Say whether this one is better."""
+        """Return whether this verdict is better."""
         order = list(Verdict)
         return order.index(self) < order.index(other)
 
 
 def judge_agreement(band: Band | None, values: PerSeed) -> Verdict:
-    """Return how measured values, by seed, agree with the band of a printed number."""
+    """Return the agreement of measured values, by seed, with the band of a printed number."""
     if band is None:
         return Verdict.UNJUDGED
     middle = mean(values)
@@ -46,7 +46,7 @@ def judge_agreement(band: Band | None, values: PerSeed) -> Verdict:
     by = _ROUNDING * max(abs(low), abs(high))
     if low - by <= middle <= high + by:
         return Verdict.WITHIN
-    least, most = confidence_half_width(values)  # NaN with one seed, which reaches nothing
+    least, most = confidence_half_width(values)  # NaN with one seed, which overlaps no band
     return Verdict.NEAR if least <= high and most >= low else Verdict.OUTSIDE
 
 
@@ -59,27 +59,27 @@ def tolerance_band(
     ----------
     value : float
     points : float
-        How far away at least, in the unit of the value.
+        Least distance from the value, in its unit.
     share : float
-        How far away at least, as a fraction of the value.
+        Least distance from the value, as a fraction of it.
     most : float
-        What the quantity can be at most; the least is 0, if the value is not below.
+        Upper limit of the quantity; its lower limit is 0 if the value is not negative.
     """
     by = max(points, share * abs(value))
-    low, high = round(value - by, 9), round(value + by, 9)  # no 66.00999999999999
+    low, high = round(value - by, 9), round(value + by, 9)  # avoids 66.00999999999999
     return max(low, 0.0) if value >= 0 else low, min(high, most)
 
 
 HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
 MARKS = {HELD: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE}
-"""The mark of a claim's verdict; of all others that of what was not run."""
+"""The marks of a claim's verdicts; all others get the mark of numbers that were not run."""
 
 
 @dataclass(frozen=True)
 class ClaimVerdict:
     """A claim, its verdict, and a line of evidence per comparison.
 
-    Held: in every comparison that was measured; not held: one is not; undecided: otherwise.
+    A claim is held if every measured comparison holds, not held if one does not, and otherwise undecided.
     """
 
     claim: str
@@ -88,7 +88,7 @@ class ClaimVerdict:
 
 
 def decide(margins: PerSeed) -> str:
-    """Return what paired differences over seeds, positive where a claim holds, say of it."""
+    """Return the verdict of paired differences over seeds, which are positive if the claim holds."""
     if not margins:
         return NOT_MEASURED
     low, high = confidence_half_width(margins)  # NaN with one seed, which decides nothing
@@ -104,6 +104,6 @@ def describe_margin(margins: PerSeed, digits: int = 1) -> str:
 
 
 def combine_verdicts(verdicts: Sequence[str]) -> str:
-    """Return the verdict of a claim, given those of its comparisons."""
+    """Return the verdict on a claim, given the verdicts of its comparisons."""
     known = set(verdicts) - {NOT_MEASURED}
     return next((verdict for verdict in (NOT_HELD, UNDECIDED, HELD) if verdict in known), NOT_MEASURED)

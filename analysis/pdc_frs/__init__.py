@@ -1,4 +1,4 @@
-"""The study of PDC-FRS on MovieLens-1M and Amazon Office, beside what the paper prints, and what contributed data leak.
+"""The study of PDC-FRS on MovieLens-1M and Amazon Office, compared with the paper, and the leakage of contributions.
 
 python -m analysis.pdc_frs --data ../shared/data --out study/
 """

@@ -1,4 +1,4 @@
-"""What the paper says beyond the order of its rows, and what it does not ask: what contributed data give away."""
+"""Claims of the paper beyond the order of its rows, and further questions on the leakage of contributed data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from analysis.pdc_frs.experiments import PAPER, WEIGHTS, methods_by_epsilon
 
 BEST_WEIGHT = 0.05
 NEARLY_ALL, HARDLY = 0.9, 0.01
-"""Share of items kept from which on they are nearly the training data, and what counts as no more than popularity."""
+"""Fraction of items kept above which they are nearly the training data; margin over popularity that counts as none."""
 
 
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return what became of what the paper says beyond its table's orders, in every setting that was run."""
+    """Return the verdicts on the claims beyond the table's orders, in every setting that was run."""
     found = [
         beats_popularity(PAPER, runs),
         judge_claim(PAPER, "PDC-FRS recommends better than FedNCF", _ahead, runs),
@@ -49,7 +49,7 @@ def _ahead(runs: Runs, setting: str) -> Evidence:
 
 
 def _best_weight(runs: Runs, setting: str, *, letter: str) -> Evidence:
-    """Yield by how much the best weight of the paper is ahead of each other one."""
+    """Yield the lead of the paper's best weight over each other weight."""
     methods = WEIGHTS[letter]
 
     def recall(value: float) -> PerSeed:

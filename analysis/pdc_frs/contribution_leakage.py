@@ -1,4 +1,4 @@
-"""What contributed data and the auxiliary model give away, as numbers of runs and as a table beside utility."""
+"""The leakage of contributed data and the auxiliary model, as numbers of runs and as a table with utility."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ COLUMNS = {
     "MIA, auxiliary": ("leaks", "auxiliary_mia_auc"),
     "MIA, popularity": ("leaks", "mia_auc_popularity"),
 }
-"""Title -> where the number stands below ``contribution`` in ``summary.json``."""
+"""Keys of each column's number below ``contribution`` in ``summary.json``."""
 DIGITS = {"budget of a user": 1}
-"""Behind the point, where it is not four."""
+"""Number of decimals, if it is not four."""
 _ABOUT = (
     "Recall@20 and NDCG@20 at the last epoch beside what the coordinator learns of users. *Kept*: share of "
     "training items that were contributed as they are. *Budget of a user*: epsilon times its items, the mean. "
@@ -37,7 +37,7 @@ _ABOUT = (
 
 
 def leakage_number(runs: Runs, experiment: str, column: str) -> PerSeed:
-    """Return a number of the contribution, by seed, where runs tell it."""
+    """Return a number of the contribution, by seed, for runs that report it."""
     found = {seed: _below(run.summary or {}, column) for seed, run in runs.get(experiment, {}).items()}
     return {seed: float(value) for seed, value in found.items() if value is not None}
 
@@ -50,7 +50,7 @@ def _below(summary: Mapping[str, Any], column: str) -> Any:
 
 
 def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting, utility and leakage by similarity and budget."""
+    """Yield, per setting, utility and leakage by similarity and budget."""
     found = {setting: list(_rows(runs, setting)) for setting in SETTINGS}
     if not any(found.values()):
         return
@@ -64,7 +64,7 @@ def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
 
 
 def _rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
-    """Yield what runs without contribution recommend, and each similarity's numbers by budget."""
+    """Yield the utility of runs without contribution, and each similarity's numbers by budget."""
     without = experiment_name(setting, PAPER.rows[PAPER.main][PAPER.reference])
     if without in runs:
         yield _row(runs, without, "none: FedNCF", "–")

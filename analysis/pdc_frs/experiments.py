@@ -1,4 +1,4 @@
-"""The experiments of ``study.yaml`` by setting and method; which row or point of the paper each is."""
+"""The experiments of ``study.yaml`` by setting and method, and their rows or points in the paper."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS = {
 TABLE_ROWS = {"table1": ROWS, "office": ROWS}
 """The method behind each row of Table 1, of which MovieLens-1M and Amazon Office are two parts.
 
-Rows that the paper does not print are further readings of those that it does.
+Unprinted rows are further readings of printed ones.
 
 FedMF is FCF under encryption, and has its numbers (docs/recommenders.md): one method is both rows.
 """
@@ -46,7 +46,7 @@ EPSILON: dict[str, dict[float, str]] = {
         30: "co-occurrence-30",
     },
 }
-"""Similarity -> budget of an item -> method, of MovieLens-1M."""
+"""Method by similarity and budget of an item, for MovieLens-1M."""
 WEIGHTS: dict[str, dict[float, str]] = {
     "alpha": {0: "fedncf-cl", 10: "alpha-10", 30: "pdc-frs", 50: "alpha-50", 100: "alpha-100"},
     "lambda": {
@@ -58,7 +58,7 @@ WEIGHTS: dict[str, dict[float, str]] = {
     },
     "beta": {0: "beta-0", 0.01: "beta-0.01", 0.05: "pdc-frs", 0.1: "beta-0.1", 0.5: "beta-0.5"},
 }
-"""The paper's letter of an option -> its value -> method."""
+"""Method by the paper's letter of an option and its value."""
 PAPER = Comparison(
     title="PDC-FRS",
     settings=SETTINGS,
@@ -73,7 +73,7 @@ PAPER = Comparison(
 
 
 def experiments() -> dict[str, dict[str, Any]]:
-    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
     return STUDY.experiments
 
 
@@ -86,7 +86,7 @@ def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
+    """Return the experiments of each name for ``--only``: tables, figures, settings, and pairs joined by ``-``."""
     parts = {
         setting: {
             "table1": tuple(ROWS.values()),

@@ -1,4 +1,4 @@
-"""The figures of the study: curves by epoch with the print marked, utility over options, and leakage over epsilon."""
+"""The figures of the study: curves by epoch with printed values, utility over options, leakage over epsilon."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAKS = {
     "MIA (AUC), contributed sets": ("MIA, contributed", "MIA, popularity"),
     "MIA (AUC), auxiliary model": ("MIA, auxiliary", "MIA, popularity"),
 }
-"""Panel -> what it shows, and what is known without the contribution."""
+"""The number shown in each panel, and its value without the contribution."""
 
 
 @cache
@@ -72,7 +72,7 @@ def _fedncf(runs: Runs, setting: str, column: str, look: str, ends: tuple[float,
 
 
 def _leaks(setting: str) -> PaperFigure:
-    """Return what is given away over epsilon, by similarity."""
+    """Return the leakage over epsilon, by similarity."""
     lines = methods_by_epsilon(setting)
     methods = tuple(method for own in lines.values() for method in own.values())
 
@@ -104,7 +104,7 @@ def _leaks(setting: str) -> PaperFigure:
 
 
 def _known_without(runs: Runs, setting: str, column: str) -> SeedLine:
-    """Return a number that is the same for all budgets as a line, from the first run of each seed that tells it."""
+    """Return a number that is equal for all budgets as a line, from the first run of each seed that reports it."""
     own: dict[int, float] = {}
     for methods in methods_by_epsilon(setting).values():
         for method in methods.values():

@@ -1,4 +1,4 @@
-"""The study in whole or in part, with the data where they are, shorter, or at its tiny scale."""
+"""The whole study or a part of it, with the paths of its data, shorter, or at its tiny scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.pdc_frs.experiments import STUDY
 from gossiprec.study.load import LoadedStudy
 
 DATA = {"movielens-1m": ("ml-1m", "ml-1m.zip"), "office": ("amazon/Office_Products.txt",)}
-"""Under which names each data set may lie in the folder of ``--data``."""
+"""Names under which each data set may be in the folder of ``--data``."""
 
 
 def dataset_name(name: str) -> str:
@@ -29,26 +29,26 @@ def paper_study(
     Parameters
     ----------
     names : iterable of str
-        Those whose data are there.
+        Experiments with available data.
     data : Path, optional
         The folder of the data sets; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     **length
-        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
+        ``seeds`` and ``epochs`` of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
     """
     values = {name: _here(name, data, scale) for name in names}
     return STUDY.part(values, base=_tiny() if scale == "tiny" else None, scale=scale, **length)
 
 
 def _tiny() -> dict[str, Any]:
-    """Return the scenario on synthetic data: these have no titles, so half of the users are public."""
+    """Return the scenario on synthetic data without titles, so half of the users are public."""
     base = STUDY.tiny_base()
     public = {"name": "co-occurrence", "public_users": 0.5}
     return {**base, "recommender": {**base["recommender"], "similarity": public, "leaks": 10}}
 
 
 def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
-    """Return what an experiment sets on this machine."""
+    """Return the overrides of an experiment on this machine."""
     sets, whose = STUDY.experiments[name], dataset_name(name)
     if scale == "tiny":
         return {**sets, "dataset": tiny_data(50)} if whose == "office" else sets

@@ -1,4 +1,4 @@
-"""The study of PerFedRec++ on Yelp, beside what the paper prints, its ablations, and who gains by personal models.
+"""The study of PerFedRec++ on Yelp, compared with the paper: ablations, and gains from personal models.
 
 python -m analysis.perfedrec_pp --data ../shared/data --out study/
 """

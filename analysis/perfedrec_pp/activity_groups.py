@@ -1,4 +1,4 @@
-"""What personal models cost or gain, by how active users are: the mix against the global model alone."""
+"""Gain or loss from personal models by activity of users: the mix compared with only the global model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.papers.tables import DASH, format_mean
 from analysis.perfedrec_pp.experiments import ABLATIONS, FEDERATED, GLOBAL, PAPER, SETTINGS, WHOLE
 
 WHEN = {LAST: "last", BEST: "validated"}
-"""Look -> what summaries call it."""
+"""Name of each reporting point in summaries."""
 MIX, ALONE = FEDERATED[WHOLE], ABLATIONS[GLOBAL]
 _ABOUT = (
     "Users by the number of their training interactions, from the least active group on: Recall@20 of their mixes of "
@@ -23,7 +23,7 @@ _ABOUT = (
 
 
 def count_groups(runs: Runs, setting: str) -> int:
-    """Return how many groups every run of both methods tells of; 0 if one of them tells of none."""
+    """Return the number of groups in the reports of both methods; 0 if one of them reports none."""
     both = [runs.get(experiment_name(setting, method), {}) for method in (MIX, ALONE)]
     if not all(both):
         return 0
@@ -33,7 +33,7 @@ def count_groups(runs: Runs, setting: str) -> int:
 def group_metric(
     runs: Runs, setting: str, method: str, group: int, look: str, column: str = "Recall@20"
 ) -> PerSeed:
-    """Return a metric of a group of users in a look, by seed, where runs tell it."""
+    """Return a metric of a group of users at a reporting point, by seed, for runs that report it."""
     found = {}
     for seed, run in runs.get(experiment_name(setting, method), {}).items():
         told = _groups(run.summary)
@@ -44,7 +44,7 @@ def group_metric(
 
 
 def group_gain(runs: Runs, setting: str, group: int, look: str) -> PerSeed:
-    """Return by how much the mix is ahead of the global model alone in a group, by seed."""
+    """Return the lead of the mix over the global model in a group, by seed."""
     mix, alone = (group_metric(runs, setting, method, group, look) for method in (MIX, ALONE))
     return seed_differences(mix, alone)
 
@@ -63,7 +63,7 @@ def interaction_range(runs: Runs, setting: str, group: int) -> str:
 
 
 def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting in which both are told, recall of the mix and of the global model by group."""
+    """Yield, per setting with both methods, recall of the mix and of the global model by group."""
     found = {setting: count_groups(runs, setting) for setting in SETTINGS}
     if not any(found.values()):
         return
@@ -90,5 +90,5 @@ def _row(runs: Runs, setting: str, group: int) -> list[GridCell]:
 
 
 def _groups(summary: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
-    """Return what a run tells of groups by activity; nothing in runs that were not asked."""
+    """Return the groups by activity in a summary; empty for runs without them."""
     return (summary or {}).get("by_activity") or []

@@ -1,4 +1,4 @@
-"""What the paper says beyond the order of its rows, and what it does not ask: who gains by personal models."""
+"""Claims of the paper beyond the order of its rows, and a further question: who gains from personal models."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from analysis.perfedrec_pp.experiments import (
 from analysis.perfedrec_pp.federation_cost import central_score, has_converged
 
 IN_WORDS = {LAST: "at equal rounds", BEST: "after convergence"}
-"""What a look says of an improvement; the second of rows each at its own best validation epoch."""
+"""Description of an improvement at a reporting point; the second compares rows at their best validation epochs."""
 
 
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return what became of what the paper says beyond its table's orders, in every setting that was run."""
+    """Return the verdicts on the claims beyond the table's orders, in every setting that was run."""
     found = [beats_popularity(PAPER, runs)]
     for look, when in IN_WORDS.items():
         for other in (row for row in FEDERATED if row != WHOLE):
@@ -63,7 +63,7 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
 
 
 def _ahead(runs: Runs, setting: str, *, other: str, look: str) -> Evidence:
-    """Yield by how much the whole is ahead of another federated row, and by how much in print."""
+    """Yield the lead of the whole method over another federated row, with the printed lead."""
     for column in PAPER.metrics:
         ours, theirs = (_score(runs, setting, FEDERATED[row], column, look) for row in (WHOLE, other))
         margins = seed_differences(ours, theirs)
@@ -74,7 +74,7 @@ def _ahead(runs: Runs, setting: str, *, other: str, look: str) -> Evidence:
 
 
 def _less(runs: Runs, setting: str, *, method: str, look: str) -> Evidence:
-    """Yield by how much the whole is ahead of what lacks a part."""
+    """Yield the lead of the whole method over a variant that lacks a part."""
     for column in PAPER.metrics:
         whole, without = (_score(runs, setting, one, column, look) for one in (FEDERATED[WHOLE], method))
         margins = seed_differences(whole, without)
@@ -95,7 +95,7 @@ def _below_central(runs: Runs, setting: str) -> Evidence:
 
 
 def _less_noise(runs: Runs, setting: str) -> Evidence:
-    """Yield by how much each scale of noise is ahead of the next larger one."""
+    """Yield the lead of each scale of noise over the next larger one."""
     found = {
         scale: _score(runs, setting, method, "Recall@20", BEST)
         for scale, method in sorted(SWEEPS["noise"].items())
@@ -145,7 +145,7 @@ def _gain(ours: float, theirs: float) -> str:
 
 
 def _if_unfinished(runs: Runs, setting: str, rows: tuple[str, ...], look: str) -> str:
-    """Return a remark on rows that were still rising where they are said to have converged."""
+    """Return a remark on rows that were still improving at the claimed convergence."""
     rising = list(_rising(runs, setting, rows)) if look == BEST else []
     return f" ({' and '.join(rising)} best at the last epoch: perhaps not converged)" if rising else ""
 

@@ -1,4 +1,4 @@
-"""The experiments of ``study.yaml`` by setting and method; which row or point of the paper each is."""
+"""The experiments of ``study.yaml`` by setting and method, and their rows or points in the paper."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SETTINGS = {
 }
 CENTRAL = {"MF": "mf", "LightGCN": "lightgcn", "SGL": "sgl", "SimGCL": "simgcl", "xSimGCL": "xsimgcl"}
 CENTRAL_SETTING = "paper"
-"""The centralised rows, run in one setting alone: no loop of clients is in them."""
+"""The only setting in which centralised rows are run, since they have no loop of clients."""
 FEDERATED = {"FedMF": "fedmf", "FedGNN": "fedgnn", "PerFedRec": "perfedrec", "PerFedRec++": "perfedrec-pp"}
 WHOLE, GLOBAL = "PerFedRec++", "no personalisation"
 ABLATIONS = {"no pre-training": "perfedrec", GLOBAL: "global", "no clustering": "no-clusters"}
-"""Part that is left out -> method; without pre-training it is PerFedRec, as in the print."""
+"""Method by the part that is left out; without pre-training it is PerFedRec, as published."""
 TABLE_ROWS = {"table4": {**CENTRAL, **FEDERATED}, "table5": {**ABLATIONS, WHOLE: FEDERATED[WHOLE]}}
 SWEEPS: dict[str, dict[float, str]] = {
     "noise": {0: "noise-0", 0.01: "noise-0.01", 0.1: "perfedrec-pp", 0.3: "noise-0.3"},
@@ -39,11 +39,11 @@ SWEEPS: dict[str, dict[float, str]] = {
     },
     "clusters": {2: "clusters-2", 5: "perfedrec-pp", 10: "clusters-10", 20: "clusters-20"},
 }
-"""Option -> its value -> method, in setting `scaled`."""
+"""Method by option and value, in setting `scaled`."""
 VIEWS = {"noise": "perfedrec-pp", "mix": "views-mix"}
-"""Views of pre-training: those of the published code, and of the paper's equations."""
+"""Views of pre-training: of the published code, and of the paper's equations."""
 COUNTERPARTS = {"FedMF": "MF", "FedGNN": "LightGCN", "PerFedRec": "LightGCN", "PerFedRec++": "LightGCN"}
-"""A federated row, and the centralised one whose model its clients have."""
+"""The centralised row with the same model, by federated row."""
 PAPER = Comparison(
     title="PerFedRec++",
     settings=SETTINGS,
@@ -57,13 +57,13 @@ PAPER = Comparison(
 
 
 def experiments() -> dict[str, dict[str, Any]]:
-    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
     return STUDY.experiments
 
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
+    """Return the experiments of each name for ``--only``: tables, figures, settings, and pairs joined by ``-``."""
     parts = {
         setting: {
             "table4": tuple(TABLE_ROWS["table4"].values()),

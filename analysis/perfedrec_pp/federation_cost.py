@@ -1,4 +1,4 @@
-"""The price of federation: each federated row beside the centralised one with its model, and what is left."""
+"""The price of federation: each federated row compared with the centralised row of the same model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ABOUT = (
 
 
 def utility_kept(runs: Runs, setting: str, row: str, column: str) -> PerSeed:
-    """Return what a federated row keeps of its centralised counterpart, in percent, by seed."""
+    """Return the utility of a federated row in percent of its centralised counterpart, by seed."""
     ours = reported_score(PAPER, runs, experiment_name(setting, FEDERATED[row]), column, BEST)
     central = central_score(runs, COUNTERPARTS[row], column)
     return {seed: 100 * value / central[seed] for seed, value in ours.items() if central.get(seed)}
@@ -39,20 +39,20 @@ def central_score(runs: Runs, row: str, column: str) -> PerSeed:
 
 
 def printed_utility_kept(row: str, column: str) -> float:
-    """Return the same of the printed numbers."""
+    """Return the utility kept according to the printed numbers, in percent."""
     ours, central = (PAPER.published.value_of(PAPER.main, one, column) for one in (row, COUNTERPARTS[row]))
     return 100 * ours / central
 
 
 def has_converged(runs: Runs, setting: str, row: str) -> bool:
-    """Say whether every seed's best validation epoch comes before its last."""
+    """Return whether every seed's best validation epoch comes before its last."""
     name = experiment_name(setting, FEDERATED[row])
     best, last = (reported_epochs(PAPER, runs, name, look) for look in (BEST, PAPER.looks[0]))
     return bool(best) and all(epoch < last[seed] for seed, epoch in best.items())
 
 
 def federation_cost_tables(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, for each setting of which there are runs, what federated rows keep."""
+    """Yield, per setting with runs, the utility that federated rows keep."""
     found = {setting: list(_rows(runs, setting)) for setting in SETTINGS}
     if not any(found.values()):
         return

@@ -1,4 +1,4 @@
-"""The figures of the study: curves by epoch with the print marked, utility over options, and gains by activity."""
+"""The figures of the study: curves by epoch with printed values, utility over options, gains by activity."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def paper_figures() -> dict[str, PaperFigure]:
 
 
 def _federated(setting: str) -> PaperFigure:
-    """Return the federated rows by round, with centralised ones at their best as levels: the price of federation."""
+    """Return the federated rows by round, with the best values of centralised ones as levels."""
     drawing = table_curves(PAPER, setting, "table4", FEDERATED)
 
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
@@ -119,7 +119,7 @@ def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> PaperFigu
 
 
 def _views(setting: str) -> PaperFigure:
-    """Return both kinds of views by epoch."""
+    """Return the curves of both kinds of views by epoch."""
     names = {"noise": "views of its code", "mix": "views of its equations"}
 
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
@@ -174,9 +174,9 @@ def _deciles(setting: str) -> PaperFigure:
 
 
 def _below_zero(axes: Axes) -> None:
-    """Mark whole groups, and show what is lost, too."""
+    """Set ticks at whole groups, and extend the axis to losses."""
     tick_whole_epochs(axes)
-    least = float(axes.dataLim.ymin)  # intervals are in it
+    least = float(axes.dataLim.ymin)  # includes the intervals
     if least < 0:
         axes.set_ylim(bottom=1.1 * least)
         axes.axhline(0.0, color=GREY, linewidth=0.9)

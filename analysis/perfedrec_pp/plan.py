@@ -1,4 +1,4 @@
-"""The study in whole or in part, with the data where they are, shorter, or at its tiny scale."""
+"""The whole study or a part of it, with the path of its data, shorter, or at its tiny scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.perfedrec_pp.experiments import STUDY
 from gossiprec.study.load import LoadedStudy
 
 DATA = {"yelp": ("yelp",)}
-"""Under which names the data set may lie in the folder of ``--data``."""
+"""Names under which the data set may be in the folder of ``--data``."""
 FILES = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
 
 
@@ -29,12 +29,12 @@ def paper_study(
     Parameters
     ----------
     names : iterable of str
-        Those whose data are there.
+        Experiments with available data.
     data : Path, optional
         The folder of the data set; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     **length
-        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
+        ``seeds`` and ``epochs`` of :meth:`analysis.papers.study_file.PaperStudyFile.part`.
     """
     values = {name: STUDY.experiments[name] for name in names}
     if scale == "tiny":
@@ -46,7 +46,7 @@ def paper_study(
 
 
 def _tiny() -> dict[str, Any]:
-    """Return the scenario on little synthetic data, with clusters from the first round on."""
+    """Return the scenario on small synthetic data, with clusters from the first round on."""
     base = STUDY.told["base"]
     split = {"name": "leave_last_k", "test": 1, "validation": 1}
     return {

@@ -15,13 +15,13 @@ from analysis.perfedrec_pp.figures import paper_figures
 
 
 def timing_group(experiment: str) -> str:
-    """Return by what runs are told apart in the table of times."""
+    """Return the group of a run in the table of times."""
     setting = PAPER.setting_of(experiment)
     return f"{setting}, centralised" if PAPER.is_apart(experiment) else setting
 
 
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield what is told between figures and times."""
+    """Yield the sections between figures and times."""
     yield from federation_cost_tables(runs)
     yield from activity_tables(runs)
 
