@@ -34,7 +34,7 @@ from gossiprec.compute.plan.program import ExecutionPlan
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.waves import WaveRunner
+from gossiprec.compute.waves import WaveOptions, WaveRunner
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.numerics.torch_threads import single_torch_thread
 from gossiprec.scenario import load_scenario
@@ -116,7 +116,7 @@ def main() -> None:
     prepared, plans = planned(options)
     executors = {stays: executor_on(prepared, device, stays=stays) for stays in (True, False)}
     runners = {
-        stays: WaveRunner(executor, prepared.meters, threads=ThreadPool(1), wave_size=None)
+        stays: WaveRunner(executor, prepared.meters, WaveOptions(threads=ThreadPool(1), wave_size=None))
         for stays, executor in executors.items()
     }
     bare = executor_on(prepared, device, stays=True)

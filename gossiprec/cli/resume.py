@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -31,7 +30,17 @@ from gossiprec.cli.progress import progress_display
 @QUIET
 @click.pass_context
 def resume(
-    context: click.Context, /, run: Path, no_plots: bool, as_json: bool, quiet: bool, **how: Any
+    context: click.Context,
+    /,
+    run: Path,
+    threads: int | None,
+    shards: int | None,
+    from_start: bool,
+    force: bool,
+    track: tuple[str, ...],
+    no_plots: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Resume the run in RUN from its last checkpoint.
 
@@ -49,6 +58,15 @@ def resume(
         click.echo(f"{run} is complete: there is nothing to resume")
         return
     with progress_display(quiet=quiet) as progress:
-        done = go_on(run, progress=progress, gracefully=True, **how)
+        done = go_on(
+            run,
+            threads=threads,
+            shards=shards,
+            from_start=from_start,
+            force=force,
+            track=track,
+            progress=progress,
+            gracefully=True,
+        )
     plots = bool(done.scenario.get("plots")) and not no_plots
     context.exit(finish_run(done, plots=plots, as_json=as_json, quiet=quiet))

@@ -6,6 +6,7 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -49,6 +50,28 @@ class TaskPreprocessor(Protocol):
         """Change the rows or the program so that the executor goes on from there."""
 
 
+@dataclass(frozen=True)
+class WaveOptions:
+    """The way in which waves are carried out.
+
+    Attributes
+    ----------
+    threads : ThreadPool
+        Used if the executor allows it; results do not depend on its size.
+    wave_size : int or None
+        The largest number of tasks handed to the executor at once; results do not depend on it.
+    steps : sequence of TaskPreprocessor
+        In this order, after the watchers have seen what is to be merged.
+    check : FiniteCheck, optional
+        Ends the run at the end of a wave in which a model became something else than numbers.
+    """
+
+    threads: ThreadPool
+    wave_size: int | None
+    steps: Sequence[TaskPreprocessor] = ()
+    check: FiniteCheck | None = None
+
+
 class WaveRunner:
     """Runs plans.
 
@@ -56,14 +79,7 @@ class WaveRunner:
     ----------
     executor : Executor
     watchers : sequence of Watcher
-    threads : ThreadPool
-        Used if the executor allows it; results do not depend on its size.
-    wave_size : int or None
-        Most tasks handed to the executor at once; results do not depend on it.
-    steps : sequence of Step
-        In this order, after the watchers have seen what is to be merged.
-    check : FiniteCheck, optional
-        Ends the run at the end of a wave in which a model became something else than numbers.
+    options : WaveOptions
 
     Attributes
     ----------
@@ -71,22 +87,13 @@ class WaveRunner:
         Time in which the calling thread neither computed nor waited for computations.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        watchers: Sequence[DeliveryHook],
-        *,
-        threads: ThreadPool,
-        wave_size: int | None,
-        steps: Sequence[TaskPreprocessor] = (),
-        check: FiniteCheck | None = None,
-    ) -> None:
-        self._steps, self._check = steps, check
+    def __init__(self, executor: Executor, watchers: Sequence[DeliveryHook], options: WaveOptions) -> None:
+        self._steps, self._check = options.steps, options.check
         self._executor = executor
         self._watchers = watchers
-        self._threads = threads if executor.parallel else ThreadPool(1)
+        self._threads = options.threads if executor.parallel else ThreadPool(1)
         self._width = 1 if executor.divides else self._threads.size
-        self._wave_size = wave_size
+        self._wave_size = options.wave_size
         self.bookkeeping_seconds = 0.0
         self._busy = 0.0
 

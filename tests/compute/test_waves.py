@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.waves import DeliveryHook, WaveRunner
+from gossiprec.compute.waves import DeliveryHook, WaveOptions, WaveRunner
 from gossiprec.testing.shuffled_plans import waves
 from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
@@ -67,7 +67,7 @@ def threads(request):
 def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, threads, wave_size):
     executor = FakeExecutor()
     notebook = Notebook(executor)
-    WaveRunner(executor, [notebook], threads=threads, wave_size=wave_size).run(plan)
+    WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=wave_size)).run(plan)
 
     ran = [t for _, tasks in executor.calls for t in tasks]
     wave_of = {int(t): number for number, (tasks, _) in enumerate(waves(plan)) for t in tasks}
@@ -81,7 +81,7 @@ def test_what_is_seen_is_shown_where_nothing_is_run(plan, threads):
     executor = FakeExecutor()
     notebook = Notebook(executor)
     idle = replace(plan, order=plan.order[:0], task_offsets=np.zeros_like(plan.task_offsets))
-    WaveRunner(executor, [notebook], threads=threads, wave_size=None).run(idle)
+    WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=None)).run(idle)
 
     assert executor.calls == []
     assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
@@ -91,7 +91,7 @@ def test_watchers_see_before_the_executor_overwrites(plan, threads):
     """Tasks of the wave itself may have run: they write no row that is shown in it (tests/properties/test_plans.py)."""
     executor = FakeExecutor()
     notebook = Notebook(executor)
-    WaveRunner(executor, [notebook], threads=threads, wave_size=None).run(plan)
+    WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=None)).run(plan)
 
     assert notebook.run_before == []
     for number, ran in notebook.ran_at_sight:
@@ -116,7 +116,7 @@ def test_a_wave_calls_other_threads_once_for_what_is_seen_and_what_is_run(plan, 
     executor, threads = FakeExecutor(), Counted(2)
     executor.divides = divides
     notebook = Notebook(executor)
-    WaveRunner(executor, [notebook], threads=threads, wave_size=None).run(plan)
+    WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=None)).run(plan)
 
     apart = sum(1 for tasks, seen in waves(plan) if len(tasks) and len(seen)) if divides else 0
     assert threads.calls == len(waves(plan)) + apart > 1
@@ -126,7 +126,7 @@ def test_a_wave_calls_other_threads_once_for_what_is_seen_and_what_is_run(plan, 
 @pytest.mark.parametrize("wave_size", [1, 3])
 def test_no_call_holds_more_tasks_than_the_wave_size(plan, threads, wave_size):
     executor = FakeExecutor()
-    WaveRunner(executor, [], threads=threads, wave_size=wave_size).run(plan)
+    WaveRunner(executor, [], WaveOptions(threads=threads, wave_size=wave_size)).run(plan)
 
     assert max(len(tasks) for _, tasks in executor.calls) <= wave_size
 
@@ -134,7 +134,7 @@ def test_no_call_holds_more_tasks_than_the_wave_size(plan, threads, wave_size):
 def test_an_executor_that_is_not_parallel_is_called_by_one_thread(plan):
     executor = FakeExecutor()
     executor.parallel = False
-    WaveRunner(executor, [], threads=ThreadPool(3), wave_size=None).run(plan)
+    WaveRunner(executor, [], WaveOptions(threads=ThreadPool(3), wave_size=None)).run(plan)
 
     assert {thread for thread, _ in executor.calls} == {threading.get_ident()}
 
@@ -142,7 +142,7 @@ def test_an_executor_that_is_not_parallel_is_called_by_one_thread(plan):
 def test_an_executor_that_divides_its_work_is_handed_whole_waves(plan):
     executor = FakeExecutor()
     executor.divides = True
-    WaveRunner(executor, [], threads=ThreadPool(3), wave_size=None).run(plan)
+    WaveRunner(executor, [], WaveOptions(threads=ThreadPool(3), wave_size=None)).run(plan)
 
     due = [(threading.get_ident(), tasks.tolist()) for tasks, _ in waves(plan)]
     assert executor.calls == due
@@ -155,4 +155,4 @@ def test_a_failure_in_any_thread_stops_the_run(plan):
                 raise ArithmeticError("broken")
 
     with pytest.raises(ArithmeticError, match="broken"):
-        WaveRunner(Broken(), [], threads=ThreadPool(2), wave_size=None).run(plan)
+        WaveRunner(Broken(), [], WaveOptions(threads=ThreadPool(2), wave_size=None)).run(plan)

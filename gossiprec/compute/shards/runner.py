@@ -10,14 +10,12 @@ import numpy as np
 
 from gossiprec.arrays import I64, Bools
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.finite import FiniteCheck
 from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.shards.channel import Channel, Key
 from gossiprec.compute.shards.node_partition import NodePartition
 from gossiprec.compute.shards.row_routing import RowBatch, RowRouter, ShardPlan
 from gossiprec.compute.shards.store_codec import Packed, make_store_codec
-from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.waves import NOTHING, DeliveryHook, TaskPreprocessor, WaveRunner, sightings_in_wave
+from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, sightings_in_wave
 from gossiprec.ragged import row_entries
 
 ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
@@ -57,6 +55,7 @@ class ShardRunner(WaveRunner):
     ----------
     executor : Executor
     watchers : sequence of Watcher
+    options : WaveOptions
     parts : Parts
     routes : Routes
     exchange : Exchange
@@ -76,18 +75,15 @@ class ShardRunner(WaveRunner):
         self,
         executor: Executor,
         watchers: Sequence[DeliveryHook],
+        options: WaveOptions,
         *,
         parts: NodePartition,
         routes: RowRouter,
         exchange: Channel,
         needed: Callable[[I64], Bools],
         tells_found: bool,
-        threads: ThreadPool,
-        wave_size: int | None,
-        steps: Sequence[TaskPreprocessor] = (),
-        check: FiniteCheck | None = None,
     ) -> None:
-        super().__init__(executor, watchers, threads=threads, wave_size=wave_size, steps=steps, check=check)
+        super().__init__(executor, watchers, options)
         self._parts, self._routes, self._exchange = parts, routes, exchange
         self._needed, self._tells_found = needed, tells_found
         self._number = 0  # of the plan

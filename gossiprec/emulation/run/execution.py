@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gossiprec.emulation.run.graceful_stop import StopRequest, stop_on_signals
 from gossiprec.emulation.run.progress import Progress
-from gossiprec.emulation.run.tracker_dispatch import Chosen, run_trackers
+from gossiprec.emulation.run.run_options import RunOptions
+from gossiprec.emulation.run.tracker_dispatch import run_trackers
 from gossiprec.eventlog import Run, RunDirectory, open_run
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 def execute_run(
     make: Callable[[Progress], ActiveRun],
     directory: RunDirectory,
-    say: Progress,
+    options: RunOptions,
     *,
-    gracefully: bool,
-    trackers: Chosen,
     after: int = 0,
 ) -> Run:
     """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
@@ -31,12 +30,9 @@ def execute_run(
     make : callable
         Returns the run, given what it tells its progress.
     directory : RunDirectory
-    say : Progress
-    gracefully : bool
-        Whether the run ends at its next report after a signal; else signals do as ever.
-    trackers : Chosen
-        Are told what the run finds, too.
+    options : RunOptions
     after : int
+        The number of reports that precede.
 
     Returns
     -------
@@ -45,8 +41,8 @@ def execute_run(
     """
     try:
         with (
-            run_trackers(trackers, say, directory.path, resumed=after > 0) as telling,
-            stop_on_signals(telling) if gracefully else nullcontext(StopRequest()) as stop,
+            run_trackers(options.trackers, options.say, directory.path, resumed=after > 0) as telling,
+            stop_on_signals(telling) if options.gracefully else nullcontext(StopRequest()) as stop,
         ):
             run = make(telling)
             try:

@@ -10,21 +10,19 @@ from typing import Any, Literal
 
 import yaml
 
-from gossiprec.data.fingerprint import data_identity
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import changed_since
-from gossiprec.emulation.assembly.prepare import prepare
-from gossiprec.emulation.run.active_run import ActiveRun
-from gossiprec.emulation.run.execution import execute_run
-from gossiprec.emulation.run.progress import ClockReadings, NullProgress, Progress, read_clocks
-from gossiprec.emulation.run.tracker_dispatch import Chosen, tracker_factories
-from gossiprec.emulation.shards.shard_group import Gather, make_shard_group, retry_after_shard_loss
-from gossiprec.eventlog import Run, RunDirectory, open_run, run_files
+from gossiprec.emulation.run.attempt import run_with_recovery, start_run
+from gossiprec.emulation.run.progress import NullProgress, Progress, read_clocks
+from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
+from gossiprec.emulation.run.tracker_dispatch import tracker_factories
+from gossiprec.emulation.shards.shard_group import Gather
+from gossiprec.eventlog import Run, open_run, run_files
 from gossiprec.eventlog.manifest import manifest_fault
 from gossiprec.eventlog.run_directory import check_path_free
 from gossiprec.plugins import combined_code_version
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
+from gossiprec.scenario.plugins import scenario_code_version
 
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
 
@@ -85,7 +83,6 @@ def simulate(
     GossipRecError
         See :mod:`gossiprec.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
-    say = progress or NullProgress()
     begin = read_clocks()
     trackers = tracker_factories(track, tracked_as)
     if not isinstance(scenario, Scenario):
@@ -97,59 +94,19 @@ def simulate(
         return earlier
     overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
     check_path_free(path, overwrite=overwrite)
-    how: dict[str, Any] = {
-        "say": say, "trackers": trackers, "gracefully": gracefully, "load": load, "gather": gather,
-    }  # fmt: skip
+    options = RunOptions(
+        say=progress or NullProgress(),
+        trackers=trackers,
+        gracefully=gracefully,
+        load=load,
+        gather=gather,
+        kept_kernels=kept_kernels,
+    )
 
-    def go_on() -> Run:
-        from gossiprec.emulation.run.resume import resume_attempt  # which runs scenarios anew, too
+    def first() -> Run:
+        return start_run(scenario, path, options, begin=begin, overwrite=overwrite)
 
-        return resume_attempt(path, from_start=True, **how)
-
-    def run() -> Run:
-        return simulate_attempt(
-            scenario, path, begin=begin, overwrite=overwrite, kept_kernels=kept_kernels, **how
-        )
-
-    return retry_after_shard_loss(run, go_on, say, path)
-
-
-def simulate_attempt(
-    scenario: Scenario,
-    path: Path,
-    *,
-    begin: ClockReadings,
-    overwrite: bool,
-    say: Progress,
-    trackers: Chosen,
-    gracefully: bool,
-    load: Callable[[Scenario], Split] | None,
-    gather: Gather | None,
-    kept_kernels: bool = False,
-) -> Run:
-    """Run a scenario as :func:`simulate` does, until it ends or a shard dies."""
-    with make_shard_group(scenario, say, gather) as shards:
-        prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels, seat=shards.seat)
-        shards.start(prepared)
-        view_size = prepared.protocol.view_size
-        directory = RunDirectory.create(
-            path,
-            scenario=prepared.scenario.resolved(),
-            seed=scenario.seed,
-            sizes={} if view_size is None else {"view_size": view_size},
-            plugins=scenario_plugins(scenario),
-            data=data_identity(prepared.split),
-            inputs=prepared.inputs,
-            overwrite=overwrite,
-        )
-        directory.write_names(prepared.split.user_names, prepared.split.item_names)
-        return execute_run(
-            lambda telling: ActiveRun(prepared, directory, telling, begin),
-            directory,
-            say,
-            gracefully=gracefully,
-            trackers=trackers,
-        )
+    return run_with_recovery(first, path, options, ResumeOptions())
 
 
 def _beside(path: Path) -> Path:

@@ -15,7 +15,7 @@ from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
 from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.shards.runner import ShardRunner
-from gossiprec.compute.waves import WaveRunner
+from gossiprec.compute.waves import WaveOptions, WaveRunner
 from gossiprec.emulation.run.barrier_record import BarrierRecord, Told
 from gossiprec.emulation.run.progress import Stopwatch
 
@@ -49,25 +49,25 @@ class TapeRunner:
         self._watch = watch
         wave_size = prepared.scenario.executor.wave_size
         steps = (prepared.reducing if prepared.reducing.any else None, prepared.encoding)
-        how: dict[str, Any] = {
-            "threads": prepared.threads,
-            "wave_size": None if wave_size == "unlimited" else wave_size,
-            "steps": [step for step in steps if step],
-            "check": None if prepared.invalid_left_out else FiniteCheck(self._executor),
-        }
+        options = WaveOptions(
+            threads=prepared.threads,
+            wave_size=None if wave_size == "unlimited" else wave_size,
+            steps=[step for step in steps if step],
+            check=None if prepared.invalid_left_out else FiniteCheck(self._executor),
+        )
         self.shard: ShardRunner | None = None
         if prepared.seat is not None:
             self.shard = ShardRunner(
                 self._executor,
                 self._meters,
+                options,
                 parts=prepared.seat.parts,
                 routes=prepared.seat.routes,
                 exchange=prepared.seat.exchange,
                 needed=self._planner.are_needed,
                 tells_found=self._protocol.chooses_by_value and self._serving is None,
-                **how,
             )
-        self._runner = self.shard or WaveRunner(self._executor, self._meters, **how)
+        self._runner = self.shard or WaveRunner(self._executor, self._meters, options)
         complete = self._schedule.meetings.complete
         self._sender = np.zeros(0 if complete else self._schedule.n_messages, np.int32)
         self._stretches: list[TapeSegment] = []
