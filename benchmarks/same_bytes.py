@@ -60,7 +60,9 @@ def scenario_text(commit: str, name: str) -> str:
         holder[last] = json.loads(
             json.dumps(value)
         )  # a copy, in which nothing is shared: no aliases in the text
-    return yaml.safe_dump(plain, sort_keys=False)
+    text = yaml.safe_dump(plain, sort_keys=False)
+    knows_recall = git("ls-tree", "-r", "--name-only", "--full-tree", commit, "gossiprec/measures/recall.py")
+    return renamed(text, {old: new for old, (new, _) in RENAMED.items()}) if knows_recall else text
 
 
 def lacking(commit: str, folder: Path, name: str) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 
 from gossiprec.native import kernel_cache
-from gossiprec.native.jit import inline, kernel
+from gossiprec.native.jit import inline, kernel, specialise
 
 KERNELS = """
 from gossiprec.native.jit import inline, kernel, specialise
@@ -167,3 +167,17 @@ def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, 
     assert one(3.0) == 1.5
     with FileLock(other._cache.lock_path):
         assert other(np.float32(3.0)) == 1.5  # patience is at an end
+
+
+def test_a_template_is_specialised_only_in_names_that_its_module_has():
+    with pytest.raises(TypeError, match="has no hok to replace"):
+        specialise(_calls_hook, hok=_hook)
+
+
+def _calls_hook(x):
+    return _hook(x)
+
+
+@kernel
+def _hook(x):
+    return x
