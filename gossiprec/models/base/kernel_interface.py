@@ -120,7 +120,7 @@ class ModelKernels(ABC):
     Parameters
     ----------
     work : ExecutorContext
-        Work of the executor: model, layout, training settings, feed, arena, seed, settings of nodes.
+        The context of the executor: model, layout, training settings, feed, arena, seed, settings of nodes.
     """
 
     merges_by_performance: ClassVar[bool] = False
@@ -136,7 +136,7 @@ class ModelKernels(ABC):
     """Whether the kernels support models with the rows of all users (``protocol.user_table: averaged``)."""
 
     ranks_open: ClassVar[bool] = False
-    """Whether :meth:`rank` also serves victims that send their user row; otherwise all their items are scored."""
+    """Whether :meth:`rank` also serves victims that send their user row; if not, all their scores are ranked."""
 
     score_kept: ClassVar[Any]
     fit_user: ClassVar[Any]
