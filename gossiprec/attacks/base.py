@@ -50,6 +50,9 @@ class AttackContext:
         `data_of`. For :meth:`Attack.rankings` only.
     has_inbox : ndarray of bool, shape (n_nodes,), or None
         Nodes that look at deliveries when they next wake, not as they arrive; None: nobody.
+    knowledge : object or None
+        For attacks on uploads: what the coordinator holds besides versions and updates
+        (:attr:`gossiprec.recommenders.CoordinatorHook.knowledge`). None for all other attacks.
     """
 
     scorer: Scorer
@@ -62,6 +65,7 @@ class AttackContext:
     data_of: Callable[[I64], Feed]
     own_models: Callable[[I64], F32]
     has_inbox: Bools | None = None
+    knowledge: Any = None
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return how often each user sends to each other one, as far as known before the run.

@@ -145,6 +145,11 @@ class Recommender(ABC):
         """
         return drawn
 
+    @property
+    def upload_attack(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Name and options of the requested attack on uploads (:mod:`gossiprec.attacks.uploads`), or None."""
+        return None
+
     def told_width(self, layout: Layout) -> int:
         """Return how many numbers a client tells of its user beside an update, for the coordinator to see; 0: none."""
         return 0

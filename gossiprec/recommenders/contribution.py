@@ -9,8 +9,9 @@ times as much (sequential composition), which the paper does not say.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -123,6 +124,37 @@ BARE = 0.99
 """Share of items kept from which on a contribution is said to be the training data."""
 
 
+class ReleasedSets(NamedTuple):
+    """What users release: the part of a contribution that the coordinator receives.
+
+    Attributes
+    ----------
+    mechanism : ExponentialMechanism
+        Public.
+    sets : Ragged of int32, one row a user
+    """
+
+    mechanism: ExponentialMechanism
+    sets: Ragged
+
+
+class ContributionKnowledge(NamedTuple):
+    """What a coordinator holds that collects contributions and trains a model on them.
+
+    Attributes
+    ----------
+    released : ReleasedSets
+    popularity : ndarray of int64, shape (n_items,)
+        Number of users who have each item, which the papers count as public.
+    scores : callable
+        Yields each user's scores of all items by the coordinator's present model, shape (n_items,).
+    """
+
+    released: ReleasedSets
+    popularity: I64
+    scores: Callable[[], Iterable[F32]]
+
+
 @dataclass(frozen=True, eq=False)
 class Contribution:
     """What all users contribute, and how far it is from what they have.
@@ -151,6 +183,11 @@ class Contribution:
     similarity: float
     expected_keep: float
     epsilon_set: F64
+
+    @property
+    def released(self) -> ReleasedSets:
+        """The part that the coordinator receives."""
+        return ReleasedSets(self.mechanism, self.sets)
 
     @property
     def epsilon_item(self) -> float:

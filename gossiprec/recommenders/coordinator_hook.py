@@ -80,6 +80,14 @@ class CoordinatorHook(Stateful, ABC):
         """Which group of alike clients each is in, -1: not known; shape (n_clients,). None: none are made."""
         return None
 
+    @property
+    def knowledge(self) -> Any:
+        """What an attack on uploads may use that is no delivery, such as contributed data; None if there is none.
+
+        It must not lead to the truth: the attack can reach all of it.
+        """
+        return None
+
     def start(self, version: F32, users: F32) -> tuple[F32, F32]:
         """Return with which version, and with which rows of their users, everybody begins.
 

@@ -25,11 +25,10 @@ from gossiprec.models.base.contrastive import normalise_embeddings
 from gossiprec.numerics.torch_threads import single_torch_thread
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.auxiliary_leaks import measure_auxiliary_leakage
 from gossiprec.recommenders.auxiliary_model import AuxiliaryModel, normalise_rows
 from gossiprec.recommenders.base import Recommender
 from gossiprec.recommenders.client_context import AnalyticTerm
-from gossiprec.recommenders.contribution import Contribution, perturb_items
+from gossiprec.recommenders.contribution import Contribution, ContributionKnowledge, perturb_items
 from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
 from gossiprec.registry_options import RegisteredName, build_registered
 from gossiprec.rng import generator
@@ -156,18 +155,14 @@ class PDC(Recommender):
     def report(
         self, split: TrainingData, contribution: Contribution, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
-        """Return what the contribution was, and if it is asked for, what it and the auxiliary model give away."""
-        assert isinstance(between, AuxiliaryModelHook)
-        told: dict[str, Any] = contribution.report()
-        if self.options.leaks is not None:
-            told["leaks"] = measure_auxiliary_leakage(
-                split.train,
-                contribution,
-                between.auxiliary.scores,
-                n_items=split.n_items,
-                k=self.options.leaks,
-            )
-        return {"contribution": told}
+        """Return the budgets of the contribution and the share of items that it kept."""
+        return {"contribution": contribution.report()}
+
+    @property
+    def upload_attack(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The attack on contributions, if the option ``leaks`` requests it."""
+        size = self.options.leaks
+        return None if size is None else ("contributions", {"community_size": size})
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part."""
@@ -190,6 +185,12 @@ class AuxiliaryModelHook(CoordinatorHook):
         self.own_extras = frozenset({"sent_items", "sent_labels"} if options.augmented else ())
         n_users, width = auxiliary.users.shape
         self.extra_bytes = 8 * options.augmented + (4 * n_users * width if options.user_weight else 0)
+
+    @property
+    def knowledge(self) -> ContributionKnowledge:
+        """The released sets, the popularity of items, and the scores of the auxiliary model."""
+        known = self._known
+        return ContributionKnowledge(known.contribution.released, known.popularity, self.auxiliary.scores)
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version and what the auxiliary model tells in this epoch."""

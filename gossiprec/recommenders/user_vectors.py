@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.analytic_gradients import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.ragged import Ragged
 from gossiprec.servers.base import ALONE, ThreadPoolLike
 
 AT_ONCE = 16
@@ -102,3 +104,11 @@ def item_table(layout: Layout, version: F32) -> F32:
 def vector_dim(layout: Layout) -> int:
     """Return the width of users' vectors, that of items' rows."""
     return next(block.width for block in layout.blocks if block.name == "items")
+
+
+def set_mean_matrix(sets: Ragged, n_items: int) -> Any:
+    """Return the matrix that turns values of items into the mean over each set, sparse, shape (n_sets, n_items)."""
+    from scipy import sparse
+
+    share = np.repeat(1.0 / np.maximum(sets.sizes, 1), sets.sizes).astype(np.float32)
+    return sparse.csr_array((share, sets.values, sets.offsets), shape=(len(sets), n_items))

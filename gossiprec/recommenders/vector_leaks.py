@@ -15,9 +15,8 @@ from gossiprec.measures.attack_accuracy import random_bound
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.recommenders.auxiliary_leaks import set_mean_matrix
 from gossiprec.recommenders.perturbation import clip_l1
-from gossiprec.recommenders.user_vectors import compute_user_vectors, item_table
+from gossiprec.recommenders.user_vectors import compute_user_vectors, item_table, set_mean_matrix
 from gossiprec.recommenders.vector_attacks import (
     HOW,
     community_accuracies,

@@ -141,7 +141,7 @@ class BlindedAttack(RecordedAttack):
         delivered = rows[true.rows, :]
         delivered[self._hides[true.senders], self._layout.users] = np.nan
         delivered[:, self._layout.private] = np.nan
-        n_others = len(rows) if isinstance(rows, np.ndarray) else int(true.rows.max()) + 1
+        n_others = len(rows) if isinstance(rows, np.ndarray) else int(true.rows.max(initial=-1)) + 1
         garbage = np.full((n_others, delivered.shape[1]), np.nan, delivered.dtype)
         places = np.arange(n_others, n_others + len(delivered), dtype=np.int32)
         return np.concatenate([garbage, delivered]), *group, places

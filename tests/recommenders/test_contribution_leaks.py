@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 import pytest
 from contributing import alike, drawn_at_random, users_with
 
+from gossiprec.attacks.uploads.contributions import ContributionGuesses, membership_evidence
+from gossiprec.emulation.scoring.upload_leakage import (
+    N_SAMPLED,
+    sampled_pairs,
+    score_communities,
+    score_membership,
+)
 from gossiprec.errors import ScenarioError
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.contribution import perturb_items
-from gossiprec.recommenders.contribution_leaks import (
-    _evidence,
-    measure_community_leakage,
-    measure_membership_leakage,
-    sampled_pairs,
-)
 
 N_USERS, N_ITEMS, K = 120, 60, 10
 TRAIN = users_with([12] * N_USERS, N_ITEMS)
@@ -28,8 +30,24 @@ def contribution(epsilon, train=TRAIN, similarity=None):
     return perturb_items(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=2)
 
 
-def membership(epsilon, popularity=POPULARITY, **more):
-    return measure_membership_leakage(TRAIN, contribution(epsilon), popularity=popularity, seed=3, **more)
+def guesses(given, popularity=POPULARITY, k=K):
+    """Return what an attack guesses that sees no auxiliary model."""
+    released = given.released
+    return ContributionGuesses(
+        released.sets,
+        jaccard_communities(released.sets, n_items=len(popularity), k=k),
+        popularity,
+        functools.partial(membership_evidence, released, popularity),
+        lambda: iter(()),
+    )
+
+
+def membership(epsilon, popularity=POPULARITY):
+    return score_membership(guesses(contribution(epsilon), popularity), TRAIN, n_sampled=N_SAMPLED, seed=3)
+
+
+def community(given):
+    return score_communities(guesses(given).communities, TRAIN, n_items=N_ITEMS, k=K)
 
 
 def test_sets_that_are_not_perturbed_tell_everything():
@@ -37,14 +55,14 @@ def test_sets_that_are_not_perturbed_tell_everything():
     members = jaccard_communities(TRAIN, n_items=N_ITEMS, k=K).dense()
     known = float((members**2).sum() / members.sum())  # of users tied at the border, a guess at random
     assert 0.5 < known < 1
-    assert measure_community_leakage(TRAIN, bare, n_items=N_ITEMS, k=K).accuracy == pytest.approx(known)
+    assert community(bare).accuracy == pytest.approx(known)
     leak = membership(1e5)
     assert (leak.precision, leak.recall, leak.f1, leak.auc) == (1, 1, 1, 1)
 
 
 def test_sets_that_are_noise_tell_no_more_than_a_guess():
     """Of n independent shares p the mean has a deviation of sqrt(p (1 - p) / n); five of them. Sizes are all alike."""
-    leak = measure_community_leakage(TRAIN, contribution(1e-9), n_items=N_ITEMS, k=K)
+    leak = community(contribution(1e-9))
     assert leak.random_bound == K / (N_USERS - 1)
     assert leak.accuracy == pytest.approx(
         leak.random_bound, abs=5 * math.sqrt(leak.random_bound / (N_USERS * K)) + 0.01
@@ -78,9 +96,8 @@ def test_the_simple_guess_is_counted_pair_by_pair():
     true, guessed = (
         {(user, item) for user in range(3) for item in sets[user].tolist()} for sets in (train, given.sets)
     )
-    leak = measure_membership_leakage(
-        train, given, popularity=np.bincount(train.values, minlength=12), seed=1
-    )
+    found = guesses(given, np.bincount(train.values, minlength=12), k=2)
+    leak = score_membership(found, train, n_sampled=N_SAMPLED, seed=1)
     both = len(true & guessed)
     assert (leak.precision, leak.recall) == (both / len(guessed), both / len(true))
     assert leak.f1 == pytest.approx(2 / (1 / leak.precision + 1 / leak.recall))
@@ -93,7 +110,7 @@ def test_the_posterior_is_that_of_bayes():
     given = contribution(4.0, train, similarity)
     weights = np.exp(similarity.table.astype(float) * 2)
     joint = (weights / weights.sum(axis=1, keepdims=True))[:, given.drawn[0]] * popularity
-    score = _evidence(given, popularity, np.zeros(5, np.int64), np.arange(5))
+    score = membership_evidence(given.released, popularity, np.zeros(5, np.int64), np.arange(5))
     assert 1 - np.exp(-score) == pytest.approx(joint / joint.sum())
 
 
@@ -111,4 +128,4 @@ def test_a_sample_is_of_items_and_of_others_of_the_same_user():
 
 def test_a_community_of_more_than_all_others_is_refused():
     with pytest.raises(ScenarioError, match="community_size is 120"):
-        measure_community_leakage(TRAIN, contribution(5.0), n_items=N_ITEMS, k=N_USERS)
+        guesses(contribution(5.0), k=N_USERS)

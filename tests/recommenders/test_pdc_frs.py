@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from gossiprec.aggregators import Inbox
+from gossiprec.attacks.uploads.contributions import BATCH_USERS, victim_blocks
 from gossiprec.emulation import prepare, simulate
+from gossiprec.emulation.scoring.upload_leakage import score_auxiliary_model
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
-from gossiprec.recommenders.auxiliary_leaks import AT_ONCE, attack_auxiliary_model
 from gossiprec.recommenders.auxiliary_model import AuxiliaryModel
 from gossiprec.recommenders.contribution import Contribution
 from gossiprec.scenario import load_scenario
@@ -286,6 +287,12 @@ def test_each_client_is_sent_its_own_predictions_and_all_auxiliary_users():
 # --- what the auxiliary model gives away
 
 
+def attacked(train, scores, *, n_items, k):
+    """Return what is found where every user looks for its community by its own items."""
+    victims = victim_blocks(lambda: iter(scores), train, n_items)
+    return score_auxiliary_model(victims, train, n_items=n_items, k=k)
+
+
 def test_scores_that_are_the_truth_give_all_away():
     draw = np.random.default_rng(7)
     train = Ragged.from_parts(
@@ -293,11 +300,11 @@ def test_scores_that_are_the_truth_give_all_away():
     )
     held = np.zeros((20, 200), np.float32)
     held[train.owners, train.values] = 1.0
-    found, of_model = attack_auxiliary_model(train, lambda: iter(held), n_items=200, k=3)
+    found, of_model = attacked(train, held, n_items=200, k=3)
     assert found.accuracy > 0.85  # ties are broken in another way
     assert of_model == 1.0
     nothing = draw.normal(0, 1, (20, 200)).astype(np.float32)
-    found, of_model = attack_auxiliary_model(train, lambda: iter(nothing), n_items=200, k=3)
+    found, of_model = attacked(train, nothing, n_items=200, k=3)
     assert found.accuracy < 0.5
     assert of_model == pytest.approx(0.5, abs=0.05)
 
@@ -308,10 +315,10 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
         [np.sort(draw.choice(50, 9, replace=False)).astype(np.int32) for _ in range(11)]
     )
     scores = draw.normal(0, 1, (11, 50)).astype(np.float32)
-    assert AT_ONCE > 11
-    found = attack_auxiliary_model(train, lambda: iter(scores), n_items=50, k=4)
-    monkeypatch.setattr("gossiprec.recommenders.auxiliary_leaks.AT_ONCE", 3)
-    assert attack_auxiliary_model(train, lambda: iter(scores), n_items=50, k=4) == found
+    assert BATCH_USERS > 11
+    found = attacked(train, scores, n_items=50, k=4)
+    monkeypatch.setattr("gossiprec.attacks.uploads.contributions.BATCH_USERS", 3)
+    assert attacked(train, scores, n_items=50, k=4) == found
 
 
 # --- whole runs

@@ -13,6 +13,7 @@ from gossiprec.arrays import F32, F64, I64, Bools
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import AttackContext
 from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.attacks.uploads import UPLOAD_ATTACKS
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.messages import OutgoingTransforms, Transform
@@ -39,7 +40,6 @@ from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext, Coordinator
 from gossiprec.recommenders.coordinator_hook import RecommenderServer
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.definition import RegisteredChoice
 from gossiprec.scenario.sections import NodeFraction, Nodes
 from gossiprec.servers import Server
 
@@ -406,7 +406,10 @@ def make_attacks(
     meetings: KnownDeliveries,
     own_models: Callable[[I64], F32],
 ) -> list[Attack]:
-    """Return the scenario's attacks; colluders may be placed by the meetings known before the run."""
+    """Return the scenario's attacks, and last the recommender's attack on uploads, if its options request one.
+
+    Colluders may be placed by the meetings known before the run.
+    """
     protocol = cast.protocol
     world = AttackContext(
         scorer=Scorer(executor),
@@ -420,13 +423,21 @@ def make_attacks(
         own_models=own_models,
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
     )
-    return [_make_attack(choice, world) for choice in cast.scenario.observers]
+    attacks = [
+        _make_attack(ATTACKS[choice.name], choice.name, choice.options, world)
+        for choice in cast.scenario.observers
+    ]
+    requested = None if cast.recommender is None else cast.recommender.upload_attack
+    if requested is not None and cast.between is not None:
+        kind, world = UPLOAD_ATTACKS[requested[0]], replace(world, knowledge=cast.between.knowledge)
+        attacks.append(_make_attack(kind, requested[0], kind.Options(**requested[1]), world))
+    return attacks
 
 
-def _make_attack(choice: RegisteredChoice, world: AttackContext) -> Attack:
-    kind, own = ATTACKS[choice.name], OwnNodes(choice.name, world)
+def _make_attack(kind: type[Attack], name: str, options: Any, world: AttackContext) -> Attack:
+    own = OwnNodes(name, world)
     limited = own.limited()
-    attack = kind(choice.options, isolated(limited) if is_foreign_class(kind) else limited)
+    attack = kind(options, isolated(limited) if is_foreign_class(kind) else limited)
     own.limit_to(attack)
     return attack
 

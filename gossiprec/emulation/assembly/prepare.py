@@ -137,13 +137,19 @@ class PreparedRun(RunComponents):
         """Whether what the recommender says of the run depends on all users' rows."""
         return self.recommender is not None and overrides_method(self.recommender, "report")
 
-    def recommender_report(self) -> dict[str, Any]:
-        """Return what the recommender says of the run."""
+    @property
+    def own_rows(self) -> F32:
+        """The rows that clients without a model keep of their users, shape (n_users, user_width)."""
         store = self.executor.store
-        if self.recommender is None or not isinstance(store, UpdateStore):
+        assert isinstance(store, UpdateStore)
+        return store.own[: self.split.n_users, : self.layout.user_width]
+
+    def recommender_report(self) -> dict[str, Any]:
+        """Return what the recommender says of the run, without the figures of an attack on uploads."""
+        if self.recommender is None or not isinstance(self.executor.store, UpdateStore):
             return {}
-        own = store.own[: self.split.n_users, : self.layout.user_width]
-        return self.recommender.report(self.split.training_data(), self.contribution, self.between, own)
+        data = self.split.training_data()
+        return self.recommender.report(data, self.contribution, self.between, self.own_rows)
 
     def sizes(self) -> dict[str, Any]:
         """Return what the run is about, in numbers: for the summary."""

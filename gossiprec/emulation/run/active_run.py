@@ -13,6 +13,7 @@ import numpy as np
 
 from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import Finding
+from gossiprec.attacks.uploads import UploadAttack
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
@@ -37,6 +38,7 @@ from gossiprec.emulation.scoring.positions import attack_measures, write_positio
 from gossiprec.emulation.scoring.privacy import PrivacyLedger
 from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
 from gossiprec.emulation.scoring.train_loss import train_loss
+from gossiprec.emulation.scoring.upload_leakage import contribution_leakage
 from gossiprec.emulation.scoring.utility import ActivityGroupMetrics
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.errors import ScenarioError
@@ -305,7 +307,8 @@ class ActiveRun:
 
     def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | Finding]]:
         """Yield what the attacks have found beside their rankings, by the name of the attack."""
-        for choice, meter in zip(self._prepared.scenario.observers, self._prepared.meters, strict=True):
+        observers = self._prepared.scenario.observers  # without the attack on uploads, which comes last
+        for choice, meter in zip(observers, self._prepared.meters[: len(observers)], strict=True):
             findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
             unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
             if unannounced:
@@ -333,6 +336,7 @@ class ActiveRun:
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         remarks = self._remarks()
         notes = [*self._directory.notes, *remarks.notes(), *prepared.reducing.notes()]
+        recommended = self._recommender_report()
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
         self._directory.write_hits(self._record.hits())
@@ -359,7 +363,7 @@ class ActiveRun:
                 **self._findings.summary(),
                 **self._prepared.protocol.report(),
                 **self._prepared.reducing.report(),
-                **self._prepared.recommender_report(),
+                **recommended,
                 "bytes": self._recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
@@ -370,6 +374,18 @@ class ActiveRun:
         self._directory.finish(status)
         if status == "complete":
             self._note_rate(times)
+
+    def _recommender_report(self) -> dict[str, Any]:
+        """Return what the recommender says of the run, with the figures of its attack on uploads."""
+        prepared = self._prepared
+        report = prepared.recommender_report()
+        for meter in prepared.meters:
+            attack = meter.attack
+            if isinstance(attack, UploadAttack):
+                with self._timed("attacks"):
+                    guesses, size = meter.call(attack.upload_guesses), attack.options.community_size
+                    report[attack.section]["leaks"] = contribution_leakage(guesses, prepared.split, k=size)
+        return report
 
     def _remarks(self) -> Remarks:
         """Return what is to be said of the utility at the last report."""

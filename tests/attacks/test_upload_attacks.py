@@ -1,0 +1,114 @@
+"""Attacks on uploads: they see what the coordinator receives, and the truth is joined with their guesses afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.attacks.uploads import UploadAttack
+from gossiprec.attacks.uploads.contributions import Contributions
+from gossiprec.emulation import prepare
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.measures.communities import jaccard_communities
+from gossiprec.ragged import Ragged
+from gossiprec.scenario import load_scenario
+from gossiprec.testing.blinding import AccessMonitor, Watch
+from tests.emulation.tiny_runs import tiny
+
+USERS, ITEMS, ACCOMPLICE = 12, 40, 4
+CONTRIBUTIONS = tiny(
+    model={"name": "ncf", "dim": 6, "hidden": [8, 4]},
+    training={"batch_size": "full"},
+    protocol={"name": "fedavg", "rounds": 2, "slice": 6, "client_model": "none", "merge": "touched-mean"},
+    recommender={
+        "name": "pdc-frs", "similarity": {"name": "co-occurrence", "public_users": 0.5}, "epsilon": 10.0, "leaks": 3,
+    },
+    executor={"name": "batched"},
+    observers=[],
+)  # fmt: skip
+
+
+def attacked(scenario, monitor):
+    """Return the prepared run after its last tick, as the monitor lets its attack see it."""
+
+    def load(wanted):
+        monitor.split = load_data(wanted)
+        return monitor.split
+
+    with monitor.installed():
+        prepared = prepare(load_scenario(scenario), load=load)
+        for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+            pass
+    assert isinstance(prepared.attacks[-1], UploadAttack)
+    return prepared
+
+
+def contribution_bytes(guesses):
+    """Return the guesses that concern all users, and those of the accomplice."""
+    users, items = np.repeat(np.arange(USERS), ITEMS), np.tile(np.arange(ITEMS), USERS)
+    victims = list(guesses.victims())
+    of_all = (
+        guesses.sets.values, guesses.sets.offsets, guesses.communities.values, guesses.communities.share,
+        guesses.popularity, guesses.evidence(users, items), *(block.scores for block in victims),
+    )  # fmt: skip
+    own = [block.relevance[ACCOMPLICE] for block in victims]
+    return [part.tobytes() for part in (*of_all, *own)]
+
+
+CASES = {"contributions": (CONTRIBUTIONS, contribution_bytes)}
+
+
+def check_blind(case):
+    """Raise if the guesses change when data of all users but one accomplice are those of other users."""
+    scenario, as_bytes = CASES[case]
+    seen, blind = (
+        as_bytes(attacked(scenario, monitor).attacks[-1].upload_guesses())
+        for monitor in (AccessMonitor(blind=False), AccessMonitor(blind=True, accomplice=ACCOMPLICE))
+    )
+    assert seen == blind
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_guesses_stay_where_all_that_an_attack_must_not_see_is_overwritten(case):
+    check_blind(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
+    prepared = attacked(CASES[case][0], AccessMonitor(blind=False))
+    watch = Watch(prepared)
+    watch.look("knowledge", prepared.attacks[-1].world.knowledge)
+    assert watch.calls
+    assert not watch.found
+
+
+def communities_of_data(self, true):
+    """Guess communities by the training items of all users."""
+    users = np.arange(USERS)
+    sets = Ragged.from_parts([self.world.data_of(users).positives[user] for user in users])
+    found = true(self)
+    return type(found)(
+        sets, jaccard_communities(sets, n_items=ITEMS, k=3), found.popularity, found.evidence, found.victims
+    )
+
+
+def targets_of_another(self, true):
+    """Let each adversary look with the items of the next user."""
+    found, data_of = true(self), self.world.data_of
+
+    def shifted(nodes):
+        feed = data_of(nodes)
+        return type(feed)(Ragged.from_parts([feed.positives[(user + 1) % USERS] for user in nodes]), ITEMS)
+
+    object.__setattr__(
+        self, "world", type("World", (), {**vars(self.world), "data_of": staticmethod(shifted)})
+    )
+    return found
+
+
+@pytest.mark.parametrize("cheat", [communities_of_data, targets_of_another])
+def test_an_attack_on_contributions_that_cheats_is_caught(cheat, monkeypatch):
+    true = Contributions.upload_guesses
+    monkeypatch.setattr(Contributions, "upload_guesses", lambda self: cheat(self, true))
+    with pytest.raises(AssertionError):
+        check_blind("contributions")
