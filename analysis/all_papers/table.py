@@ -56,7 +56,7 @@ class TableLine:
 
     Attributes
     ----------
-    row : Row
+    row : PaperRow
     runs, reasons : mapping
         Runs of the whole study by experiment and seed, and the reasons for missing ones.
     """

@@ -58,7 +58,7 @@ class ClaimComparison:
     Attributes
     ----------
     label : str
-    first, second : Measure
+    first, second : RunNumber
     words : str
         Text of the claim, with ``{first}`` and ``{second}``.
     margin : callable

@@ -65,7 +65,7 @@ class CDAFigure:
 
     Attributes
     ----------
-    random : mapping of str to list of Attack
+    random : mapping of str to list of AttackNumber
         The attacks of which the random bound is marked, by panel; the first measured one is used.
     also : tuple of str
         Experiments with which it is compared.

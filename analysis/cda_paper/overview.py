@@ -28,7 +28,7 @@ def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[Document
 
     Parameters
     ----------
-    found : sequence of Group
+    found : sequence of NumberResults
         Every printed number once.
     runs : mapping
         Finished runs.

@@ -17,7 +17,7 @@ class Reading:
     ----------
     setting : str
         Users and K, training, attacker; empty if there is only one.
-    measure : Measure
+    measure : RunNumber
     rule : str
         The relevance rule that is compared with the printed number; the default is ours.
     note : str

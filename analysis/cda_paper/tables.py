@@ -99,9 +99,9 @@ def _grid(label: str, own: Sequence[NumberResults], picked: Picked, *, hints: bo
     Parameters
     ----------
     label : str
-    own : sequence of Group
+    own : sequence of NumberResults
         All numbers of the table, which determine its columns.
-    picked : sequence of (Group, Result)
+    picked : sequence of (NumberResults, CellResult)
     hints : bool
         Whether a field names another setting that is nearer.
     """

@@ -31,7 +31,7 @@ class Comparison:
     reference : str
         The row of it with the printed value, in the leading
         column, that may show at which epoch the paper's numbers were taken.
-    published : Published
+    published : PublishedTables
     page : str
         The page that explains the study.
     unprinted : tuple of str

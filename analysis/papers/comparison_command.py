@@ -28,7 +28,7 @@ class StudyCommand:
 
     Attributes
     ----------
-    file : StudyFile
+    file : PaperStudyFile
     subjects : mapping
         What ``--only`` can name, each with its experiments.
     about : str

@@ -34,7 +34,7 @@ class StudyReport:
     about : str
         Why there are several settings, as text above their list.
     below : str
-    drawings : mapping of str to Drawing
+    drawings : mapping of str to PaperFigure
     sections : callable
         Maps runs to the sections between figures and times.
     claims : callable

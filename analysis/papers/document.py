@@ -127,8 +127,8 @@ class Grid(DocumentBlock):
     ----------
     label : str
         Its name for screen readers.
-    columns : sequence of Column
-    rows : sequence of sequence of Entry
+    columns : sequence of GridColumn
+    rows : sequence of sequence of GridCell
     heads : int
         Number of first columns that are row headings.
     """

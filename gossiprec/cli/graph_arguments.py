@@ -25,7 +25,7 @@ FROZEN = "frozen:"
 
 @dataclass(frozen=True)
 class GraphRequest:
-    """How to draw graph families, and the parameters of the graph measures.
+    """Parameters for drawing graph families and for measuring graphs.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ class CheckpointFolder:
 
         Parameters
         ----------
-        stamp : Stamp
+        stamp : CheckpointStamp
         state : State
         keep : int
         wanted : callable

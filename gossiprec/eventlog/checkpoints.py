@@ -75,7 +75,7 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     Parameters
     ----------
     file : FileIO
-    stamp : Stamp
+    stamp : CheckpointStamp
     state : State
     before : Path, optional
         The last checkpoint that this process wrote. If it can be

@@ -48,13 +48,13 @@ class EventLog:
     ----------
     path : Path
     size_bytes : int
-    schema : Schema
+    schema : EventSchema
         As written in the file's header.
     writer : str
         Name and version of the program that wrote the log.
     complete : bool
         The index and the trailer are there and agree with the chunks: nothing is missing.
-    damage : Damage or None
+    damage : LogDamage or None
         None also for a log that is still being written, or that ends between two chunks because its writer died.
     rows : dict of str to int
         Readable rows by kind.

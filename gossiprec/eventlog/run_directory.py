@@ -151,7 +151,7 @@ class RunDirectory:
         Parameters
         ----------
         path : Path
-        stamp : Stamp
+        stamp : CheckpointStamp
             Stamp of the checkpoint.
         lock : RunLock
             Taken before the checkpoint was chosen.

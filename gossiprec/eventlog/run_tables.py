@@ -73,7 +73,7 @@ class TableWriter:
     Parameters
     ----------
     folder : Path
-    table : Table
+    table : TableSchema
     content : bytes, optional
         Present content of the table; only the header if left out.
     """
@@ -126,7 +126,7 @@ def write_run_table(
     Parameters
     ----------
     folder : Path
-    table : Table
+    table : TableSchema
     columns : mapping of str to sequence
         Of equal length; values already of their column's type.
     quote_text : bool

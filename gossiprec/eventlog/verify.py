@@ -33,7 +33,7 @@ class LogVerification:
     size_bytes : int
     complete : bool
         The log was closed by its writer, every byte is as written, and it is the log that its run's manifest names.
-    damage : Damage or None
+    damage : LogDamage or None
         None for a log that ends after a whole chunk, without
         an index: it is still being written, or its writer died.
     rows : dict of str to int

@@ -34,7 +34,7 @@ class EventWriter:
         The log; an existing file is replaced.
     sizes : mapping of str to int, optional
         The schema's named sizes, such as ``{"view_size": 3}``; kinds that need a missing size are left out.
-    schema : Schema
+    schema : EventSchema
         For tests and tools; runs use :data:`~gossiprec.eventlog.schema.SCHEMA`.
 
     Raises

@@ -91,7 +91,7 @@ def draw(
     out_stem : Path
     measures : sequence of str
         Names from ``positions.csv``, or ``distance``. The default is betweenness, or in_contacts in runs without it.
-    selection : Selection
+    selection : AttackSelection
         The attacks to show.
 
     Raises

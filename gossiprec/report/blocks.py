@@ -114,15 +114,15 @@ class Chart:
     Attributes
     ----------
     title : str
-    x : sequence of Axis
-    y : Axis
-    series : sequence of Series
+    x : sequence of ChartAxis
+    y : ChartAxis
+    series : sequence of ChartSeries
     mark : str
         ``line``, ``step``, ``dot`` or ``area``.
     note : str
     upright : mapping of str to float
         Vertical lines by name.
-    details : mapping of str to Table
+    details : mapping of str to TableBlock
         Table that a click on a point opens, by the point's label.
     """
 
@@ -172,7 +172,7 @@ class IntervalChart:
     Attributes
     ----------
     title : str
-    spans : sequence of Span
+    spans : sequence of IntervalMark
     words : sequence of str
         Names of low, value and high.
     percent : bool

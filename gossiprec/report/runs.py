@@ -62,7 +62,7 @@ class ReportRuns:
 
     @property
     def common_words(self) -> str:
-        """What all attacks share apart from their observers, as a sentence; empty if that is nothing."""
+        """The labels that all attacks share apart from their observers, as a sentence; empty if there are none."""
         same = [name for name in LABELS[1:] if name not in self._varying]
         key = next(iter(self.attacks))
         return f"All with {', '.join(key.words(name) for name in same)}." if same else ""

@@ -132,7 +132,7 @@ def write_bundled(one: BundledFile, into: Path, *, force: bool = False) -> dict[
 
     Parameters
     ----------
-    one : Shipped
+    one : BundledFile
     into : Path
     force : bool
         Whether files with other content may be replaced.

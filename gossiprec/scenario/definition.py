@@ -124,16 +124,16 @@ class Scenario(ScenarioHeader):
     name, seed, plots
         See :class:`ScenarioHeader`.
     dataset : DatasetChoice
-    model, protocol : Choice
-    recommender : Choice or None
+    model, protocol : RegisteredChoice
+    recommender : RegisteredChoice or None
         Addition to the model, if any.
     training, network, churn, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     attackers : tuple of AttackerChoice
         Nodes without data, in addition to the users' nodes.
-    observers : tuple of Choice
-        As written: an observer with lists of values means one observer per combination.
+    observers : tuple of RegisteredChoice
+        Observers as written; lists of values in one mean one observer per combination.
     """
 
     dataset: DatasetChoice

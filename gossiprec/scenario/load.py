@@ -99,7 +99,7 @@ def build_scenario(
 
     Parameters
     ----------
-    own : Layer
+    own : SourceLayer
         From :func:`read_source`; it is not modified, so that one file can serve many variants.
     overrides : sequence of Override
     problems : Problems

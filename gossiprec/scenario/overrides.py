@@ -135,7 +135,7 @@ def apply_preset(layer: SourceLayer, chosen: Any, problems: Problems) -> SourceL
 
     Parameters
     ----------
-    layer : Layer
+    layer : SourceLayer
         The user's own values, a mapping.
     chosen : object
         The preset's name as the user wrote it, or ``None`` for no preset.

@@ -16,7 +16,7 @@ from gossiprec.options import LARGEST, Options
 
 
 class TrainingOptions(Options):
-    """How a node trains its model on its own data in each local update.
+    """Training of a node's model on the node's own data in each local update.
 
     References
     ----------
@@ -189,7 +189,7 @@ class EvaluateOptions(Options):
 
 
 class ExecutorOptions(Options):
-    """How computations are executed. No option changes results beyond rounding."""
+    """Execution of computations. No option changes results beyond rounding."""
 
     name: Literal["auto", "reference", "batched", "fused", "ray"] = Field(
         default="auto",

@@ -47,10 +47,10 @@ def study(
         Number of worker processes. With 1, runs are made in this process, one after the other, on all
         cores. A script that uses more must call this under ``if __name__ == "__main__":``, because workers import it.
     other_code : {"refuse", "again", "keep"}
-        How finished runs of another version of the code, or of other data, are handled.
+        Treatment of finished runs of another version of the code, or of other data.
     track : iterable of str
         Trackers that show the curves of each run in progress, as in :func:`gossiprec.simulate`.
-    watching : Watching, optional
+    watching : StudyProgress, optional
         Receives the progress.
 
     Returns

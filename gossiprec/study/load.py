@@ -26,9 +26,9 @@ class LoadedStudy:
     Attributes
     ----------
     file : StudyFile
-    source : Layer
+    source : SourceLayer
         Origin of each of its values.
-    bases : dict of key path to Layer
+    bases : dict of key path to SourceLayer
         The base scenarios as written, by the key path in the study that names them.
     problems : Problems
         Problems of values that do not prevent loading.
@@ -101,7 +101,7 @@ def with_overrides(
 
     Parameters
     ----------
-    study : Study
+    study : LoadedStudy
     overrides : iterable of str
         ``key.path=value``.
     seeds : int, optional

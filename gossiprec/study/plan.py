@@ -75,12 +75,12 @@ class StudyPlan:
 
     Attributes
     ----------
-    study : Study
+    study : LoadedStudy
     variants : list of Variant
         In the order of the table.
-    simulations : list of Simulation
+    simulations : list of SharedSimulation
         Simulations to run; each serves one or more variants.
-    measures : list of Measure or None
+    measures : list of MeasureSelector or None
         Measures to collect, or None for all.
     baseline : dict of str to Label
     """
@@ -107,7 +107,7 @@ def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None 
 
     Parameters
     ----------
-    study : Study
+    study : LoadedStudy
     limit : int, optional
         Plan only the first `limit` combinations.
     check_data : bool

@@ -31,7 +31,7 @@ class StudyOutcome:
     ----------
     made, kept : int
         Simulations run now, and finished before.
-    failed : dict of str to Done
+    failed : dict of str to TaskResult
         Failed tasks, by hash.
     notes : dict of str to list of str
         Notes of runs, each with the hashes of the runs that issued it.
@@ -54,12 +54,12 @@ class StudyRecord:
 
     Parameters
     ----------
-    plan : Plan
+    plan : StudyPlan
     folder : StudyFolder
 
     Attributes
     ----------
-    outcome : Outcome
+    outcome : StudyOutcome
     codes : dict of str to str
         The code version of each simulation that is finished, by hash.
     """

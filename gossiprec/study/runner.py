@@ -21,7 +21,7 @@ from gossiprec.study.task import StudyTask, TaskResult
 from gossiprec.version import code_version
 
 OtherCode = Literal["refuse", "again", "keep"]
-"""How finished runs of another code version or of other data are handled: stop, run again, or keep them."""
+"""Treatment of finished runs of another code version or of other data: stop, run again, or keep them."""
 Start = Callable[[list[StudyTask]], Generator[TaskResult, None, None]]
 """A function that carries out tasks in any order; closing the generator ends the running tasks."""
 
@@ -44,7 +44,7 @@ class StudyRunner:
 
     Parameters
     ----------
-    plan : Plan
+    plan : StudyPlan
     folder : StudyFolder
         The locked folder.
     track : iterable of str
@@ -52,7 +52,7 @@ class StudyRunner:
 
     Attributes
     ----------
-    record : Record
+    record : StudyRecord
 
     Raises
     ------

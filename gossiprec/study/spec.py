@@ -209,7 +209,7 @@ class StudyAxis(Options):
 
 
 class SearchOptions(Options):
-    """How combinations of the axes are chosen."""
+    """The rule that chooses combinations of the axes."""
 
     method: Literal["grid", "list", "random", "latin-hypercube"] = Field(
         default="grid",

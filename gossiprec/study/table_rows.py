@@ -37,7 +37,7 @@ def extract_rows(
         The variant's own metrics.
     keys : sequence of TableKey, optional
         The variant's own attacks, in order, or None for all of the run.
-    measures : sequence of Measure, optional
+    measures : sequence of MeasureSelector, optional
         The measures to extract. By default all metrics, and for each attack its best and last accuracy and its
         bounds.
     observers : container of str, optional

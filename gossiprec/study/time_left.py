@@ -52,7 +52,7 @@ class TimeLeft:
 
     Parameters
     ----------
-    planned : mapping of str to Planned
+    planned : mapping of str to PlannedRun
         The runs to make, by hash.
     jobs : int or None
         Number of parallel runs; None if it is determined from the runs.

@@ -159,7 +159,7 @@ class AccessMonitor:
 
     Attributes
     ----------
-    meter : Watched
+    meter : RecordedAttack
         The hook through which the attack was shown data.
     split : Split
         The run's data.

@@ -48,7 +48,7 @@ def check_sampling(sampling: type[ExchangedViews], options: Mapping[str, Any] | 
 
     Parameters
     ----------
-    sampling : type of Exchange
+    sampling : type of ExchangedViews
         The class; it need not be registered.
     options : mapping, optional
         Options as in a scenario's ``view``, without the name. By default views hold 4 peers.

@@ -44,7 +44,7 @@ def check_topology(
 
     Parameters
     ----------
-    family : Family
+    family : GraphFamily
         The family, as in ``gossiprec.graphs.FAMILIES["..."]``.
     options : mapping, optional
         Options as in a scenario.

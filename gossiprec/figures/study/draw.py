@@ -43,7 +43,7 @@ def draw(
     out_stem : Path, optional
         The default is named after the kind, inside the folder.
     kind : str, optional
-    choice : Choice, optional
+    choice : StudyFigureOptions, optional
     where : mapping of str to str, optional
         Restrict the figure to runs in which these axes have these values.
 

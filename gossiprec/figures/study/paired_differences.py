@@ -27,8 +27,8 @@ class PairedDifference:
     Attributes
     ----------
     point : Point
-    estimate : Estimate
-    levels : dict of Level to float
+    estimate : MeanEstimate
+    levels : dict of ReferenceLevel to float
         Difference of each level (guessing, or the most that could be found) from the same baseline.
     """
 

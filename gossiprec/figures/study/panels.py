@@ -107,7 +107,7 @@ def select_axes(
     Parameters
     ----------
     table : StudyTable
-    choice : Choice
+    choice : StudyFigureOptions
     needs : int
         Number of axes that the figure requires.
     by_measure : bool

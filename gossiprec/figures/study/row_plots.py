@@ -54,9 +54,9 @@ def draw_rows(
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : sequence of SeriesPanel
         Panels with points at rows.
-    rows : Rows
+    rows : RowLabels
     scales : mapping
         The ends of the scale of each unit.
     said : str

@@ -33,9 +33,9 @@ class StudySeries:
     ----------
     name : str
         Empty if it is the only series.
-    points : dict of Hashable to Estimate
+    points : dict of Hashable to MeanEstimate
         Estimates by value along the axis, in the unit of pictures.
-    levels : dict of Level to dict
+    levels : dict of ReferenceLevel to dict
         Value of each level at each value along the axis.
     """
 
@@ -70,11 +70,11 @@ class SeriesPanel:
 
 @dataclass(frozen=True)
 class LevelCurve:
-    """A level as it is drawn: once in grey if all series share it, otherwise in the look of each series.
+    """A drawn level: once in grey if all series share it, otherwise in the look of each series.
 
     Attributes
     ----------
-    level : Level
+    level : ReferenceLevel
     series : str, optional
     places : dict
     is_flat : bool

@@ -47,7 +47,7 @@ OPEN = {
     "choices_in_the_open": "receivers and merge weights",
     "told_in_the_open": "uploads about users",
 }
-"""What no epsilon covers, by its key in the summary."""
+"""Data that no epsilon covers, by key in the summary."""
 
 
 def _tiles(runs: ReportRuns, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
