@@ -42,8 +42,6 @@ class Protocol(ABC):
     """Whether node number n_users coordinates the others."""
     peers_meet: ClassVar[bool] = True
     """Whether users' nodes receive one another's models; if not, only a coordinator can observe them."""
-    holds_all_data: ClassVar[bool] = False
-    """Whether the coordinator holds all interactions and trains by itself: no messages are sent."""
 
     def __init__(
         self,
@@ -59,6 +57,21 @@ class Protocol(ABC):
         self.seed = seed
         self.availability = availability or Availability.forever(n_users + self.has_coordinator)
         self.profiles = profiles
+
+    @classmethod
+    def mode_of(cls, options: Any) -> str:
+        """Return the name of the run mode under some options (:mod:`gossiprec.modes`)."""
+        return "whole-models"
+
+    @property
+    def holds_all_data(self) -> bool:
+        """Whether the run mode is central training; deprecated, gone in version 0.2."""
+        return self.mode_of(self.options) == "central"
+
+    @property
+    def sends_updates(self) -> bool:
+        """Whether the run mode is that of clients' updates; deprecated, like :attr:`holds_all_data`."""
+        return self.mode_of(self.options) == "client-updates"
 
     @property
     def n_nodes(self) -> int:
@@ -138,11 +151,6 @@ class Protocol(ABC):
     def common_start(self) -> bool:
         """Whether all nodes begin with the same item tables and shared weights."""
         return True
-
-    @property
-    def sends_updates(self) -> bool:
-        """Whether users' nodes hold only their own part of a model, and answer a version with an update."""
-        return False
 
     @property
     def uploads_gradients(self) -> bool:

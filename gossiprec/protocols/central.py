@@ -38,9 +38,13 @@ class Central(Protocol):
     options: CentralOptions
     has_coordinator = True
     peers_meet = False
-    holds_all_data = True
     whole_user_table = True
     messages_per_wake = 0
+
+    @classmethod
+    def mode_of(cls, options: CentralOptions) -> str:
+        """Return the mode in which nobody but the coordinator holds data."""
+        return "central"
 
     @property
     def roles(self) -> I64:

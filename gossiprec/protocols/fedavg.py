@@ -154,10 +154,10 @@ class FedAvg(Protocol):
         """Whether the option `user_table` is ``averaged``."""
         return self.options.user_table == "averaged"
 
-    @property
-    def sends_updates(self) -> bool:
-        """Whether the option `client_model` is ``none``."""
-        return self.options.client_model == "none"
+    @classmethod
+    def mode_of(cls, options: FedAvgOptions) -> str:
+        """Return the mode that the option `client_model` selects."""
+        return "client-updates" if options.client_model == "none" else super().mode_of(options)
 
     @property
     def uploads_gradients(self) -> bool:
@@ -171,7 +171,9 @@ class FedAvg(Protocol):
     def inbox(self) -> InboxConfig | None:
         """Return the rule if it needs more than weights, or if answers are updates, are checked, or go to a server."""
         rule, aggregation, options = self.options.merge, self.options.aggregation, self.options
-        looked_at = self.sends_updates or aggregation.invalid == "discard" or options.server is not None
+        looked_at = (
+            options.client_model == "none" or aggregation.invalid == "discard" or options.server is not None
+        )
         if make_aggregator(rule).streaming and not looked_at:
             return None
         together = aggregation.buffer if isinstance(aggregation, BufferedOptions) else self._n_asked

@@ -8,27 +8,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gossiprec.measures.metric import read_metric
+from gossiprec.modes import RunMode
 from gossiprec.registry import Registry
-from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.definition import Scenario
-from gossiprec.scenario.network import NetworkOptions
 from gossiprec.scenario.problems import KeyPath, Problems
 
 
-def check_sections(
-    scenario: Scenario, problems: Problems, *, peers_meet: bool = True, holds_all_data: bool = False
-) -> None:
+def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, peers_meet: bool = True) -> None:
     """Note contradictions within a scenario that do not depend on the data.
 
     Parameters
     ----------
     scenario : Scenario
     problems : Problems
+    mode : RunMode
     peers_meet : bool
         Whether nodes receive one another's models under the protocol.
-    holds_all_data : bool
-        Whether only a coordinator trains, so that there is nothing to observe.
     """
+    mode.check_scenario(scenario, problems)
     plain = scenario.resolved()
     protocol = plain["protocol"]
     view = _number(protocol.get("view"), "size")
@@ -54,7 +51,7 @@ def check_sections(
             "takes no time, so all answers would arrive at once; set network.latency or network.compute",
         )
     for index, entry in enumerate(plain["observers"]):
-        if not (peers_meet or holds_all_data) and entry.get("who") in ("single", "coalition"):
+        if mode.sends_messages and not peers_meet and entry.get("who") in ("single", "coalition"):
             problems.add(
                 ("observers", index, "who"),
                 f"found {entry['who']!r}, but with a coordinator nodes receive no models from other nodes "
@@ -123,7 +120,7 @@ def check_validation(scenario: Scenario, n_validation: int) -> None:
     problems.raise_any(scenario.source_map)
 
 
-def check_train_loss(scenario: Scenario, *, holds_all_data: bool) -> None:
+def check_train_loss(scenario: Scenario, mode: RunMode) -> None:
     """Check that each user's model and samples are in this process, if the training loss is measured.
 
     Raises
@@ -131,8 +128,8 @@ def check_train_loss(scenario: Scenario, *, holds_all_data: bool) -> None:
     ScenarioError
     """
     problems = Problems()
-    if scenario.evaluate.train_loss and (holds_all_data or scenario.executor.name == "ray"):
-        found = "central training" if holds_all_data else "an executor of shards"
+    if scenario.evaluate.train_loss and (not mode.has_user_models or scenario.executor.name == "ray"):
+        found = "an executor of shards" if mode.has_user_models else mode.title
         problems.add(
             ("evaluate", "train_loss"),
             f"found true with {found}; expected models of single users in one process; remove train_loss",
@@ -289,22 +286,19 @@ def _number(holder: Any, key: str) -> Any:
     return value if isinstance(value, (int, float)) else None
 
 
-def check_data_holder(scenario: Scenario, problems: Problems, *, protocol: Any, model: Any) -> None:
-    """Note sections that do not fit the holder of the data: single nodes or a coordinator.
+def check_graph(scenario: Scenario, problems: Problems, *, mode: RunMode, model: Any) -> None:
+    """Note a model that uses the graph of all interactions, if nobody who trains it has the graph.
 
     Parameters
     ----------
     scenario : Scenario
     problems : Problems
-    protocol, model : type
-        The classes that the scenario names.
+    mode : RunMode
+    model : type
+        The one that the scenario names.
     """
-    if getattr(protocol, "holds_all_data", False):
-        _check_center(scenario, problems)
-    elif getattr(model, "needs_graph", False):
+    if getattr(model, "needs_graph", False) and not mode.allows_graph(model):
         at_clients = getattr(model, "at_clients", False)
-        if at_clients and getattr(scenario.protocol.options, "client_model", "own") == "none":
-            return
         or_clients = ", or to {name: fedavg, client_model: none, ...}" if at_clients else ""
         problems.add(
             ("model", "name"),
@@ -314,68 +308,35 @@ def check_data_holder(scenario: Scenario, problems: Problems, *, protocol: Any, 
         )
 
 
-def _check_center(scenario: Scenario, problems: Problems) -> None:
-    """Note sections about messages, or about nodes that train."""
-    name = scenario.protocol.name
-    idle = {
-        "policies": scenario.policies,
-        "attackers": scenario.attackers,
-        "observers": scenario.observers,
-        "recommender": scenario.recommender is not None,
-        "network": scenario.network != NetworkOptions(),
-        "churn": scenario.churn != Churn(),
-    }
-    for section in (section for section, used in idle.items() if used):
-        problems.add(
-            (section,),
-            f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
-            "messages are sent; remove the section, or choose another protocol",
-        )
-    executor = scenario.executor
-    allowed = {"name": ("auto", "batched", "reference"), "storage": ("float32",), "device": ("auto", "cpu")}
-    for key, values in allowed.items():
-        if getattr(executor, key) not in values:
-            problems.add(
-                ("executor", key),
-                f"found {getattr(executor, key)!r}; expected {' or '.join(values)}, because with {name} one "
-                "model is trained by autograd on the CPU",
-            )
-
-
 WHY = (
     "executor.portable requires compiled kernels, because the last digits of torch's results depend on the "
     "processor"
 )
 
 
-def check_portable(
-    scenario: Scenario, problems: Problems, *, holds_all_data: bool, attacks: Registry[type]
-) -> None:
+def check_portable(scenario: Scenario, problems: Problems, *, mode: RunMode, attacks: Registry[type]) -> None:
     """Note parts of a portable scenario that would be computed by torch.
 
     Parameters
     ----------
     scenario : Scenario
     problems : Problems
-    holds_all_data : bool
-        Whether only a coordinator trains, with torch.
+    mode : RunMode
     attacks : Registry
         The registered attacks, which declare whether they use torch.
     """
     if scenario.executor.portable:
-        for path, found in _by_torch(scenario, attacks, holds_all_data=holds_all_data):
+        for path, found in _by_torch(scenario, attacks, mode):
             problems.add(path, f"{found}; {WHY}")
 
 
-def _by_torch(
-    scenario: Scenario, attacks: Registry[type], *, holds_all_data: bool
-) -> Iterator[tuple[KeyPath, str]]:
+def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Iterator[tuple[KeyPath, str]]:
     executor = scenario.executor
     if executor.name not in ("auto", "fused"):
         yield ("executor", "name"), f"found {executor.name!r}, must be fused or auto"
     if executor.device == "cuda":
         yield ("executor", "device"), "found 'cuda', must be cpu or auto"
-    if holds_all_data:
+    if mode.requires_torch:
         yield (
             ("protocol", "name"),
             (f"found {scenario.protocol.name!r}, in which the coordinator trains with torch"),

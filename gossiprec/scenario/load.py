@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import GossipRecError, ScenarioError
+from gossiprec.modes import choose_mode_of_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
 from gossiprec.registry_options import options_class
-from gossiprec.scenario.cross_checks import check_data_holder, check_portable, check_sections
+from gossiprec.scenario.cross_checks import check_graph, check_portable, check_sections
 from gossiprec.scenario.definition import (
     FIXED,
     AttackerChoice,
@@ -115,13 +116,10 @@ def build_scenario(
     _say_how_to_change_names(overrides, problems, layer.source_map)
     if scenario is not None:
         protocol, model = things.protocols[scenario.protocol.name], things.models[scenario.model.name]
-        peers_meet, holds_all = (
-            getattr(protocol, key, default)
-            for key, default in (("peers_meet", True), ("holds_all_data", False))
-        )
-        check_sections(scenario, problems, peers_meet=peers_meet, holds_all_data=holds_all)
-        check_data_holder(scenario, problems, protocol=protocol, model=model)
-        check_portable(scenario, problems, holds_all_data=holds_all, attacks=things.attacks)
+        mode = choose_mode_of_class(protocol, scenario.protocol.options)
+        check_sections(scenario, problems, mode=mode, peers_meet=getattr(protocol, "peers_meet", True))
+        check_graph(scenario, problems, mode=mode, model=model)
+        check_portable(scenario, problems, mode=mode, attacks=things.attacks)
     return scenario, layer.source_map
 
 

@@ -112,9 +112,7 @@ def test_float16_takes_half_the_memory_but_for_moments():
 
 
 def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
-    monkeypatch.setattr(
-        importlib.import_module("gossiprec.emulation.assembly.executor_selection"), "FEW_EPOCHS", 0
-    )
+    monkeypatch.setattr(importlib.import_module("gossiprec.modes.whole_models"), "FEW_EPOCHS", 0)
     chosen = [
         prepare(load_scenario(tiny(observers=[], executor={"storage": storage}))).executor.name
         for storage in ("float32", "float16")

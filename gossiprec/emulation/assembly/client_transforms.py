@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.compute.messages import OutgoingTransforms, Transform
-from gossiprec.errors import ScenarioError
 from gossiprec.models import BlockRole, Layout
+from gossiprec.modes.client_updates import unsupported_with_updates
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.servers import Server
@@ -52,8 +52,3 @@ def withhold_user_rows(
             "protocol.server: clients without a model are evaluated with a single version; choose a "
             "server that publishes one version"
         )
-
-
-def unsupported_with_updates(why: str) -> ScenarioError:
-    """Return the error of a scenario that asks for what updates cannot do."""
-    return ScenarioError(f"{why}, or set protocol.client_model to own")

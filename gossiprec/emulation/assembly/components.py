@@ -20,6 +20,7 @@ from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.client_transforms import withhold_user_rows
 from gossiprec.emulation.assembly.network_setup import NodeLoad
@@ -34,8 +35,10 @@ from gossiprec.errors import DataError, PluginError, ScenarioError
 from gossiprec.feeds import Feed
 from gossiprec.isolation import CallOnly, copied, is_foreign_class
 from gossiprec.models import MODELS, BlockRole, Layout, Model
+from gossiprec.modes import RunMode, choose_mode
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
+from gossiprec.ragged import Ragged
 from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
 from gossiprec.recommenders.coordinator_hook import RecommenderServer
 from gossiprec.rng import generator
@@ -123,6 +126,8 @@ class RunComponents:
     ----------
     split : Split
         The users' data; poisoners have none.
+    mode : RunMode
+        Who holds which model.
     attackers : list of Attackers
         Nodes after those of the users, before a coordinator.
     contribution : object or None
@@ -140,6 +145,7 @@ class RunComponents:
     scenario: Scenario
     split: Split
     protocol: Protocol
+    mode: RunMode
     training: TrainingSettings
     model: Model
     feed: Feed
@@ -170,6 +176,13 @@ class RunComponents:
         """What every node's models count in a merge: those of a poisoner as those of an average user."""
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
 
+    def validation_candidates(self) -> Ragged | None:
+        """Return the items by which each node scores what it receives, where peers are chosen by such scores."""
+        if not self.protocol.chooses_by_value:
+            return None
+        everyone = add_poisoners(self.split, self.n_poisoners)
+        return draw_validation_candidates(everyone, self.protocol.n_nodes, self.scenario.seed)
+
 
 def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> RunComponents:
     """Return who takes part.
@@ -179,6 +192,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     ScenarioError
         If what the scenario names does not fit together, or its data.
     """
+    mode = choose_mode(protocol)
     training = make_training_settings(scenario, protocol)
     data = split.training_data()
     model = MODELS[scenario.model.name](scenario.model.options).fitted_to(data)
@@ -217,7 +231,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     else:
         samples[: protocol.n_users] = learnt
     return RunComponents(
-        scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, contribution,
+        scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, recommender, contribution,
         between, server, outgoing, receivers, waiting, NodeLoad(outgoing.message_bytes, samples),
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ from gossiprec.emulation.estimate.memory import (
 )
 from gossiprec.emulation.run.progress import Progress, Stopwatch
 from gossiprec.emulation.run.schedule import InterleavedSchedule, PrecomputedSchedule, Schedule
+from gossiprec.modes import choose_mode
 from gossiprec.overlay.base import UserProfiles
 from gossiprec.protocols import PROTOCOLS, Protocol
 from gossiprec.scenario import (
@@ -49,7 +50,7 @@ def build_and_schedule(
         check_validation(scenario, len(split.validation.values))
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
         protocol = make_protocol(scenario, split)
-        check_train_loss(scenario, holds_all_data=protocol.holds_all_data)
+        check_train_loss(scenario, choose_mode(protocol))
     n_wakes, each = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
     check_event_memory(n_wakes, each)
     with watch("control"):

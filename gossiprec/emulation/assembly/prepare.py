@@ -24,7 +24,6 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly import compute_setup
-from gossiprec.emulation.assembly.client_transforms import unsupported_with_updates
 from gossiprec.emulation.assembly.components import RunComponents, make_attacks, note_large_deltas
 from gossiprec.emulation.assembly.control_setup import (
     build_and_schedule,
@@ -32,7 +31,7 @@ from gossiprec.emulation.assembly.control_setup import (
     make_node_settings,
 )
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.executor_selection import FEW_EPOCHS, thread_count
+from gossiprec.emulation.assembly.executor_selection import thread_count
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
 from gossiprec.emulation.assembly.poisoners import (
     make_forgeries,
@@ -55,6 +54,8 @@ from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.errors import ScenarioError
 from gossiprec.inputs import Inputs, record_inputs
 from gossiprec.models import BlockRole
+from gossiprec.modes.client_updates import unsupported_with_updates
+from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.recommenders.base import overrides_method
 from gossiprec.scenario import Scenario
@@ -251,7 +252,7 @@ def _assembled(
     needs = estimate_memory(extent)
     needed = process_bytes(extent, executor_of(cast.scenario, world)) | needs.bytes
     check_memory(needed)
-    executor = compute_setup.make_executor(cast, settings, epochs, divided=seat is not None)
+    executor = cast.mode.make_executor(cast, settings, epochs, divided=seat is not None)
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
     threads = ThreadPool(thread_count(cast.scenario) if executor.parallel else 1)
     store.threads = threads
@@ -276,7 +277,7 @@ def _assembled(
         known = schedule.meetings if has_fixed_neighbours(cast.scenario) else None
         of = partition_nodes(known, cast.protocol.n_nodes, seat.n, pools)
         seat.take(of, keeps_first=cast.scenario.churn.model == "reset")
-    compute_setup.write_initial_models(cast, executor, None if seat is None else seat.parts.own)
+    cast.mode.write_first_models(cast, executor, None if seat is None else seat.parts.own)
     receivers, serving = cast.receivers, None
     if cast.server is not None:
         serving = ServerRunner(cast.server, coordinator, store, seed)

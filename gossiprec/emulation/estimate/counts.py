@@ -16,6 +16,7 @@ from gossiprec.emulation.assembly.components import make_recommender, make_train
 from gossiprec.emulation.assembly.poisoners import count_poisoners
 from gossiprec.emulation.estimate.memory import MemoryInputs, stacks_updates
 from gossiprec.models import MODELS, BlockRole, Model
+from gossiprec.modes import choose_mode
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import PROTOCOLS, Protocol
 from gossiprec.recommenders import Recommender
@@ -93,6 +94,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
     extent = MemoryInputs(
         scenario=scenario,
         protocol=protocol,
+        mode=choose_mode(protocol),
         training=training,
         layout=layout,
         n_interactions=data.n_interactions,

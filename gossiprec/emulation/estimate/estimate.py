@@ -17,12 +17,7 @@ from gossiprec.attacks.base import AttackMemoryInputs
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import note_large_deltas
 from gossiprec.emulation.assembly.data_loading import data_sizes, estimated_data_sizes
-from gossiprec.emulation.assembly.executor_selection import (
-    FEW_EPOCHS,
-    choose_client_executors,
-    choose_executor,
-    thread_count,
-)
+from gossiprec.emulation.assembly.executor_selection import thread_count
 from gossiprec.emulation.estimate.counts import (
     EstimateInputs,
     EventCounts,
@@ -36,6 +31,8 @@ from gossiprec.emulation.run.progress import NullProgress, Progress, Stopwatch
 from gossiprec.emulation.shards.ray_backend import require_ray
 from gossiprec.errors import ResourceError
 from gossiprec.models import BlockRole
+from gossiprec.modes.base import TrainingOutline
+from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import check_modules
@@ -205,14 +202,11 @@ def run_sizes(scenario: Scenario, data: DataSizes, protocol: Protocol, counts: E
 
 def executor_of(scenario: Scenario, world: EstimateInputs) -> str:
     """Return the name of the executor that trains."""
-    protocol, training, epochs = world.extent.protocol, world.extent.training, world.counts.epochs
-    if protocol.holds_all_data:
-        return "central"
-    if protocol.sends_updates:
-        return choose_client_executors(
-            scenario, world.model, training, world.recommender, world.settings, epochs
-        )[0]
-    return choose_executor(scenario, world.model, training, world.settings, epochs, world.extent.layout)
+    extent = world.extent
+    outline = TrainingOutline(
+        scenario, world.model, extent.training, world.recommender, world.settings, world.counts.epochs, extent.layout
+    )  # fmt: skip
+    return extent.mode.training_executor(outline)
 
 
 def _played(scenario: Scenario, data: DataSizes, say: Progress) -> EstimateInputs:

@@ -20,6 +20,7 @@ from gossiprec.emulation.estimate.libraries import LOADING, MIB, PARTS, librarie
 from gossiprec.errors import ResourceError
 from gossiprec.machine import available_bytes, resident_bytes
 from gossiprec.models import Layout
+from gossiprec.modes import RunMode
 from gossiprec.old_names import forward
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
@@ -125,6 +126,7 @@ class MemoryInputs:
 
     scenario: Scenario
     protocol: Protocol
+    mode: RunMode
     training: TrainingSettings
     layout: Layout
     n_interactions: int
@@ -142,6 +144,7 @@ class MemoryInputs:
         return cls(
             scenario=cast.scenario,
             protocol=cast.protocol,
+            mode=cast.mode,
             training=cast.training,
             layout=cast.layout,
             n_interactions=cast.split.n_interactions,

@@ -1,0 +1,142 @@
+"""Run modes: who holds which model. One file each; a run has one mode, chosen once (:func:`choose_mode`)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.errors import ScenarioError
+from gossiprec.modes.base import RunMode, TrainingOutline
+from gossiprec.registry import Registry
+
+if TYPE_CHECKING:
+    from gossiprec.compute.executors import Executor
+    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.emulation.assembly.components import RunComponents
+    from gossiprec.protocols import Protocol
+    from gossiprec.scenario import Scenario
+    from gossiprec.scenario.problems import Problems
+
+__all__ = ["MODES", "RunMode", "choose_mode", "choose_mode_of_class"]
+
+MODES: Registry[type[RunMode]] = Registry("run mode", __name__)
+
+DEFAULT = "whole-models"
+OLD_FLAGS = {"holds_all_data": "central", "sends_updates": "client-updates"}
+"""Attributes of protocols by which a mode was chosen before ``Protocol.mode_of``; they work until version 0.2."""
+
+
+def choose_mode(protocol: Protocol) -> RunMode:
+    """Return the mode of a run under a protocol."""
+    kind = type(protocol)
+    return MODES[
+        _name(kind, protocol.options, {flag: getattr(protocol, flag) for flag in _old_flags(kind)})
+    ]()
+
+
+def choose_mode_of_class(kind: type, options: Any) -> RunMode:
+    """Return the mode of a run under a class of protocols with some options, before there is data.
+
+    An old flag may be a property, which only a protocol can answer: the option ``client_model`` then decides.
+    """
+    flags = {flag: getattr(kind, flag) for flag in _old_flags(kind)}
+    without_model = getattr(options, "client_model", "own") == "none"
+    known = {flag: value if isinstance(value, bool) else without_model for flag, value in flags.items()}
+    return MODES[_name(kind, options, known)]()
+
+
+def _name(kind: type, options: Any, flags: dict[str, bool]) -> str:
+    name = kind.mode_of(options) if hasattr(kind, "mode_of") else DEFAULT
+    for flag, value in flags.items():
+        old = f"{kind.__name__}.{flag} is deprecated and works until version 0.2; override mode_of instead"
+        warnings.warn_explicit(old, DeprecationWarning, kind.__module__, 1, module=kind.__module__)
+        if value:
+            name = OLD_FLAGS[flag]
+        elif name == OLD_FLAGS[flag]:
+            name = DEFAULT
+    return name
+
+
+def _old_flags(kind: type) -> list[str]:
+    """Return the old flags that a class of protocols overrides."""
+    from gossiprec.protocols import Protocol
+
+    return [
+        flag
+        for flag in OLD_FLAGS
+        if hasattr(kind, flag) and getattr(kind, flag) is not getattr(Protocol, flag)
+    ]
+
+
+@MODES.register("central")
+class Central(RunMode):
+    """A coordinator holds everybody's data and trains one model alone."""
+
+    title = "central training"
+    sends_messages = False
+    has_user_models = False
+    requires_torch = True
+
+    def check_scenario(self, scenario: Scenario, problems: Problems) -> None:
+        """Note sections that are about messages, or about nodes that train."""
+        name = scenario.protocol.name
+        for section in ("policies", "attackers", "observers", "recommender", "network", "churn"):
+            value = getattr(scenario, section)
+            if value and value != type(scenario).model_fields[section].get_default(call_default_factory=True):
+                problems.add(
+                    (section,),
+                    f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
+                    "messages are sent; remove the section, or choose another protocol",
+                )
+        allowed = {
+            "name": ("auto", "batched", "reference"),
+            "storage": ("float32",),
+            "device": ("auto", "cpu"),
+        }
+        for key, values in allowed.items():
+            found = getattr(scenario.executor, key)
+            if found not in values:
+                problems.add(
+                    ("executor", key),
+                    f"found {found!r}; expected {' or '.join(values)}, because with {name} one "
+                    "model is trained by autograd on the CPU",
+                )
+
+    def allows_graph(self, model: type) -> bool:
+        """Return True: the coordinator has all interactions."""
+        return True
+
+    def training_executor(self, outline: TrainingOutline) -> str:
+        """Return the name of the executor of one model."""
+        return "central"
+
+    def make_executor(
+        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+    ) -> Executor:
+        """Return what trains the coordinator's model, with its first version.
+
+        The users' rows, the items and the shared weights begin as they do in a federation of the same seed.
+
+        Raises
+        ------
+        ScenarioError
+            If an epoch does not fill one batch.
+        """
+        from gossiprec.compute.executors import EXECUTORS, ExecutorContext
+        from gossiprec.compute.executors.central import CentralExecutor
+        from gossiprec.compute.store.single_model_store import SingleModelStore
+
+        scenario, layout, training = components.scenario, components.layout, components.training
+        n_samples = int(components.load.samples[-1]) // training.local_epochs
+        if training.batch_size is not None and training.batch_size > n_samples:
+            raise ScenarioError(
+                f"training.batch_size: found {training.batch_size}, but an epoch has only {n_samples} samples; "
+                "lower it, or set it to full"
+            )
+        arena = SingleModelStore(layout, moments=training.optimizer == "adam")
+        arena.rows[0] = components.model.initial_row(layout, scenario.seed)
+        work = ExecutorContext(
+            components.model, layout, training, components.feed, arena, scenario.seed, settings
+        )
+        scores = "batched" if scenario.executor.name == "auto" else scenario.executor.name
+        return CentralExecutor(work, EXECUTORS[scores](work, "cpu"))

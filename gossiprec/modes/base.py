@@ -1,0 +1,132 @@
+"""The contract of a run mode: who holds which model, and what follows from that for the other parts of a run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from gossiprec.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gossiprec.arrays import I64
+    from gossiprec.compute.executors import Executor
+    from gossiprec.compute.train.local_update import TrainingSettings
+    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.emulation.assembly.components import RunComponents
+    from gossiprec.models import Layout, Model
+    from gossiprec.recommenders import Recommender
+    from gossiprec.scenario import Scenario
+    from gossiprec.scenario.problems import Problems
+
+
+@dataclass(frozen=True)
+class TrainingOutline:
+    """The facts that decide which executor trains.
+
+    Attributes
+    ----------
+    scenario : Scenario
+    model : Model
+    training : TrainingSettings
+    recommender : Recommender or None
+    settings : NodeSettings
+    epochs : int
+        Local epochs of the whole run.
+    layout : Layout
+        Of the models that nodes hold.
+    """
+
+    scenario: Scenario
+    model: Model
+    training: TrainingSettings
+    recommender: Recommender | None
+    settings: NodeSettings
+    epochs: int
+    layout: Layout
+
+    @classmethod
+    def of(cls, components: RunComponents, settings: NodeSettings, epochs: int) -> TrainingOutline:
+        """Return the outline of a run whose components exist."""
+        return cls(
+            components.scenario, components.model, components.training, components.recommender, settings, epochs,
+            components.layout,
+        )  # fmt: skip
+
+
+class RunMode(ABC):
+    """Who holds which model in a run. There is one mode per run, and other parts ask it.
+
+    A mode has no state. It is chosen by :func:`gossiprec.modes.choose_mode`.
+    """
+
+    title: ClassVar[str]
+    """The mode's name in error messages."""
+    sends_messages: ClassVar[bool] = True
+    """Whether nodes send anything; if not, there is nothing to observe."""
+    has_user_models: ClassVar[bool] = True
+    """Whether each user has a model and samples of its own, so that its training loss can be measured."""
+    requires_torch: ClassVar[bool] = False
+    """Whether training requires torch, so that a run cannot be portable."""
+
+    def check_scenario(self, scenario: Scenario, problems: Problems) -> None:  # noqa: B027 (most modes allow all)
+        """Note the sections and keys of a scenario that do not fit the mode, before there is data."""
+
+    @abstractmethod
+    def allows_graph(self, model: type) -> bool:
+        """Return whether those who train have the graph that a model uses, of all interactions or of their own."""
+
+    @abstractmethod
+    def training_executor(self, outline: TrainingOutline) -> str:
+        """Return the name of the executor that trains.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario names an executor that cannot train this.
+        """
+
+    @abstractmethod
+    def make_executor(
+        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+    ) -> Executor:
+        """Return the executor, with its store.
+
+        Parameters
+        ----------
+        components : RunComponents
+        settings : NodeSettings
+        epochs : int
+            Local epochs of the whole run.
+        divided : bool
+            Whether the run is divided among shards, so that most rows are in other processes.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario asks for something that the mode cannot do.
+        """
+
+    def write_first_models(  # noqa: B027 (only where nodes hold models)
+        self, components: RunComponents, executor: Executor, nodes: I64 | None = None
+    ) -> None:
+        """Write the first versions of the nodes' models into the store; of all nodes if `nodes` is None."""
+
+    def waiting_handles(self, waiting: int) -> int:
+        """Return the handles of the planner that `waiting` models in inboxes need beside the store's rows."""
+        return 0
+
+
+def require_kernels(missing: str | None) -> None:
+    """Refuse a portable run if it needs something for which there are no compiled kernels.
+
+    Raises
+    ------
+    ScenarioError
+        If `missing` names it.
+    """
+    if missing is not None:
+        raise ScenarioError(
+            f"executor.portable: found true, but there are no compiled kernels for {missing}, and the last "
+            "digits of torch's results depend on the processor; remove executor.portable"
+        )

@@ -1,0 +1,185 @@
+"""Client updates: clients hold no model but their own part, and answer a version with an update."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gossiprec.errors import ScenarioError
+from gossiprec.modes import MODES
+from gossiprec.modes.base import RunMode, TrainingOutline, require_kernels
+
+if TYPE_CHECKING:
+    from gossiprec.compute.executors import Executor, ExecutorContext
+    from gossiprec.compute.executors.client_trainer import ClientTrainer
+    from gossiprec.compute.store.update_store import UpdateStore
+    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.emulation.assembly.components import RunComponents
+
+FEW_CLIENT_EPOCHS = 300
+"""Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+HANDLES_PER_ANSWER = 4
+"""Handles that a client takes in a round: of what it was sent, has trained and sends."""
+
+
+@MODES.register("client-updates")
+class ClientUpdates(RunMode):
+    """Clients hold no model but their own part."""
+
+    title = "clients without a model"
+
+    def allows_graph(self, model: type) -> bool:
+        """Return whether the model can be trained on the graph of each client's own interactions."""
+        return bool(getattr(model, "at_clients", False))
+
+    def training_executor(self, outline: TrainingOutline) -> str:
+        """Return the name of the executor that trains clients."""
+        return self.select_executors(outline)[0]
+
+    def select_executors(self, outline: TrainingOutline) -> tuple[str, str]:
+        """Return the names of the executors that train clients, and that score.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario asks for ``fused``, and the gradient of what it trains is not written out; or for
+            ``portable``, and something is not compiled.
+        """
+        from gossiprec.compute.executors import EXECUTORS
+
+        model, training, executor = outline.model, outline.training, outline.scenario.executor
+        name = executor.computes
+        missing = _missing_gradient(outline)
+        if name == "fused" and missing:
+            raise unsupported_with_updates(
+                f"executor.name: 'fused' has no analytic gradient for {missing}; use 'batched' or 'auto'"
+            )
+        if name == "fused" and executor.device == "cuda":
+            raise unsupported_with_updates(
+                "executor.device: 'fused' computes on the CPU; use 'batched' for cuda"
+            )
+        own_row = model.layout(1)  # of the users' rows, clients hold their own
+        uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", outline.settings, own_row)
+        if executor.portable:
+            require_kernels(missing or uncompiled)
+            return "fused", "fused"
+        compiled = uncompiled is None
+        if name == "fused":
+            return "fused", "fused" if compiled else "batched"
+        if name != "auto":
+            return name, name
+        if executor.device == "cuda":
+            return "batched", "batched"
+        few = outline.epochs < FEW_CLIENT_EPOCHS
+        trains = "fused" if missing is None else "reference" if few else "batched"
+        scores = "fused" if compiled and not few else "reference" if trains == "reference" else "batched"
+        return trains, scores
+
+    def make_executor(
+        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+    ) -> Executor:
+        """Return what trains clients on the rows that they touch, on a store of updates."""
+        from gossiprec.compute.executors import EXECUTORS, ExecutorContext
+        from gossiprec.compute.executors.clients import ClientExecutor
+        from gossiprec.compute.store.arena import Arena
+
+        self._check_model(components, settings)
+        scenario, model, layout = components.scenario, components.model, components.layout
+        empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
+        work = ExecutorContext(
+            model, layout, components.training, components.feed, empty, scenario.seed, settings,
+            recommender=components.recommender,
+        )  # fmt: skip
+        store = _make_store(components)
+        training, scoring = self.select_executors(TrainingOutline.of(components, settings, epochs))
+        device = scenario.executor.device
+        return ClientExecutor(_make_trainer(training, work, store, device), EXECUTORS[scoring](work, device))
+
+    def _check_model(self, components: RunComponents, settings: NodeSettings) -> None:
+        """Refuse models and training for which an update would need more than the rows that a client touches."""
+        from gossiprec.compute.train.node_settings import TrainingMode
+        from gossiprec.models.base.sequence_model import SequenceModel
+
+        model, name = components.model, components.scenario.model.name
+        if (settings.kinds == TrainingMode.PRIVATE).any():
+            raise unsupported_with_updates(
+                "policies: dp-sgd adds noise to every item, so a client would touch all items and its update "
+                "would be as large as a model; remove the policy"
+            )
+        if model.constants:
+            raise unsupported_with_updates(
+                f"model.name: {name} identifies items by constants, which are part of "
+                "whole models; choose another model"
+            )
+        if isinstance(model, SequenceModel) and model.needs_all_items:
+            raise unsupported_with_updates(
+                f"model.loss: {name} with loss 'all' contrasts an item with all other items, but "
+                "a client without a model holds only a few; set it to sampled"
+            )
+
+    def waiting_handles(self, waiting: int) -> int:
+        """Return the handles of what clients were sent, have trained and send."""
+        return HANDLES_PER_ANSWER * waiting
+
+
+def _make_store(components: RunComponents) -> UpdateStore:
+    """Return the store of updates, with what the recommender adds to the coordinator."""
+    from gossiprec.compute.store.update_store import UpdateStore
+    from gossiprec.recommenders.base import overrides_method
+
+    store = UpdateStore(
+        components.model,
+        components.layout,
+        n_nodes=components.protocol.n_nodes,
+        seed=components.scenario.seed,
+        moments=components.training.optimizer == "adam",
+        told_width=components.told_width,
+    )
+    if components.between is not None:
+        store.begin(components.between.start)
+        store.own_extras = components.between.own_extras
+    if components.recommender is not None and overrides_method(components.recommender, "personal"):
+        store.mixture = components.recommender.personal
+    return store
+
+
+def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: str) -> ClientTrainer:
+    from gossiprec.compute.executors import EXECUTORS
+    from gossiprec.compute.executors.submodel_trainer import SubmodelTrainer
+    from gossiprec.feeds import PairwiseFeed, SequenceFeed
+
+    if name != "fused":
+        return SubmodelTrainer(work, store, EXECUTORS[name], device)
+    # these import compilers
+    if work.model.feed is PairwiseFeed:
+        from gossiprec.compute.executors.pair_trainer import PairTrainer
+
+        return PairTrainer(work, store)
+    if work.model.feed is SequenceFeed:
+        from gossiprec.compute.executors.sequence_trainer import SequenceTrainer
+
+        return SequenceTrainer(work, store)
+    from gossiprec.compute.executors.full_batch_trainer import FullBatchTrainer
+
+    return FullBatchTrainer(work, store)
+
+
+def _missing_gradient(outline: TrainingOutline) -> str | None:
+    """Return what has no written gradient, or None."""
+    from gossiprec.compute.train.node_settings import TrainingMode
+    from gossiprec.feeds import SequenceFeed
+    from gossiprec.recommenders.analytic_support import missing_analytic_gradient
+
+    model, batch_size = outline.model, outline.training.batch_size
+    missing = missing_analytic_gradient(model, outline.recommender)
+    if missing is not None:
+        return missing
+    if batch_size is not None and model.feed is not SequenceFeed:  # of which a client has one
+        return f"batches of {batch_size} (training.batch_size)"
+    if (outline.settings.kinds != TrainingMode.PLAIN).any():
+        return "training that policies change"
+    return None
+
+
+def unsupported_with_updates(why: str) -> ScenarioError:
+    """Return the error of a scenario that asks for what updates cannot do."""
+    return ScenarioError(f"{why}, or set protocol.client_model to own")

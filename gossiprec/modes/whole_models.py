@@ -1,0 +1,99 @@
+"""Whole models: each node holds a model of its own, trains it, and sends versions of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossiprec.modes import MODES
+from gossiprec.modes.base import RunMode, TrainingOutline, require_kernels
+
+if TYPE_CHECKING:
+    from gossiprec.arrays import I64
+    from gossiprec.compute.executors import Executor
+    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.emulation.assembly.components import RunComponents
+
+FEW_EPOCHS = 3_000
+"""Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+FEW_PRIVATE_EPOCHS = 300
+"""The same under DP-SGD, where the reference takes one sample after the other."""
+
+
+@MODES.register("whole-models")
+class WholeModels(RunMode):
+    """Each node holds a model of its own."""
+
+    title = "whole models"
+
+    def allows_graph(self, model: type) -> bool:
+        """Return False: a node has its own interactions only."""
+        return False
+
+    def training_executor(self, outline: TrainingOutline) -> str:
+        """Return the name of the executor that trains and scores."""
+        from gossiprec.compute.executors import EXECUTORS
+        from gossiprec.compute.train.node_settings import TrainingMode
+
+        executor, settings = outline.scenario.executor, outline.settings
+
+        def missing() -> str | None:
+            kind = EXECUTORS["fused"]
+            return kind.lacks(outline.model, outline.training, executor.storage, settings, outline.layout)
+
+        if executor.portable:
+            require_kernels(missing())
+            return "fused"
+        if executor.computes != "auto":
+            return executor.computes
+        if executor.device == "cuda":
+            return "batched"
+        private = (settings.kinds == TrainingMode.PRIVATE).any()
+        if outline.epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
+            return "reference"
+        return "fused" if missing() is None else "batched"
+
+    def make_executor(
+        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+    ) -> Executor:
+        """Return a reference, batched or fused executor on an arena with a row for every node."""
+        from gossiprec.compute.executors import EXECUTORS, ExecutorContext
+
+        scenario, layout, training = components.scenario, components.layout, components.training
+        device = scenario.executor.device
+        kind = EXECUTORS[self.training_executor(TrainingOutline.of(components, settings, epochs))]
+        arena = kind.make_arena(
+            layout,
+            n_nodes=components.protocol.n_nodes,
+            moments=training.optimizer == "adam",
+            storage=scenario.executor.storage,
+            divided=divided,
+            device=device,
+        )
+        candidates = components.validation_candidates()
+        work = ExecutorContext(
+            components.model, layout, training, components.feed, arena, scenario.seed, settings, candidates
+        )
+        return kind(work, device)
+
+    def write_first_models(
+        self, components: RunComponents, executor: Executor, nodes: I64 | None = None
+    ) -> None:
+        """Write a row for each node; twice where first versions are kept, because nodes may lose their model."""
+        protocol, seed, arena = components.protocol, components.scenario.seed, executor.work.arena
+        n_users, n_nodes = len(components.feed.positives), protocol.n_nodes
+        own = np.arange(n_nodes) if nodes is None else nodes
+        coordinates = protocol.has_coordinator and n_users in own
+        filled = np.union1d(own, 0) if coordinates else own  # the coordinator begins as the first client
+        components.model.fill_rows(
+            arena.rows[:n_users],
+            components.layout,
+            seed,
+            common_start=protocol.common_start,
+            nodes=filled[filled < n_users],
+        )
+        if coordinates:
+            arena.rows[n_users] = arena.rows[0]
+        if components.scenario.churn.model == "reset":
+            arena.rows[n_nodes + own] = arena.rows[own]
