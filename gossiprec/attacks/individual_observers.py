@@ -247,7 +247,6 @@ class IndividualObservers:
 
     @functools.cached_property
     def _stacked(self) -> Any:
-        pass
 
         return StackedObservers(self)
 

@@ -77,8 +77,6 @@ def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
 
     path = Path(text)
     if path.suffix.lower() in SCENARIOS:
-        pass
-
         return scenario_graphs(text, asked)
     if path.suffix.lower() in SUFFIXES or path.exists():
         with scenario_errors("file"):

@@ -279,8 +279,6 @@ def _print_means(folder: Path) -> None:
     from rich.console import Console
 
     from gossiprec.cli import summary_text
-
-    pass
     from gossiprec.figures.study.table_reader import read_study
 
     table = read_study(folder, or_empty=True)

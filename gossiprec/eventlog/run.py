@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    pass
-
 
 TABLES = ("metrics", "attacks", "findings", "positions", "users", "items")
 """Tables of a run in addition to the log's events."""

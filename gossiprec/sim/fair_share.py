@@ -28,7 +28,6 @@ class FairShare:
     """
 
     def __init__(self, up: F64, down: F64, size: F64, *, compiled: bool) -> None:
-        pass
 
         self._capacity = np.stack([up, down], axis=1)
         self._size = size
@@ -49,8 +48,6 @@ class FairShare:
 
     def _grow(self, places: int) -> None:
         """Extend the arrays to `places` concurrent transfers, a power of two."""
-        pass
-
         old, new = len(self._amounts), places - len(self._amounts)
         fresh = np.zeros((new, 7), np.int64)
         fresh[:, NEXT_UP] = np.append(np.arange(old + 1, places), self._counters[FREE])
@@ -100,8 +97,6 @@ class FairShare:
         ticket, time, whole : ndarray
             Transfers that end, their times, and whether they completed or broke off.
         """
-        pass
-
         starts = np.zeros((0, 6)) if starts is None else starts
         most = len(starts) + len(self._amounts)
         tickets, times, whole = np.empty(most, np.int64), np.empty(most), np.empty(most, np.bool_)

@@ -67,8 +67,6 @@ class ShardActor:
         from gossiprec.compute.shards.shard_context import ShardContext
         from gossiprec.emulation.assembly.prepare import prepare
         from gossiprec.emulation.shards.follower import run_follower
-
-        pass
         from gossiprec.scenario import load_scenario
 
         exchange = RayChannel(self._number, self._mailbox)
