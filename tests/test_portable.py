@@ -43,7 +43,7 @@ def test_an_environment_is_made_portable_whatever_it_said_before():
 
 def test_a_processor_without_the_target_is_told_what_it_lacks():
     have = set(portable.NEEDS) - {"fma", "avx2"}
-    with pytest.raises(ResourceError, match=r"lacks avx2, fma, which the portable target x86-64-v3 has"):
+    with pytest.raises(ResourceError, match=r"lacks avx2, fma, which the portable target x86-64-v3 requires"):
         portable.check_processor(have, "x86_64")
     portable.check_processor(portable.NEEDS, "AMD64")
 

@@ -152,7 +152,10 @@ def test_arrays_beyond_the_memory_are_refused_before_they_are_made(tmp_path):
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / "text").write_text("time,node\n")
-    for name, reason in (("text", "does not begin like a checkpoint"), ("none", "No such file")):
+    for name, reason in (
+        ("text", "does not start with the magic bytes of a checkpoint"),
+        ("none", "No such file"),
+    ):
         with pytest.raises(LogError, match=reason):
             read(tmp_path / name)
 

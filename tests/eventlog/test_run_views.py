@@ -98,7 +98,7 @@ def test_it_draws_others_beside_itself(run, tmp_path):
         "tiny",
         "other",
     }
-    with pytest.raises(LogError, match="no figure 'cdff'; did you mean 'cdf'"):
+    with pytest.raises(LogError, match="unknown figure 'cdff'; did you mean 'cdf'"):
         run.plot("cdff")
 
 

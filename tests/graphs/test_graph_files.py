@@ -95,7 +95,7 @@ def test_directions_that_contradict_the_file_are_refused(directed, words, tmp_pa
     path = tmp_path / "g.graphml"
     graphs.write_graph(graphs.ring(5, 2), path)
     if words:
-        with pytest.raises(ValueError, match=f"g.graphml: found {words} was asked for"):
+        with pytest.raises(ValueError, match=f"g.graphml: found {words} is set"):
             graphs.read_graph(path, directed=directed)
     else:
         assert not graphs.read_graph(path, directed=directed).is_directed()

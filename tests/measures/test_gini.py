@@ -31,5 +31,5 @@ def test_agrees_with_the_mean_absolute_difference(values):
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan")])
 def test_amounts_that_make_no_sense_are_refused(bad):
-    with pytest.raises(ValueError, match="non-negative"):
+    with pytest.raises(ValueError, match="expected amounts of at least 0"):
         gini([1.0, bad])

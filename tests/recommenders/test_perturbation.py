@@ -69,7 +69,7 @@ def test_an_epsilon_of_infinite_noise_is_refused(epsilon):
 
 @pytest.mark.parametrize("epsilon", [math.inf, 1e45])
 def test_an_epsilon_of_no_noise_is_refused(epsilon):
-    with pytest.raises(ValueError, match=r"noise of scale .* would be none; take"):
+    with pytest.raises(ValueError, match=r"noise of scale .* would be none; set"):
         laplace_scale(1.0, epsilon)
 
 

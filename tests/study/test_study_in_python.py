@@ -73,7 +73,7 @@ def test_points_are_means_over_seeds(placed):
 def test_tables_are_arrow(placed):
     assert placed.table("runs").equals(gossiprec.open_study(placed.path).table("runs"))
     assert placed.table().num_rows == 12
-    with pytest.raises(LogError, match=r"no table 'point'; did you mean 'points'\?"):
+    with pytest.raises(LogError, match=r"unknown table 'point'; did you mean 'points'\?"):
         placed.table("point")
 
 
@@ -106,7 +106,7 @@ def test_pictures_and_pages_lie_in_its_folder(placed, tmp_path):
     assert {path.name for path in placed.plot("heat", y="max_aac")} == {"heat.csv", "heat.png", "heat.svg"}
     drawn = placed.plot("lines", tmp_path / "a.pdf", where={"fraction": 0.5}, y="hr@5")
     assert tmp_path / "a.pdf" in drawn
-    with pytest.raises(LogError, match=r"no figure 'line'; did you mean 'lines'\?"):
+    with pytest.raises(LogError, match=r"unknown figure 'line'; did you mean 'lines'\?"):
         placed.plot("line")
     assert placed.report() == placed.path / "report.html"
     assert placed.report(tmp_path / "page.html").stat().st_size > 100_000

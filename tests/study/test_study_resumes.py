@@ -133,6 +133,6 @@ def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tmp_p
     conduct = carried_out(plan, tmp_path / "out", start=pool.carry_out)
 
     assert (conduct.outcome.made, conduct.outcome.failed) == (1, {})
-    assert any(what.startswith("going on") for what in said)
+    assert any(what.startswith("resuming at") for what in said)
     carried_out(plan, tmp_path / "whole")
     assert tables(tmp_path / "out") == tables(tmp_path / "whole")
