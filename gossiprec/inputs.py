@@ -86,7 +86,7 @@ def fingerprint_of(path: str | os.PathLike[str]) -> dict[str, Any]:
         If the file cannot be read.
     """
     with open_regular_file(Path(path)) as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it is a buffered reader
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a buffered reader
         return {"bytes": file.tell(), "sha256": digest}
 
 

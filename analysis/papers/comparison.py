@@ -29,8 +29,8 @@ class Comparison:
     main : str
         The table that names the methods; the others refer to them.
     reference : str
-        The row of it with the printed value, in the leading
-        column, that may show at which epoch the paper's numbers were taken.
+        The row of it with the printed value, in the leading column, that may show at which epoch the paper's numbers
+        were taken.
     published : PublishedTables
     page : str
         The page that explains the study.
@@ -41,8 +41,8 @@ class Comparison:
     metrics : mapping of str to str
         The paper's columns, with the names of the metrics in runs.
     leading : str
-        The column that chooses epochs: the one at which the reference
-        reaches its printed value, and the best one by validation items.
+        The column that chooses epochs: the one at which the reference reaches its printed value, and the best one by
+        validation items.
     tables : mapping of str to tuple of str
         Tables by setting, the one that names the methods first; by default all of `rows`.
     data : mapping of str to str

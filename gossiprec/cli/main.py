@@ -124,8 +124,8 @@ def exit_code(
     Returns
     -------
     int
-        0 for success, also if the reader of the output has closed the pipe (``| head``); 2 for
-        errors in usage, scenario or data; 1 if the machine lacks a resource; 130 after Ctrl-C and SIGTERM.
+        0 for success, also if the reader of the output has closed the pipe (``| head``); 2 for errors in usage,
+        scenario or data; 1 if the machine lacks a resource; 130 after Ctrl-C and SIGTERM.
     """
     try:
         with _moves_as_notes():

@@ -51,8 +51,8 @@ class CheckpointFolder:
     ) -> None:
         """Write a checkpoint under a temporary name, rename it, and delete the files that are no longer needed.
 
-        The last `keep` checkpoints stay, and so do the files they build on. If
-        these are several and all build on one base, the base before it stays too.
+        The last `keep` checkpoints stay, and so do the files they build on. If these are several and all build on one
+        base, the base before it stays too.
 
         Parameters
         ----------

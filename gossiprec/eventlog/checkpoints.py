@@ -78,8 +78,8 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     stamp : CheckpointStamp
     state : State
     before : Path, optional
-        The last checkpoint that this process wrote. If it can be
-        read and little has changed since, only the changes are written.
+        The last checkpoint that this process wrote. If it can be read and little has changed since, only the changes
+        are written.
 
     Raises
     ------

@@ -85,7 +85,7 @@ def to_pandas(table: pa.Table, what: str) -> pd.DataFrame:
         If pandas is not installed.
     """
     try:
-        import pandas as pd  # noqa: F401  # Arrow's own words for its absence name no command
+        import pandas as pd  # noqa: F401  # Arrow's own message for its absence names no command
     except ImportError:
         raise ResourceError(
             f"{what}.frame needs pandas: pip install 'gossiprec[frames]'; {what}.table gives the "

@@ -286,8 +286,8 @@ def check_path_free(path: Path, *, overwrite: bool) -> None:
     Raises
     ------
     LogError
-        If it is a file, or holds something that is no run, or a run
-        that must not be replaced. A run that failed before its first report may be replaced.
+        If it is a file, or holds something that is no run, or a run that must not be replaced. A run that failed
+        before its first report may be replaced.
     """
     _refuse_written(path)
     try:

@@ -36,8 +36,8 @@ class Column:
     meaning : str
         For readers of the log; times are virtual, in mean wake periods.
     size : int or str or None
-        Values per row: None for a single value, an int for a
-        fixed number, or a name that :meth:`EventSchema.sized` resolves when a log is opened.
+        Values per row: None for a single value, an int for a fixed number, or a name that :meth:`EventSchema.sized`
+        resolves when a log is opened.
     codes : tuple of str
         The name of each code, from code 0, if the values are codes.
     """

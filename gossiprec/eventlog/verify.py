@@ -34,8 +34,7 @@ class LogVerification:
     complete : bool
         The log was closed by its writer, every byte is as written, and it is the log that its run's manifest names.
     damage : LogDamage or None
-        None for a log that ends after a whole chunk, without
-        an index: it is still being written, or its writer died.
+        None for a log that ends after a whole chunk, without an index: it is still being written, or its writer died.
     rows : dict of str to int
         Readable rows before the damage, by kind.
     last_times : dict of str to float
@@ -89,9 +88,9 @@ class LogVerification:
 def verify_log(path: str | os.PathLike[str]) -> LogVerification:
     """Check every byte of a log: CRCs, the index, the trailer, the digest against the content, and the manifest.
 
-    Any single flipped bit and any truncation is found: a CRC-32 covers each
-    record, and the magic and the trailer are compared with their fixed values. In a closed log the index reveals
-    every chunk that is missing, repeated or moved.
+    Any single flipped bit and any truncation is found: a CRC-32 covers each record, and the magic and the trailer are
+    compared with their fixed values. In a closed log the index reveals every chunk that is missing, repeated or
+    moved.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The CDF figure: attack accuracy over the adversaries at the best round of each attack.
 
-Lines are observers; panels are relevance rules, and momenta, community sizes and
-runs if there are several. A dotted line marks the accuracy of guessing.
+Lines are observers; panels are relevance rules, and momenta, community sizes and runs if there are several. A dotted
+line marks the accuracy of guessing.
 
 References
 ----------

@@ -19,8 +19,8 @@ BAND = (10, 90)
 class ContactCurve(NamedTuple):
     """Fractions of the other nodes met, at some times of one run; each of shape (n_times,).
 
-    `views` is the mean number of views that a node has drawn; it and `predicted` are NaN
-    if the log has no views. `low` and `high` are the 10th and 90th percentile over nodes.
+    `views` is the mean number of views that a node has drawn; it and `predicted` are NaN if the log has no views.
+    `low` and `high` are the 10th and 90th percentile over nodes.
     """
 
     time: F64

@@ -33,8 +33,8 @@ def group_by_position(position: F64, value: F64, *, most: int = GROUPS) -> list[
     ----------
     position, value : ndarray of float64, shape (n,)
     most : int
-        Limit on the number of groups. If positions have more distinct values, nodes are
-        divided into this number of groups of about equal size; equal positions stay together.
+        Limit on the number of groups. If positions have more distinct values, nodes are divided into this number of
+        groups of about equal size; equal positions stay together.
     """
     levels, place = np.unique(position, return_inverse=True)
     if len(levels) > most:

@@ -1,9 +1,7 @@
 """Drawings of graphs: nodes, links, and in vermilion colluders that observe every link.
 
-The colluders are few, but not always the minimum (:func:`gossiprec.graphs.vertex_cover.find_colluder_cover`).
-Nodes are placed by springs between linked nodes,
-or on a circle in the order of ids; the same graph gives the
-same picture.
+The colluders are few, but not always the minimum (:func:`gossiprec.graphs.vertex_cover.find_colluder_cover`). Nodes
+are placed by springs between linked nodes, or on a circle in the order of ids; the same graph gives the same picture.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ def bundled_files(kind: str) -> dict[str, BundledFile]:
 def new_path(old: Path) -> Path | None:
     """Return the present path of a shipped scenario that used to be at `old`.
 
-    All scenarios were once in one folder; now some are in folders below it. The present
-    path is the path of the bundled file of the same name, below the folder of `old`.
+    All scenarios were once in one folder; now some are in folders below it. The present path is the path of the
+    bundled file of the same name, below the folder of `old`.
 
     Returns
     -------

@@ -61,8 +61,7 @@ def study(
     Raises
     ------
     GossipRecError
-        If the study is bad, the folder holds something else, or a script
-        uses `jobs` above 1 without a main guard.
+        If the study is bad, the folder holds something else, or a script uses `jobs` above 1 without a main guard.
     KeyboardInterrupt
         After Ctrl-C; the table then holds the finished runs, and the same call continues the study.
     """

@@ -70,8 +70,8 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> LoadedStudy
     Raises
     ------
     ScenarioError
-        If the study file has problems; every one is listed,
-        one per line. :func:`gossiprec.study.plan.make_plan` finds the problems of its runs.
+        If the study file has problems; every one is listed, one per line. :func:`gossiprec.study.plan.make_plan`
+        finds the problems of its runs.
     """
     problems = Problems()
     if isinstance(study, Mapping):

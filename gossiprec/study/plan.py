@@ -36,8 +36,8 @@ class ProblemCollector:
     def tell(self, problems: Problems, n_variants: int) -> None:
         """Add the collected problems to `problems`.
 
-        A problem of all variants is a problem of the base. A problem of a value in the
-        study is reported at the line of that value; any other is reported with a variant that has it.
+        A problem of all variants is a problem of the base. A problem of a value in the study is reported at the line
+        of that value; any other is reported with a variant that has it.
         """
         for (path, text), (origin, variants) in self._found.items():
             if len(variants) < n_variants and origin.source != self._study.source.whole.source:

@@ -18,7 +18,7 @@ from gossiprec.study.deduplication import SharedSimulation
 from gossiprec.study.run_hash import canonical_json
 
 LAGGING = 0.1
-"""Least fraction of a run that is taken as left, whatever time it has taken."""
+"""Least fraction of a run assumed to be left, whatever time it has taken."""
 
 
 @dataclass(frozen=True)

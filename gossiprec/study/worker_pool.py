@@ -225,7 +225,7 @@ def worker_main(pipe: Connection, threads: int) -> None:
     # Ctrl-C reaches all processes of a terminal; the study ends its workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import torch  # noqa: F401  # seconds, before there is a task to wait for it
+    import torch  # noqa: F401  # takes seconds, before there is a task
 
     from gossiprec.study.task import DataCache
 

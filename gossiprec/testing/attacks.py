@@ -97,8 +97,8 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
     deliveries. For any other attack they are overwritten after its creation, so that copies made by then escape the
     check.
 
-    An attack from outside gossiprec is checked like a built-in one, because copies would hide
-    what it reads. A further check makes sure that it has the same results on copies.
+    An attack from outside gossiprec is checked like a built-in one, because copies would hide what it reads. A
+    further check makes sure that it has the same results on copies.
 
     Shares, such as the rates of membership guesses, must lie between 0 and 1. Its findings must be in the summary,
     and each measure that it announces must be reported in one of the runs.

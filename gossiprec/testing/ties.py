@@ -51,8 +51,8 @@ def check_ties(
     Raises
     ------
     AssertionError
-        If an adversary finds more than a guess does, or less although it has met all users; or if
-        nothing was ranked in any run, so that nothing was checked.
+        If an adversary finds more than a guess does, or less although it has met all users; or if nothing was ranked
+        in any run, so that nothing was checked.
     """
     worlds = [(model or {"name": "gmf"}, TRAINING, False)]
     if knows_nothing is not None:

@@ -13,8 +13,8 @@ from gossiprec.options import NoOptions, Options
 class Tracker(ABC):
     """A tracker receives the figures of each report of a run and shows them elsewhere; no result depends on it.
 
-    An error at its creation is reported and the run does not
-    start. A later error is noted, and the run continues without the tracker.
+    An error at its creation is reported and the run does not start. A later error is noted, and the run continues
+    without the tracker.
 
     Attributes
     ----------

@@ -45,8 +45,8 @@ class StudyTable:
     axes : tuple of str
     baseline : dict of str to Label
     values : dict
-        Values by quantity, point and seed, without NaN and missing
-        values. Quantities that differ only by the axes are joined (:mod:`~gossiprec.figures.study.label_folding`).
+        Values by quantity, point and seed, without NaN and missing values. Quantities that differ only by the axes
+        are joined (:mod:`~gossiprec.figures.study.label_folding`).
     apart : dict
         The values with the attacks as named in the runs.
     runs : dict
