@@ -5,14 +5,18 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gossiprec.errors import ScenarioError
-from gossiprec.modes.base import RunMode, TrainingOutline
+from gossiprec.modes.base import COPIES_PER_STEP, RunMode, StoreMemory, TrainingOutline
 from gossiprec.registry import Registry
 
 if TYPE_CHECKING:
+    from gossiprec.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
+    from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.protocols import Protocol
     from gossiprec.scenario import Scenario
     from gossiprec.scenario.problems import Problems
@@ -76,6 +80,7 @@ class Central(RunMode):
     sends_messages = False
     has_user_models = False
     requires_torch = True
+    takes_cached_kernels = False
 
     def check_scenario(self, scenario: Scenario, problems: Problems) -> None:
         """Note sections that are about messages, or about nodes that train."""
@@ -140,3 +145,28 @@ class Central(RunMode):
         )
         scores = "batched" if scenario.executor.name == "auto" else scenario.executor.name
         return CentralExecutor(work, EXECUTORS[scores](work, "cpu"))
+
+    def memory(self, inputs: MemoryInputs) -> StoreMemory:
+        """Return the memory of the model, of its optimizer's moments and of a step of training."""
+        row_bytes = 4 * inputs.layout.row_size
+        samples = self.samples_per_epoch(float(inputs.samples.mean()), inputs.protocol.n_users)
+        sizes = {
+            "parameters": 2 * row_bytes,
+            "moments": 2 * row_bytes if inputs.has_moments else 0,
+            "training": COPIES_PER_STEP * row_bytes + 32 * round(samples),
+        }
+        return StoreMemory(sizes, 0)
+
+    def samples_per_node(self, samples: I64, n_nodes: int) -> I64:
+        """Return the coordinator's samples, of all users; none of the others."""
+        found = np.zeros(n_nodes, np.int64)
+        found[-1] = samples.sum()
+        return found
+
+    def samples_per_epoch(self, mean: float, n_users: int) -> float:
+        """Return the samples of all users together."""
+        return mean * n_users
+
+    def trained_node(self, user: int, n_users: int) -> int:
+        """Return the coordinator."""
+        return n_users

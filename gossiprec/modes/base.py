@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
 
 from gossiprec.errors import ScenarioError
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from gossiprec.compute.train.local_update import TrainingSettings
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
+    from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.models import Layout, Model
     from gossiprec.recommenders import Recommender
     from gossiprec.scenario import Scenario
@@ -54,6 +57,17 @@ class TrainingOutline:
         )  # fmt: skip
 
 
+COPIES_PER_STEP = 8
+"""Copies of a model that a step of torch's training holds at a time: gradients, layers and views."""
+
+
+class StoreMemory(NamedTuple):
+    """The memory of models, messages and optimizer state: bytes by part, and rows beside the nodes' own versions."""
+
+    bytes: dict[str, int]
+    rows: int
+
+
 class RunMode(ABC):
     """Who holds which model in a run. There is one mode per run, and other parts ask it.
 
@@ -66,6 +80,10 @@ class RunMode(ABC):
     """Whether nodes send anything; if not, there is nothing to observe."""
     has_user_models: ClassVar[bool] = True
     """Whether each user has a model and samples of its own, so that its training loss can be measured."""
+    nodes_hold_models: ClassVar[bool] = False
+    """Whether each node has a model of its own in the store, and trains it."""
+    takes_cached_kernels: ClassVar[bool] = True
+    """Whether compiled kernels of earlier runs may replace the executor of a short run."""
     requires_torch: ClassVar[bool] = False
     """Whether training requires torch, so that a run cannot be portable."""
 
@@ -111,6 +129,31 @@ class RunMode(ABC):
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None
     ) -> None:
         """Write the first versions of the nodes' models into the store; of all nodes if `nodes` is None."""
+
+    @abstractmethod
+    def memory(self, inputs: MemoryInputs) -> StoreMemory:
+        """Return the memory of models, messages and optimizer state."""
+
+    def samples_per_node(self, samples: I64, n_nodes: int) -> I64:
+        """Return the samples of a local update of every node, shape (n_nodes,).
+
+        Parameters
+        ----------
+        samples : ndarray of int64
+            Samples of each user's data.
+        n_nodes : int
+        """
+        found = np.zeros(n_nodes, np.int64)
+        found[: len(samples)] = samples
+        return found
+
+    def samples_per_epoch(self, mean: float, n_users: int) -> float:
+        """Return the mean number of samples of a local epoch, given that of a user's data."""
+        return mean
+
+    def trained_node(self, user: int, n_users: int) -> int:
+        """Return the node whose training changes the recommendations to a user."""
+        return user
 
     def waiting_handles(self, waiting: int) -> int:
         """Return the handles of the planner that `waiting` models in inboxes need beside the store's rows."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gossiprec.errors import ScenarioError
 from gossiprec.modes import MODES
-from gossiprec.modes.base import RunMode, TrainingOutline, require_kernels
+from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
     from gossiprec.compute.executors import Executor, ExecutorContext
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
     from gossiprec.compute.store.update_store import UpdateStore
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
+    from gossiprec.emulation.estimate.memory import MemoryInputs
 
 FEW_CLIENT_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+VERSIONS = 4
+"""Versions that are expected to be alive at a time: answers of clients to an earlier one may be on their way."""
+SIDE_BY_SIDE = 2
+"""Copies of waiting updates that a robust rule makes to look at them together."""
 HANDLES_PER_ANSWER = 4
 """Handles that a client takes in a round: of what it was sent, has trained and sends."""
 
@@ -115,6 +122,24 @@ class ClientUpdates(RunMode):
                 f"model.loss: {name} with loss 'all' contrasts an item with all other items, but "
                 "a client without a model holds only a few; set it to sampled"
             )
+
+    def memory(self, inputs: MemoryInputs) -> StoreMemory:
+        """Return the memory of versions, of answers on their way, of what clients keep and of small models."""
+        from gossiprec.compute.executors.submodel_trainer import AT_ONCE
+
+        layout, n_clients = inputs.layout, inputs.protocol.n_users
+        touched = float(np.minimum(inputs.samples, layout.n_items).mean())
+        own = n_clients * (layout.size - layout.merged.stop + layout.merged.start)
+        kept = 3 if inputs.has_moments else 1
+        updates = int(4 * inputs.waiting * (touched * (1 + layout.item_width) + layout.n_shared))
+        sizes = {
+            "versions": 4 * VERSIONS * layout.row_size,
+            "updates": updates,
+            **({"updates side by side": SIDE_BY_SIDE * updates} if inputs.side_by_side else {}),
+            "clients": 4 * kept * own,
+            "training": 4 * 4 * AT_ONCE,
+        }
+        return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting)
 
     def waiting_handles(self, waiting: int) -> int:
         """Return the handles of what clients were sent, have trained and send."""

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.modes import MODES
-from gossiprec.modes.base import RunMode, TrainingOutline, require_kernels
+from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
     from gossiprec.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
+    from gossiprec.emulation.estimate.memory import MemoryInputs
 
+SPARE_BYTES = 128 * 2**20
+"""Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
 FEW_PRIVATE_EPOCHS = 300
@@ -26,6 +29,7 @@ class WholeModels(RunMode):
     """Each node holds a model of its own."""
 
     title = "whole models"
+    nodes_hold_models = True
 
     def allows_graph(self, model: type) -> bool:
         """Return False: a node has its own interactions only."""
@@ -76,6 +80,27 @@ class WholeModels(RunMode):
             components.model, layout, training, components.feed, arena, scenario.seed, settings, candidates
         )
         return kind(work, device)
+
+    def memory(self, inputs: MemoryInputs) -> StoreMemory:
+        """Return the memory of all nodes' models, of versions that wait, and of optimizer state."""
+        n_nodes, row_bytes = inputs.protocol.n_nodes, inputs.row_bytes
+        # two spare rows for each node, fewer where rows are large
+        spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
+        moments = 2 * n_nodes * 4 * inputs.layout.row_size if inputs.has_moments else 0
+        needed = {
+            "parameters": n_nodes * row_bytes,
+            "versions in waiting": spare * row_bytes,
+            "moments": moments,
+        }
+        waiting = inputs.waiting + 2 * (inputs.n_versions - 1)
+        rewritten = 2 * inputs.n_rewritten  # what each pushed last, and what it trained it from
+        first = n_nodes if inputs.scenario.churn.model == "reset" else 0
+        more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
+        needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
+        shards = inputs.scenario.executor.shards
+        return StoreMemory(
+            {part: size // shards for part, size in needed.items()}, spare + waiting + rewritten
+        )
 
     def write_first_models(
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None

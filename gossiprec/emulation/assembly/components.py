@@ -223,13 +223,9 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     for entry in attackers:
         outgoing.forge(entry.nodes)
     receivers, waiting = make_receiver_configs(scenario, policies, protocol, split)
-    samples = np.zeros(protocol.n_nodes, np.int64)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     learnt = feed.n_samples(training.negatives) * training.local_epochs
-    if protocol.holds_all_data:
-        samples[-1] = learnt.sum()
-    else:
-        samples[: protocol.n_users] = learnt
+    samples = mode.samples_per_node(learnt, protocol.n_nodes)
     return RunComponents(
         scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, recommender, contribution,
         between, server, outgoing, receivers, waiting, NodeLoad(outgoing.message_bytes, samples),

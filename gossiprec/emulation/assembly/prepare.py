@@ -310,7 +310,7 @@ def with_kept_kernels(
     The scenario of the run names the executor, so that all shards of a divided run take the same.
     """
     long = schedule.n_updates * cast.training.local_epochs >= FEW_EPOCHS
-    if long or cast.scenario.executor.computes != "auto" or cast.protocol.holds_all_data:
+    if long or cast.scenario.executor.computes != "auto" or not cast.mode.takes_cached_kernels:
         return None
     key = "inner" if cast.scenario.executor.name == "ray" else "name"
     executor = cast.scenario.executor.model_copy(update={key: "fused"})

@@ -164,7 +164,7 @@ def _foreseen(scenario: Scenario, data: DataSizes, say: Progress, *, played: boo
         ranked_on_sight=compiled is not None and compiled.ranks_open and not world.hides_user,
     )
     observers = sum(ATTACKS[each.name].expected_bytes(each.options, prospect) for each in scenario.observers)
-    samples = float(extent.samples.mean()) * (protocol.n_users if protocol.holds_all_data else 1)
+    samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
     needed = process_bytes(extent, trains) | estimate_memory(extent).bytes | {"observers": round(observers)}
     kind = run_kind(scenario, trains)
     work = training_work(world.model, extent.layout, epochs=counts.epochs, samples=samples)
@@ -237,7 +237,7 @@ def _with_executor(scenario: Scenario, data: DataSizes, say: Progress) -> Scenar
     Nothing is compiled. A world that is too large to be played has too many local epochs for this choice.
     """
     world = estimate_from_sizes(scenario, data)
-    nodes_train = not world.extent.protocol.sends_updates and not world.extent.protocol.holds_all_data
+    nodes_train = world.extent.mode.nodes_hold_models
     if scenario.executor.computes != "auto" or not nodes_train or world.counts.epochs >= FEW_EPOCHS:
         return scenario
     from gossiprec.emulation.assembly.control_setup import build_and_schedule

@@ -11,7 +11,6 @@ import numpy as np
 from gossiprec.aggregators import Aggregator
 from gossiprec.arrays import I64
 from gossiprec.compute.executors.base import STACK_BYTES
-from gossiprec.compute.executors.submodel_trainer import AT_ONCE
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.data.data_sizes import BYTES_TO_DRAW
 from gossiprec.emulation.assembly.components import RunComponents
@@ -21,6 +20,7 @@ from gossiprec.errors import ResourceError
 from gossiprec.machine import available_bytes, resident_bytes
 from gossiprec.models import Layout
 from gossiprec.modes import RunMode
+from gossiprec.modes.base import COPIES_PER_STEP
 from gossiprec.old_names import forward
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
@@ -91,16 +91,6 @@ def check_event_memory(n_wakes: int, messages: int) -> None:
             f"the events of {n_wakes:,} wakes need {needed / MIB:,.0f} MiB, but {available / MIB:,.0f} MiB are "
             "available; lower protocol.wakes or protocol.rounds, or dataset.limit_users"
         )
-
-
-SPARE_BYTES = 128 * 2**20
-"""Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
-VERSIONS = 4
-"""Versions that are expected to be alive at a time: answers of clients to an earlier one may be on their way."""
-SIDE_BY_SIDE = 2
-"""Copies of waiting updates that a robust rule makes to look at them together."""
-OF_A_STEP = 8
-"""Copies of a model that a step of torch's training holds at a time: gradients, layers and views."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +184,9 @@ def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
     """
     scenario = extent.scenario
     libraries = libraries_bytes(
-        scenario, executor, of_clients=extent.protocol.sends_updates, reads_files=reads_files(scenario)
+        scenario, executor, of_clients=not extent.mode.nodes_hold_models, reads_files=reads_files(scenario)
     )
-    stacked = executor == "batched" and not extent.protocol.sends_updates
+    stacked = executor == "batched" and extent.mode.nodes_hold_models
     more = {"training": _of_stack(extent)} if stacked else {}
     return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions, **more}
 
@@ -204,23 +194,8 @@ def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
 def estimate_memory(extent: MemoryInputs) -> MemoryEstimate:
     """Return what data, events, versions, those in waiting, in inboxes and for servers, and optimizer state take."""
     common = {"data": _of_data(extent), "events": event_bytes(extent.n_wakes, extent.n_messages)}
-    if extent.protocol.sends_updates:
-        return MemoryEstimate(common | _of_clients(extent), extent.protocol.n_nodes + extent.waiting)
-    if extent.protocol.holds_all_data:
-        return MemoryEstimate(common | _of_center(extent), 0)
-    n_nodes, row_bytes = extent.protocol.n_nodes, extent.row_bytes
-    # two spare rows for each node, fewer where rows are large
-    spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
-    moments = 2 * n_nodes * 4 * extent.layout.row_size if extent.has_moments else 0
-    needed = {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes, "moments": moments}
-    waiting = extent.waiting + 2 * (extent.n_versions - 1)
-    rewritten = 2 * extent.n_rewritten  # what each pushed last, and what it trained it from
-    first = n_nodes if extent.scenario.churn.model == "reset" else 0
-    more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
-    needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
-    shards = extent.scenario.executor.shards
-    share = {part: size // shards for part, size in needed.items()}
-    return MemoryEstimate(common | share, spare + waiting + rewritten)
+    own = extent.mode.memory(extent)
+    return MemoryEstimate(common | own.bytes, own.rows)
 
 
 def _of_stack(extent: MemoryInputs) -> int:
@@ -230,39 +205,12 @@ def _of_stack(extent: MemoryInputs) -> int:
     longest = getattr(scenario.model.options, "max_length", 0)  # of sequence models
     length = min(longest, -(-extent.n_interactions // n_nodes))
     drawn = length * scenario.training.negatives * layout.item_width
-    return OF_A_STEP * 4 * at_once * (layout.row_size + drawn)
+    return COPIES_PER_STEP * 4 * at_once * (layout.row_size + drawn)
 
 
 def _of_data(extent: MemoryInputs) -> int:
     """Return what a split and a feed take: each interaction in its part and in order of time, and bits of pairs."""
     return 2 * 4 * extent.n_interactions + extent.protocol.n_users * -(-extent.layout.n_items // 8)
-
-
-def _of_clients(extent: MemoryInputs) -> dict[str, int]:
-    """Return the bytes of versions, of answers on their way, of what clients keep and of small models; by part."""
-    layout, n_clients = extent.layout, extent.protocol.n_users
-    touched = float(np.minimum(extent.samples, layout.n_items).mean())
-    own = n_clients * (layout.size - layout.merged.stop + layout.merged.start)
-    kept = 3 if extent.has_moments else 1
-    updates = int(4 * extent.waiting * (touched * (1 + layout.item_width) + layout.n_shared))
-    return {
-        "versions": 4 * VERSIONS * layout.row_size,
-        "updates": updates,
-        **({"updates side by side": SIDE_BY_SIDE * updates} if extent.side_by_side else {}),
-        "clients": 4 * kept * own,
-        "training": 4 * 4 * AT_ONCE,
-    }
-
-
-def _of_center(extent: MemoryInputs) -> dict[str, int]:
-    """Return the bytes of the model, of its optimizer's moments and of a step of training."""
-    row_bytes = 4 * extent.layout.row_size
-    samples = float(extent.samples.mean()) * extent.protocol.n_users
-    return {
-        "parameters": 2 * row_bytes,
-        "moments": 2 * row_bytes if extent.has_moments else 0,
-        "training": OF_A_STEP * row_bytes + 32 * round(samples),
-    }
 
 
 forward(__name__)

@@ -395,7 +395,7 @@ class ActiveRun:
         tie = None
         if len(tied):
             node = int(tied[0])
-            of = prepared.protocol.n_users if prepared.protocol.holds_all_data else node
+            of = prepared.mode.trained_node(node, prepared.protocol.n_users)
             tie = Tie(len(tied), node, int(prepared.planner.updates[of]), self._reached)
         return Remarks(
             prepared.split.n_users, self._utility_now, found, self._utility.few_candidates(),
@@ -405,8 +405,8 @@ class ActiveRun:
     def _note_rate(self, times: _Earlier) -> None:
         """Keep how fast the run was, for those who ask how long another will take."""
         prepared = self._prepared
-        samples = float(prepared.feed.n_samples(prepared.training.negatives).mean())
-        samples *= prepared.protocol.n_users if prepared.protocol.holds_all_data else 1
+        mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())
+        samples = prepared.mode.samples_per_epoch(mean, prepared.protocol.n_users)
         work = training_work(prepared.model, prepared.layout, epochs=self._done, samples=samples)
         seconds = times.wall - sum(times.seconds.get(part, 0.0) for part in ("load", "compile", "setup"))
         if work > 0 and seconds > 0:
