@@ -23,6 +23,7 @@ from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.eventlog.lock import process_identity
 from gossiprec.eventlog.own_files import open_to_read, read_regular
 from gossiprec.machine import processor_name
+from gossiprec.native.numba_support import is_plain
 from gossiprec.plugins import Plugins
 from gossiprec.portable import describe_target
 from gossiprec.version import __version__, code_version
@@ -66,6 +67,7 @@ def new_manifest(
         **processor_and_target(),
         "python": platform.python_version(),
         "packages": package_versions(),
+        **({"plain_numba": True} if is_plain() else {}),
         "plugins": plugins or {},
         "data": dict(data or {}),
         "inputs": dict(inputs or {}),

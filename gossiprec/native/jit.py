@@ -13,8 +13,12 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 
-from gossiprec.native.kernel_cache import KernelCache
-from gossiprec.native.kernel_linking import link_only, link_privately
+from gossiprec.native.kernel_cache import UncachedKernel
+from gossiprec.native.numba_support import is_plain
+
+if not is_plain():
+    from gossiprec.native.kernel_linking import link_only, link_privately
+    from gossiprec.native.numba_cache import KernelCache
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
@@ -30,6 +34,9 @@ _FLAGS: dict[str, Any] = {
 def kernel(function: Any) -> Any:
     """Compile a function that is called from Python; releases the GIL; its machine code is kept on disk."""
     compiled = numba.njit(**_FLAGS)(function)
+    if is_plain():
+        compiled._cache = UncachedKernel(getattr(compiled, "_cache", None), function.__qualname__)
+        return compiled
     compiled._cache = KernelCache(function)
     link_privately(function)
     return compiled
@@ -37,6 +44,8 @@ def kernel(function: Any) -> Any:
 
 def _within(function: Any, **flags: Any) -> Any:
     """Compile a function for kernels alone: without the ways in from Python and C, a fifth of the time."""
+    if is_plain():  # with the ways in: only the methods replaced below keep Python from calling what has none
+        return numba.njit(**{**_FLAGS, **flags})(function)
     flags = {**_FLAGS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **flags}
     compiled = numba.njit(**flags)(function)
     link_only(function)
@@ -135,5 +144,6 @@ def swap_float_mode(typing, mode):
 
 def jitable(function: Any) -> Any:
     """Return the function as it is; kernels that call it compile it for themselves."""
-    link_only(function)
+    if not is_plain():
+        link_only(function)
     return register_jitable(function)

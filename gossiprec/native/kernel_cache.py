@@ -1,9 +1,13 @@
-"""Machine code of kernels, kept on disk: by all that is in it, and compiled by one process at a time."""
+"""The folder of compiled kernels, and what a process does about a kernel that is not in it."""
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,17 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from filelock import FileLock, Timeout
 
-from gossiprec.cache_dir import cache_dir
-from gossiprec.native.code_hash import hash_function
-from gossiprec.native.numba_cache import ModuleCodeCache
+from gossiprec.cache_dir import PRIVATE, cache_dir, distrust
+from gossiprec.native.numba_support import is_plain
 
-PATIENCE_S = 300.0
-"""How long one process waits for another that compiles the same kernel before it compiles it as well."""
-
-
-_HOW = ("code_hash.py", "jit.py", "kernel_cache.py", "kernel_linking.py")
+_HOW = ("code_hash.py", "jit.py", "kernel_cache.py", "kernel_linking.py", "numba_cache.py")
 """What says how kernels are compiled, and what is in them: no kernel need reach it."""
 
 
@@ -61,50 +59,95 @@ def missing_kernel_policy(what: MissingKernelPolicy) -> Iterator[None]:
         _missing.reset(before)
 
 
-class KernelCache(ModuleCodeCache):
-    """Machine code of a function: numba itself looks at the function's own file alone, and has no lock."""
+class UncachedKernel:
+    """The cache of a kernel on the plain path: numba's own for a function without one, which obeys the policy."""
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self.lock_path = Path(self._cache_path) / f"{self._impl.filename_base}.lock"
-        self._lock: FileLock | None = None
+    def __init__(self, cache: Any, name: str) -> None:
+        self._cache, self._name = cache, name
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what is kept, or None: the caller then compiles, and calls :meth:`save_overload`."""
-        found = super().load_overload(sig, target_context)
-        if found is not None:
-            return found
-        what = _missing.get()
-        if what is MissingKernelPolicy.REFUSE or not self._claimed(wait=what is MissingKernelPolicy.COMPILE):
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        """Return None, so that numba compiles the kernel.
+
+        Raises
+        ------
+        KernelNotCachedError
+            If the policy does not allow that. Other processes could not use the machine code.
+        """
+        if _missing.get() is not MissingKernelPolicy.COMPILE:
             raise KernelNotCachedError(self._name)
-        found = super().load_overload(sig, target_context)  # another process may just have compiled it
-        if found is not None:
-            self._release()
-        return found
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, and let others have it."""
+
+def current_policy() -> MissingKernelPolicy:
+    """Return what is done about a kernel that is not cached."""
+    return _missing.get()
+
+
+def has_compiled_kernels() -> bool:
+    """Return whether earlier runs left compiled kernels, whichever they are; never on the plain path."""
+    if is_plain():
+        return False
+    try:
+        return any(entry.is_dir() for entry in Path(numba.config.CACHE_DIR).iterdir())  # type: ignore[attr-defined]
+    except OSError:
+        return False
+
+
+problems: list[str] = []
+"""Why machine code is not kept or not read, in sentences for users."""
+_reported: set[str] = set()
+
+
+def unreported_problems() -> list[str]:
+    """Return why machine code is not kept or not read, each reason once per process."""
+    if is_plain():
+        return []
+    usable_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+    new = [problem for problem in dict.fromkeys(problems) if problem not in _reported]
+    _reported.update(new)
+    return new
+
+
+@functools.cache
+def usable_folder(wanted: str) -> str:
+    """Return a folder for machine code: the wanted one, or one for this process if that is unsafe or unwritable."""
+    folder = os.path.realpath(wanted)
+    reason = distrust(Path(folder))
+    remedy = "remove it or run `chmod go-w` on it"
+    if reason is None:
         try:
-            super().save_overload(sig, data)
-        finally:
-            self._release()
+            make_folder(folder)
+        except OSError as error:
+            reason, remedy = f"cannot write to {folder} ({error.strerror or error})", "fix its permissions"
+    if reason is None:
+        return folder
+    problems.append(
+        f"compiled kernels are neither read from nor stored in {folder}: {reason}; this process compiles its "
+        f"own kernels; {remedy}, or set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that you own"
+    )
+    own = tempfile.mkdtemp(prefix="gossiprec-kernels-")
+    atexit.register(_remove, own, os.getpid())
+    return own
 
-    def _claimed(self, *, wait: bool) -> bool:
-        self._impl.locator.ensure_cache_path()
-        lock = FileLock(self.lock_path)
-        try:
-            lock.acquire(timeout=PATIENCE_S if wait else 0)
-        except Timeout:
-            return wait
-        except (OSError, NotImplementedError):  # a file system without locks
-            return True
-        self._lock = lock
-        return True
 
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+def _remove(folder: str, process: int) -> None:
+    """Remove the folder of a process when it ends; a fork of the process leaves the folder."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), hash_function(self._py_func))
+
+def make_folder(folder: str) -> None:
+    """Make a folder that this user alone can write to, and see that it can be written to.
+
+    Raises
+    ------
+    OSError
+        If it cannot.
+    """
+    missing = [part for part in (Path(folder), *Path(folder).parents) if not part.exists()]
+    for part in reversed(missing):
+        part.mkdir(mode=PRIVATE, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass

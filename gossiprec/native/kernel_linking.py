@@ -10,6 +10,7 @@ Numba also makes machine code of every function by itself, which nobody calls wh
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
@@ -17,8 +18,12 @@ from llvmlite import binding
 from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
+from numba.core.itanium_mangler import mangle
 
-_kernels: set[str] = set()
+from gossiprec.native.numba_support import is_plain
+
+_kernels: dict[str, set[str]] = {}
+"""Qualified names of kernels, each with the beginnings of its symbols, which contain the module."""
 _linked_only: set[tuple[str, str]] = set()
 _optimize = CPUCodeLibrary._optimize_final_module
 _finish = CPUCodeLibrary._finalize_final_module
@@ -27,7 +32,8 @@ _make_callable = CPUContext.get_executable
 
 def link_privately(kernel: Any) -> None:
     """Let what a function calls, once it is compiled, be called by nobody else."""
-    _kernels.add(kernel.__qualname__)
+    symbol = mangle(f"{kernel.__module__}.{kernel.__qualname__}", ())
+    _kernels.setdefault(kernel.__qualname__, set()).add(symbol.removesuffix("E"))
 
 
 def link_only(function: Any) -> None:
@@ -35,18 +41,21 @@ def link_only(function: Any) -> None:
     _linked_only.add((function.__module__, function.__qualname__))
 
 
+@functools.wraps(_optimize)
 def _renamed_and_optimized(library: Any) -> None:
     """Give what is linked into a kernel names of its own; then optimise, as before."""
-    if library.name in _kernels:
+    symbols = tuple(_kernels.get(library.name, ()))
+    if symbols:
         present = [function for function in library._final_module.functions if not function.is_declaration]
-        copies = [each for each in present if each.linkage == binding.Linkage.linkonce_odr]
         own = sorted(each.name for each in present if each.linkage == binding.Linkage.external)
-        mark = hashlib.sha256(" ".join(own).encode()).hexdigest()[:16]
-        for copy in copies:
-            copy.name = f"{copy.name}.of.{mark}"
+        if any(name.startswith(symbols) for name in own):
+            mark = hashlib.sha256(" ".join(own).encode()).hexdigest()[:16]
+            for copy in [each for each in present if each.linkage == binding.Linkage.linkonce_odr]:
+                copy.name = f"{copy.name}.of.{mark}"
     _optimize(library)
 
 
+@functools.wraps(_make_callable)
 def _callable(context: Any, library: Any, described: Any, env: Any) -> Any:
     """Return what stands for a compiled function in Python; for one that is linked only, what nobody can call."""
     if (described.modname, described.qualname) not in _linked_only or _has_way_in(library, described):
@@ -69,6 +78,7 @@ def _has_way_in(library: Any, described: Any) -> bool:
     return True
 
 
+@functools.wraps(_finish)
 def _finished(library: Any) -> None:
     """Hand the code of a function to the processor, or leave it as it is for those who link it."""
     if not getattr(library, "linked_only", False):
@@ -79,6 +89,7 @@ def _finished(library: Any) -> None:
     library._finalized = True
 
 
-CPUCodeLibrary._optimize_final_module = _renamed_and_optimized  # type: ignore[method-assign]
-CPUCodeLibrary._finalize_final_module = _finished  # type: ignore[method-assign]
-CPUContext.get_executable = _callable  # type: ignore[method-assign]
+if not is_plain():
+    CPUCodeLibrary._optimize_final_module = _renamed_and_optimized  # type: ignore[method-assign]
+    CPUCodeLibrary._finalize_final_module = _finished  # type: ignore[method-assign]
+    CPUContext.get_executable = _callable  # type: ignore[method-assign]

@@ -21,6 +21,11 @@ def jit_cached(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     import numba
 
+    from gossiprec.native.numba_support import is_plain
+
+    if is_plain():
+        return cast(Callable[..., Any], numba.njit(nogil=True, error_model="numpy")(function))
+
     from gossiprec.native.numba_cache import ModuleCodeCache
 
     source = Path(function.__code__.co_filename).read_bytes()

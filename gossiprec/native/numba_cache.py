@@ -6,74 +6,29 @@ what is in the code. Then another checkout, or a new virtual environment, with t
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
+from filelock import FileLock, Timeout
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
-from gossiprec.cache_dir import PRIVATE, distrust, loose
+from gossiprec.cache_dir import loose
+from gossiprec.native.code_hash import hash_function
+from gossiprec.native.kernel_cache import (
+    KernelNotCachedError,
+    MissingKernelPolicy,
+    current_policy,
+    make_folder,
+    problems,
+    usable_folder,
+)
 
-_problems: list[str] = []
-_reported: set[str] = set()
-
-
-def unreported_problems() -> list[str]:
-    """Return why machine code is not kept or not read, each reason once per process."""
-    usable_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
-    new = [problem for problem in dict.fromkeys(_problems) if problem not in _reported]
-    _reported.update(new)
-    return new
-
-
-@functools.cache
-def usable_folder(wanted: str) -> str:
-    """Return a folder for machine code: the wanted one, or one for this process if that is unsafe or unwritable."""
-    folder = os.path.realpath(wanted)
-    reason = distrust(Path(folder))
-    remedy = "remove it or run `chmod go-w` on it"
-    if reason is None:
-        try:
-            _make(folder)
-        except OSError as error:
-            reason, remedy = f"cannot write to {folder} ({error.strerror or error})", "fix its permissions"
-    if reason is None:
-        return folder
-    _problems.append(
-        f"compiled kernels are neither read from nor stored in {folder}: {reason}; this process compiles its "
-        f"own kernels; {remedy}, or set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that you own"
-    )
-    own = tempfile.mkdtemp(prefix="gossiprec-kernels-")
-    atexit.register(_remove, own, os.getpid())
-    return own
-
-
-def _remove(folder: str, process: int) -> None:
-    """Remove the folder of a process when it ends; a fork of the process leaves the folder."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make(folder: str) -> None:
-    """Make a folder that this user alone can write to, and see that it can be written to.
-
-    Raises
-    ------
-    OSError
-        If it cannot.
-    """
-    missing = [part for part in (Path(folder), *Path(folder).parents) if not part.exists()]
-    for part in reversed(missing):
-        part.mkdir(mode=PRIVATE, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
+PATIENCE_S = 300.0
+"""How long one process waits for another that compiles the same kernel before it compiles it as well."""
 
 
 class _ByModule(_CacheLocator):
@@ -90,7 +45,7 @@ class _ByModule(_CacheLocator):
 
     def ensure_cache_path(self) -> None:
         """Make the folder again if it was removed."""
-        _make(self._path)
+        make_folder(self._path)
 
     def get_cache_path(self) -> str:
         """Return the folder."""
@@ -136,7 +91,7 @@ class _OwnFiles(IndexDataCacheFile):
             return False
         if reason is not None:
             folder = os.path.dirname(self._cache_path)
-            _problems.append(
+            problems.append(
                 f"some compiled kernels in {folder} are compiled again instead of read, because other users "
                 "could have written them"
             )
@@ -152,3 +107,52 @@ class ModuleCodeCache(FunctionCache):
         super().__init__(function)
         of = self._cache_file
         self._cache_file = _OwnFiles(self._cache_path, self._impl.filename_base, of._source_stamp)
+
+
+class KernelCache(ModuleCodeCache):
+    """Machine code of a function: numba itself looks at the function's own file alone, and has no lock."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.lock_path = Path(self._cache_path) / f"{self._impl.filename_base}.lock"
+        self._lock: FileLock | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what is kept, or None: the caller then compiles, and calls :meth:`save_overload`."""
+        found = super().load_overload(sig, target_context)
+        if found is not None:
+            return found
+        what = current_policy()
+        if what is MissingKernelPolicy.REFUSE or not self._claimed(wait=what is MissingKernelPolicy.COMPILE):
+            raise KernelNotCachedError(self._name)
+        found = super().load_overload(sig, target_context)  # another process may just have compiled it
+        if found is not None:
+            self._release()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, and let others have it."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._release()
+
+    def _claimed(self, *, wait: bool) -> bool:
+        self._impl.locator.ensure_cache_path()
+        lock = FileLock(self.lock_path)
+        try:
+            lock.acquire(timeout=PATIENCE_S if wait else 0)
+        except Timeout:
+            return wait
+        except (OSError, NotImplementedError):  # a file system without locks
+            return True
+        self._lock = lock
+        return True
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), hash_function(self._py_func))

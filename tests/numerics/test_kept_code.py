@@ -23,7 +23,7 @@ def double(x):
 RUN = """
 import json
 from doubling import double
-from gossiprec.native.numba_cache import unreported_problems
+from gossiprec.native.kernel_cache import unreported_problems
 value = double(1.0)
 print(json.dumps([value, sum(double.stats.cache_hits.values()), unreported_problems(), unreported_problems()]))
 """

@@ -13,6 +13,7 @@ import sys
 import numba
 import pytest
 
+from gossiprec.native import kernel_linking
 from gossiprec.native.jit import inline, jitable, kernel, noinline
 
 KERNELS = """
@@ -119,3 +120,35 @@ def test_what_only_kernels_call_can_be_made_a_kernel(tmp_path, monkeypatch):
         assert compiled(2.0) == 6.0
         assert sum(compiled.stats.cache_hits.values()) == hits
     assert halved(3) == 1.5
+
+
+FOREIGN = """
+from numba import njit
+
+@njit
+def callee(x):
+    return x * x + 1
+
+@njit
+def same_name(x):
+    return callee(x) + callee(x + 1)
+"""
+
+
+def test_a_function_of_another_package_with_the_name_of_a_kernel_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    linked, optimize = [], kernel_linking._optimize
+
+    def record(library):
+        linked.append([each.name for each in library._final_module.functions if "callee" in each.name])
+        optimize(library)
+
+    monkeypatch.setattr(kernel_linking, "_optimize", record)
+    ours, theirs = {"__name__": "ours"}, {"__name__": "theirs"}
+    exec(FOREIGN, ours)
+    exec(FOREIGN, theirs)
+
+    assert kernel(ours["same_name"].py_func)(2.0) == 15.0
+    assert [".of." in name for name in linked[-1]] == [True]
+    assert theirs["same_name"](2.0) == 15.0
+    assert [".of." in name for name in linked[-1]] == [False]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from gossiprec.native import kernel_cache
+from gossiprec.native import kernel_cache, numba_cache
 from gossiprec.native.jit import inline, kernel, specialise
 
 KERNELS = """
@@ -155,7 +155,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, 
         return x / 2.0
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(numba_cache, "PATIENCE_S", 0.0)
     one, other = kernel(half), kernel(half)
     refused = pytest.raises(kernel_cache.KernelNotCachedError, match="half")
     with (

@@ -11,8 +11,13 @@ from contextlib import contextmanager, suppress
 from gossiprec.emulation.run.progress import Progress
 from gossiprec.gc_pause import gc_paused
 from gossiprec.machine import usable_cores
-from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
-from gossiprec.native.numba_cache import unreported_problems
+from gossiprec.native.kernel_cache import (
+    KernelNotCachedError,
+    MissingKernelPolicy,
+    missing_kernel_policy,
+    unreported_problems,
+)
+from gossiprec.native.numba_support import is_plain
 
 Part = Callable[[], None]
 """What compiles the kernels of a part of the run, or loads what an earlier run has compiled."""
@@ -33,9 +38,12 @@ def compile_kernels(parts: Sequence[Part], say: Progress) -> None:
         with missing_kernel_policy(MissingKernelPolicy.REFUSE):
             warm_up(parts)
     except KernelNotCachedError:
-        say.phase("compiling kernels (once per machine)")
+        say.phase(
+            "compiling kernels (in every process)" if is_plain() else "compiling kernels (once per machine)"
+        )
+        n_helpers = 0 if is_plain() else min(usable_cores(), len(parts), MOST_PROCESSES) - 1
         # the compiler makes many objects: looking for garbage is 7 % of the time
-        with gc_paused(), _helpers(parts, min(usable_cores(), len(parts), MOST_PROCESSES) - 1):
+        with gc_paused(), _helpers(parts, n_helpers):
             _compile_unclaimed(parts)
             warm_up(parts)
 

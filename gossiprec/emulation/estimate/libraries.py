@@ -8,11 +8,8 @@ every process.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numba
-
 from gossiprec.attacks import ATTACKS
+from gossiprec.native.kernel_cache import has_compiled_kernels
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import modules_of
 
@@ -65,7 +62,7 @@ def libraries_bytes(
         sizes["torch"] = TORCH["clients"]  # kernels are loaded beside it; clients' are small
     elif executor == "fused":
         sizes["kernels"] = KERNELS
-        if not _are_kernels_kept():
+        if not has_compiled_kernels():
             sizes["compiling"] = COMPILING
         if scenario.attackers or any(
             getattr(ATTACKS[each.name], "by_torch", False) for each in scenario.observers
@@ -88,12 +85,3 @@ def pictures_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]
     given_back = sum(size for part, size in needed.items() if part == LOADING or part not in PARTS)
     more = PICTURES * MIB - given_back
     return {"pictures": more} if scenario.plots and "sklearn" not in needed and more > 0 else {}
-
-
-def _are_kernels_kept() -> bool:
-    """Return whether earlier runs have left compiled kernels; whether all that a run needs is not looked up."""
-    folder = Path(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
-    try:
-        return any(entry.is_dir() for entry in folder.iterdir())
-    except OSError:
-        return False
