@@ -85,7 +85,7 @@ def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) 
 def rates(items: int, rounds: int) -> None:
     """Train some nodes with one thread, and copy their rows."""
     from gossiprec.emulation import prepare
-    from gossiprec.emulation.run.progress import Stopwatch
+    from gossiprec.emulation.progress import Stopwatch
     from gossiprec.scenario import load_scenario
 
     nodes = 500

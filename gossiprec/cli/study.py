@@ -139,7 +139,7 @@ def run_study(
     click.exceptions.Exit
         After Ctrl-C.
     """
-    from gossiprec.emulation.shards.ray_backend import require_ray
+    from gossiprec.emulation.assembly.executor_selection import require_ray
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.ray_runner import INSTEAD
     from gossiprec.study.runner import StudyRunner

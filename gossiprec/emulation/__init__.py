@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
     from gossiprec.emulation.estimate.estimate import RunEstimate, estimate_run
-    from gossiprec.emulation.run.progress import Progress, Status
+    from gossiprec.emulation.progress import Progress, Status
     from gossiprec.emulation.run.replay import Replay, replay
     from gossiprec.emulation.run.resume import resume
     from gossiprec.emulation.run.simulate import simulate
@@ -30,8 +30,8 @@ _WHERE = {
     "estimate_run": "estimate.estimate",
     "PreparedRun": "assembly.prepare",
     "prepare": "assembly.prepare",
-    "Progress": "run.progress",
-    "Status": "run.progress",
+    "Progress": "progress",
+    "Status": "progress",
     "Replay": "run.replay",
     "replay": "run.replay",
     "resume": "run.resume",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.emulation.shards.ray_backend import LOCAL, connect_to_cluster, require_ray, start_local_ray
+from gossiprec.emulation.assembly.executor_selection import require_ray
+from gossiprec.emulation.shards.ray_backend import LOCAL, connect_to_cluster, start_local_ray
 from gossiprec.eventlog.atomic_write import wrap_write_errors
 from gossiprec.eventlog.own_files import temporary_name
 from gossiprec.eventlog.run_directory import remove_run

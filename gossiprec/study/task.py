@@ -102,7 +102,7 @@ def run_task(
 
     Ctrl-C is handled by the study, which ends its workers, and must be ignored here.
     """
-    from gossiprec.emulation.run.progress import NullProgress
+    from gossiprec.emulation.progress import NullProgress
 
     begin = time.monotonic()
     problem, trace, compiling = "", "", 0.0

@@ -31,7 +31,7 @@ from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly import components
 from gossiprec.emulation.assembly import prepare as preparing
-from gossiprec.emulation.run.attack_hook import AttackHook
+from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.errors import PluginError
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout

@@ -17,7 +17,7 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.emulation.run.attack_hook import AttackHook
+from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout
 from gossiprec.ragged import Ragged

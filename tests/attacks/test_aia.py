@@ -13,7 +13,7 @@ from gossiprec.attacks.shadow_models import (
     train_update_classifier,
 )
 from gossiprec.compute.plan.program import Program
-from gossiprec.emulation.run.attack_hook import AttackHook
+from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.errors import ScenarioError
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import N_ITEMS, N_USERS, all_forms, both_layouts, make_world, world_of

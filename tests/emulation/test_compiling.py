@@ -12,7 +12,7 @@ import pytest
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation.assembly import kernel_warmup
 from gossiprec.emulation.assembly.kernel_warmup import compile_kernels
-from gossiprec.emulation.run.progress import NullProgress
+from gossiprec.emulation.progress import NullProgress
 from gossiprec.native.jit import kernel
 from gossiprec.native.kernel_cache import (
     KernelCache,

@@ -11,8 +11,8 @@ from scipy import sparse
 from gossiprec.data.split import Interactions
 from gossiprec.data.split_helpers import first_interactions
 from gossiprec.emulation import prepare, simulate
+from gossiprec.emulation.progress import read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
-from gossiprec.emulation.run.progress import read_clocks
 from gossiprec.emulation.scoring import utility
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.metric_inputs import draw_candidates

@@ -15,7 +15,7 @@ import torch
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.emulation.run.progress import Stopwatch
+from gossiprec.emulation.progress import Stopwatch
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog import checkpoints as checkpoint_files
 from gossiprec.eventlog.checkpoints import base_tick

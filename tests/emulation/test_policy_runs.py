@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec import simulate
 from gossiprec.emulation import estimate_run, prepare
-from gossiprec.emulation.run.progress import NullProgress
+from gossiprec.emulation.progress import NullProgress
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.policies.accounting import compute_epsilon, max_epochs

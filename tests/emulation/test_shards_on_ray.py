@@ -76,7 +76,7 @@ def test_actors_write_what_one_process_writes_though_one_is_killed(scenario, sha
 
 
 def test_missing_ray_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_backend.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"pip install 'gossiprec\[ray\]', or set executor.name to auto"):
         simulate(divided(tiny(), 2), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from small_studies import carried_out, planned, tables
 
+from gossiprec.emulation.assembly.executor_selection import require_ray
 from gossiprec.emulation.shards import ray_backend
-from gossiprec.emulation.shards.ray_backend import LOCAL, require_ray
+from gossiprec.emulation.shards.ray_backend import LOCAL
 from gossiprec.errors import ResourceError
 from gossiprec.study import ray_runner as cluster_module
 from gossiprec.study.ray_runner import INSTEAD, RayRunner, run_remote_task
@@ -131,7 +132,7 @@ def test_a_plug_in_that_is_edited_meanwhile_is_not_blamed_on_other_machines(tmp_
 
 
 def test_missing_ray_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(ray_backend.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"pip install 'gossiprec\[ray\]'"):
         require_ray(INSTEAD)
 

@@ -30,7 +30,7 @@ from gossiprec.emulation.assembly.poisoners import (
     make_poisoner_groups,
     reported_positives,
 )
-from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.progress import Progress
 from gossiprec.errors import DataError, PluginError, ScenarioError
 from gossiprec.feeds import Feed
 from gossiprec.isolation import CallOnly, copied, is_foreign_class

@@ -7,9 +7,9 @@ import numpy as np
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.train.node_settings import TrainingMode
+from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.emulation.run.attack_hook import AttackHook
-from gossiprec.emulation.run.schedule import Schedule
+from gossiprec.emulation.assembly.schedule import Schedule
 
 LOOKS = 100
 """Nodes that the planner looks at in the time of a message."""

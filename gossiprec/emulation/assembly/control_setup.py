@@ -11,6 +11,7 @@ from gossiprec.emulation.assembly.availability import make_availability
 from gossiprec.emulation.assembly.components import RunComponents, build_components
 from gossiprec.emulation.assembly.network_setup import make_engine_conditions
 from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners
+from gossiprec.emulation.assembly.schedule import InterleavedSchedule, PrecomputedSchedule, Schedule
 from gossiprec.emulation.estimate.libraries import MIB, PYTHON
 from gossiprec.emulation.estimate.memory import (
     MemoryInputs,
@@ -18,8 +19,7 @@ from gossiprec.emulation.estimate.memory import (
     check_memory,
     estimate_memory,
 )
-from gossiprec.emulation.run.progress import Progress, Stopwatch
-from gossiprec.emulation.run.schedule import InterleavedSchedule, PrecomputedSchedule, Schedule
+from gossiprec.emulation.progress import Progress, Stopwatch
 from gossiprec.modes import choose_mode
 from gossiprec.overlay.base import UserProfiles
 from gossiprec.protocols import PROTOCOLS, Protocol

@@ -24,6 +24,7 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly import compute_setup
+from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.emulation.assembly.components import RunComponents, make_attacks, note_large_deltas
 from gossiprec.emulation.assembly.control_setup import (
     build_and_schedule,
@@ -37,20 +38,19 @@ from gossiprec.emulation.assembly.poisoners import (
     make_forgeries,
     make_push_rounds,
 )
+from gossiprec.emulation.assembly.schedule import Schedule
 from gossiprec.emulation.assembly.shard_partition import (
     check_attacks_divisible,
     check_divisible,
     has_fixed_neighbours,
     partition_nodes,
 )
+from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.estimate.counts import EstimateInputs, EventCounts
 from gossiprec.emulation.estimate.estimate import check_memory_early, executor_of, run_sizes
 from gossiprec.emulation.estimate.libraries import pictures_bytes
 from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
-from gossiprec.emulation.run.attack_hook import AttackHook
-from gossiprec.emulation.run.progress import NullProgress, Progress, Stopwatch
-from gossiprec.emulation.run.schedule import Schedule
-from gossiprec.emulation.run.tape_runner import TapeRunner
+from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.errors import ScenarioError
 from gossiprec.inputs import Inputs, record_inputs
 from gossiprec.models import BlockRole

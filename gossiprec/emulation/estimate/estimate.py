@@ -17,7 +17,7 @@ from gossiprec.attacks.base import AttackMemoryInputs
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import note_large_deltas
 from gossiprec.emulation.assembly.data_loading import data_sizes, estimated_data_sizes
-from gossiprec.emulation.assembly.executor_selection import thread_count
+from gossiprec.emulation.assembly.executor_selection import require_ray, thread_count
 from gossiprec.emulation.estimate.counts import (
     EstimateInputs,
     EventCounts,
@@ -27,8 +27,7 @@ from gossiprec.emulation.estimate.counts import (
 from gossiprec.emulation.estimate.libraries import pictures_bytes
 from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
-from gossiprec.emulation.run.progress import NullProgress, Progress, Stopwatch
-from gossiprec.emulation.shards.ray_backend import require_ray
+from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.errors import ResourceError
 from gossiprec.models import BlockRole
 from gossiprec.modes.base import TrainingOutline

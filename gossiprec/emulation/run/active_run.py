@@ -14,10 +14,11 @@ import numpy as np
 from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.attacks.uploads import UploadAttack
+from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
-from gossiprec.emulation.run.attack_hook import attack_seconds_by_label
+from gossiprec.emulation.progress import ClockReadings, Progress, Status, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.evaluation_setup import (
     accounted_policies,
@@ -28,7 +29,6 @@ from gossiprec.emulation.run.evaluation_setup import (
 )
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.graceful_stop import StopRequest
-from gossiprec.emulation.run.progress import ClockReadings, Progress, Status, Stopwatch, read_clocks
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.best_validation import BestValidationReport

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gossiprec.data.fingerprint import data_identity
 from gossiprec.emulation.assembly.prepare import prepare
+from gossiprec.emulation.progress import ClockReadings, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import execute_run
-from gossiprec.emulation.run.progress import ClockReadings, read_clocks
 from gossiprec.emulation.run.reopened_run import NoCheckpointError, check_manifest, reopen_run, restart_hint
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.shards.shard_group import make_shard_group, retry_after_shard_loss

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from gossiprec.emulation.run.control_plane import ReportTick
-from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.assembly.control_plane import ReportTick
+from gossiprec.emulation.progress import Progress
 from gossiprec.eventlog import RunDirectory
 from gossiprec.eventlog.atomic_write import sync_file
 from gossiprec.eventlog.checkpoint_state import State

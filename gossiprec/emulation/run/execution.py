@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.graceful_stop import StopRequest, stop_on_signals
-from gossiprec.emulation.run.progress import Progress
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.emulation.run.tracker_dispatch import run_trackers
 from gossiprec.eventlog import Run, RunDirectory, open_run

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.progress import Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Of Ctrl-C, and of schedulers and containers that want their machine back."""

@@ -10,9 +10,9 @@ from typing import Any
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.data.fingerprint import data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
+from gossiprec.emulation.progress import ClockReadings, Progress
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import execute_run
-from gossiprec.emulation.run.progress import ClockReadings, Progress
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, RunDirectory, open_run, run_files

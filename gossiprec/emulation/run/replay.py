@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.emulation.run.progress import NullProgress, Progress, Status
+from gossiprec.emulation.progress import NullProgress, Progress, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, open_run, run_files

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 
 from gossiprec.data.split import Split
+from gossiprec.emulation.progress import NullProgress, Progress
 from gossiprec.emulation.run.attempt import continue_run, run_with_recovery
-from gossiprec.emulation.run.progress import NullProgress, Progress
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 from gossiprec.emulation.shards.shard_group import Gather

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gossiprec.data.split import Split
-from gossiprec.emulation.run.progress import NullProgress, Progress
+from gossiprec.emulation.progress import NullProgress, Progress
 from gossiprec.emulation.run.tracker_dispatch import Chosen
 from gossiprec.emulation.shards.shard_group import Gather
 from gossiprec.scenario import Scenario

@@ -12,8 +12,8 @@ import yaml
 
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import changed_since
+from gossiprec.emulation.progress import NullProgress, Progress, read_clocks
 from gossiprec.emulation.run.attempt import run_with_recovery, start_run
-from gossiprec.emulation.run.progress import NullProgress, Progress, read_clocks
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 from gossiprec.emulation.shards.shard_group import Gather

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gossiprec.emulation.run.progress import Progress, Status
+from gossiprec.emulation.progress import Progress, Status
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog import open_run
 from gossiprec.trackers import TRACKERS, Tracker

@@ -10,7 +10,7 @@ import numpy as np
 
 from gossiprec.arrays import I64
 from gossiprec.compute.inbox_reducer import COUNTS
-from gossiprec.emulation.run.tape_runner import TapeRunner
+from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.emulation.shards import shard_state

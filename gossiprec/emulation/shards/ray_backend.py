@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import os
 import socket
 import subprocess
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from gossiprec.compute.shards.channel import Channel, Key, Mailbox, ShardLostError
 from gossiprec.compute.shards.shard_context import ShardContext
-from gossiprec.emulation.assembly.executor_selection import thread_count
-from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.assembly.executor_selection import require_ray, thread_count
+from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards.shard_group import ShardGroup, check_versions, local_versions
 from gossiprec.errors import ResourceError
 from gossiprec.scenario import Scenario
@@ -101,31 +100,6 @@ REACH_S = 60.0
 ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's variable for whether other machines may join; with 0 all its processes listen on the loopback interface."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-
-
-def require_ray(instead: str) -> Any:
-    """Return Ray.
-
-    Parameters
-    ----------
-    instead : str
-        What else to do.
-
-    Raises
-    ------
-    ResourceError
-        If it is not installed.
-    """
-    if importlib.util.find_spec("ray") is None:
-        raise ResourceError(
-            f"Ray is not installed; install it with: pip install 'gossiprec[ray]', or {instead}"
-        )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # or Ray would hide the GPUs from its workers
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    import ray
-
-    return ray
 
 
 def start_local_ray(ray: Any, *, cpus: int, store_bytes: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gossiprec.compute.shards.channel import ShardLostError
 from gossiprec.compute.shards.shard_context import ShardContext
-from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.progress import Progress
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog.manifest import package_versions
 from gossiprec.scenario import Scenario

@@ -16,8 +16,8 @@ from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments,
 from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.waves import WaveOptions, WaveRunner
-from gossiprec.emulation.run.barrier_record import BarrierRecord, Told
-from gossiprec.emulation.run.progress import Stopwatch
+from gossiprec.emulation.assembly.barrier_record import BarrierRecord, Told
+from gossiprec.emulation.progress import Stopwatch
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun

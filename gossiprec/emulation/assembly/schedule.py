@@ -10,13 +10,7 @@ import numpy as np
 from gossiprec.arrays import I64
 from gossiprec.attacks.observations import KnownDeliveries
 from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment
-from gossiprec.emulation.assembly.network_setup import (
-    EngineConditions,
-    NodeLoad,
-    check_trace_lengths,
-    make_engine_conditions,
-)
-from gossiprec.emulation.run.control_plane import (
+from gossiprec.emulation.assembly.control_plane import (
     ModelResets,
     ReportTick,
     count_updates,
@@ -25,6 +19,12 @@ from gossiprec.emulation.run.control_plane import (
     make_engine,
     play_to_reports,
     run_control_plane,
+)
+from gossiprec.emulation.assembly.network_setup import (
+    EngineConditions,
+    NodeLoad,
+    check_trace_lengths,
+    make_engine_conditions,
 )
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
