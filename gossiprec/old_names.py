@@ -85,7 +85,7 @@ MODULES: Mapping[str, str] = {
     "gossiprec.emulation.assembly.attackers": "gossiprec.emulation.assembly.poisoners",
     "gossiprec.emulation.assembly.central": "gossiprec.modes",
     "gossiprec.emulation.assembly.choosing": "gossiprec.emulation.assembly.executor_selection",
-    "gossiprec.emulation.assembly.client_messages": "gossiprec.emulation.assembly.client_transforms",
+    "gossiprec.emulation.assembly.client_messages": "gossiprec.modes.client_updates",
     "gossiprec.emulation.assembly.clients": "gossiprec.modes.client_updates",
     "gossiprec.emulation.assembly.compiling": "gossiprec.emulation.assembly.kernel_warmup",
     "gossiprec.emulation.assembly.conditions": "gossiprec.emulation.assembly.network_setup",

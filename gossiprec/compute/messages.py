@@ -123,6 +123,12 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
 
 
+class WithholdUserRow(Transform):
+    """Leaves the user's row out of messages; private weights never leave."""
+
+    hides = frozenset({BlockRole.USER})
+
+
 class Forgery(ABC):
     """What nodes without data send: written from scratch, push by push.
 

@@ -13,14 +13,18 @@ from gossiprec.errors import ScenarioError
 if TYPE_CHECKING:
     from gossiprec.arrays import I64
     from gossiprec.compute.executors import Executor
+    from gossiprec.compute.messages import OutgoingTransforms
     from gossiprec.compute.train.local_update import TrainingSettings
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.models import Layout, Model
+    from gossiprec.protocols import Protocol
     from gossiprec.recommenders import Recommender
     from gossiprec.scenario import Scenario
+    from gossiprec.scenario.definition import RegisteredChoice
     from gossiprec.scenario.problems import Problems
+    from gossiprec.servers import Server
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,12 @@ class RunMode(ABC):
     """Whether each user has a model and samples of its own, so that its training loss can be measured."""
     nodes_hold_models: ClassVar[bool] = False
     """Whether each node has a model of its own in the store, and trains it."""
+    plans_by_round: ClassVar[bool] = False
+    """Whether a plan ends where a coordinator wakes, because messages take memory until it does."""
+    sizes_follow_training: ClassVar[bool] = False
+    """Whether the size of a message is known only when it is computed."""
+    reveals_items: ClassVar[bool] = False
+    """Whether a message shows which items its sender has trained on, whatever a policy makes of its numbers."""
     takes_cached_kernels: ClassVar[bool] = True
     """Whether compiled kernels of earlier runs may replace the executor of a short run."""
     requires_torch: ClassVar[bool] = False
@@ -129,6 +139,43 @@ class RunMode(ABC):
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None
     ) -> None:
         """Write the first versions of the nodes' models into the store; of all nodes if `nodes` is None."""
+
+    def check_recommender(self, choice: RegisteredChoice) -> None:
+        """Refuse a federated recommender, unless clients hold no model.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        raise ScenarioError(
+            f"recommender: {choice.name} requires a coordinator and clients without a model; set "
+            "protocol to {name: fedavg, client_model: none, ...}, or remove recommender"
+        )
+
+    def check_node_observer(self, label: str) -> None:  # noqa: B027 (most modes allow it)
+        """Refuse an attack if it observes what single nodes receive, and these receive nothing that it can use.
+
+        Raises
+        ------
+        ScenarioError
+        """
+
+    def add_transforms(  # noqa: B027 (most modes add none)
+        self,
+        outgoing: OutgoingTransforms,
+        scenario: Scenario,
+        protocol: Protocol,
+        layout: Layout,
+        server: Server | None,
+        n_telling: int,
+    ) -> None:
+        """Add what the mode makes of the nodes' messages; the first `n_telling` nodes send their user's row, too.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario asks for messages that the mode does not have.
+        """
 
     @abstractmethod
     def memory(self, inputs: MemoryInputs) -> StoreMemory:

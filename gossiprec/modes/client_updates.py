@@ -13,10 +13,16 @@ from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_
 if TYPE_CHECKING:
     from gossiprec.compute.executors import Executor, ExecutorContext
     from gossiprec.compute.executors.client_trainer import ClientTrainer
+    from gossiprec.compute.messages import OutgoingTransforms
     from gossiprec.compute.store.update_store import UpdateStore
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
+    from gossiprec.models import Layout
+    from gossiprec.protocols import Protocol
+    from gossiprec.scenario import Scenario
+    from gossiprec.scenario.definition import RegisteredChoice
+    from gossiprec.servers import Server
 
 FEW_CLIENT_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
@@ -33,6 +39,9 @@ class ClientUpdates(RunMode):
     """Clients hold no model but their own part."""
 
     title = "clients without a model"
+    plans_by_round = True
+    sizes_follow_training = True
+    reveals_items = True
 
     def allows_graph(self, model: type) -> bool:
         """Return whether the model can be trained on the graph of each client's own interactions."""
@@ -121,6 +130,49 @@ class ClientUpdates(RunMode):
             raise unsupported_with_updates(
                 f"model.loss: {name} with loss 'all' contrasts an item with all other items, but "
                 "a client without a model holds only a few; set it to sampled"
+            )
+
+    def check_recommender(self, choice: RegisteredChoice) -> None:
+        """Allow all: a recommender adds to what clients and coordinator compute."""
+
+    def check_node_observer(self, label: str) -> None:
+        """Refuse it: clients receive the coordinator's versions only."""
+        raise unsupported_with_updates(
+            f"observers: {label} observes what single clients receive, but these hold no model and receive "
+            "only the coordinator's; use cda or entropy-mia with who: coordinator, or aia"
+        )
+
+    def add_transforms(
+        self,
+        outgoing: OutgoingTransforms,
+        scenario: Scenario,
+        protocol: Protocol,
+        layout: Layout,
+        server: Server | None,
+        n_telling: int,
+    ) -> None:
+        """Leave the user's row out of messages, and refuse messages and networks that updates cannot have."""
+        from gossiprec.compute.messages import WithholdUserRow
+
+        if layout.user_width:
+            outgoing.add("protocol.client_model", WithholdUserRow(), np.arange(n_telling, protocol.n_nodes))
+        if scenario.executor.storage != "float32":
+            raise unsupported_with_updates(
+                f"executor.storage: found {scenario.executor.storage!r}; expected 'float32'"
+            )
+        if scenario.churn.model == "reset":
+            raise unsupported_with_updates(
+                "churn.model: found 'reset'; expected 'kept', because a client has no model to lose"
+            )
+        if scenario.network.bandwidth.limited:
+            raise unsupported_with_updates(
+                "network.bandwidth: not supported here, because transfers are planned before the sizes "
+                "of updates are known; remove it"
+            )
+        if server is not None and server.n_versions > 1:
+            raise unsupported_with_updates(
+                "protocol.server: clients without a model are evaluated with a single version; choose a "
+                "server that publishes one version"
             )
 
     def memory(self, inputs: MemoryInputs) -> StoreMemory:

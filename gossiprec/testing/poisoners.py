@@ -152,7 +152,7 @@ def _outcome(run: Mapping[str, Any], **executor: Any) -> Any:
     prepared = prepare(load_scenario({**run, "executor": executor}))
     for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
         pass
-    if prepared.protocol.sends_updates:
+    if not prepared.mode.nodes_hold_models:
         store = prepared.executor.store
         return store.models(prepared.planner.current, np.arange(prepared.protocol.n_nodes))
     return current_models(prepared)

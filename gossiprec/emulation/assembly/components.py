@@ -22,7 +22,6 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.client_transforms import withhold_user_rows
 from gossiprec.emulation.assembly.network_setup import NodeLoad
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
@@ -278,11 +277,7 @@ def make_recommender(
     choice, training = scenario.recommender, scenario.training
     if choice is None:
         return None
-    if not protocol.sends_updates:
-        raise ScenarioError(
-            f"recommender: {choice.name} requires a coordinator and clients without a model; set "
-            "protocol to {name: fedavg, client_model: none, ...}, or remove recommender"
-        )
+    choose_mode(protocol).check_recommender(choice)
     recommender = RECOMMENDERS[choice.name](
         choice.options, model, negatives=training.negatives, learning_rate=training.learning_rate
     )
@@ -359,8 +354,7 @@ def make_outgoing_transforms(
         extras = Transform()
         extras.extra_bytes = server.extra_bytes
         outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
-    if protocol.sends_updates:
-        withhold_user_rows(scenario, protocol, outgoing, layout, server, n_telling)
+    choose_mode(protocol).add_transforms(outgoing, scenario, protocol, layout, server, n_telling)
     return outgoing
 
 

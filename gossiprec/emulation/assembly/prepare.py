@@ -54,7 +54,6 @@ from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.errors import ScenarioError
 from gossiprec.inputs import Inputs, record_inputs
 from gossiprec.models import BlockRole
-from gossiprec.modes.client_updates import unsupported_with_updates
 from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.recommenders.base import overrides_method
@@ -331,11 +330,8 @@ def _metered(
     """Return the attacks, each with a meter that shows it what its own nodes receive."""
     coordinator = cast.protocol.n_users
     single = next((attack.label for attack in attacks if (attack.nodes != coordinator).any()), None)
-    if cast.protocol.sends_updates and single is not None:
-        raise unsupported_with_updates(
-            f"observers: {single} observes what single clients receive, but these hold no model and receive "
-            "only the coordinator's; use cda or entropy-mia with who: coordinator, or aia"
-        )
+    if single is not None:
+        cast.mode.check_node_observer(single)
     meters: list[AttackHook] = []
     first_pool, hides = 0, cast.outgoing.hides(BlockRole.USER)
     weigh = executor.weighed if cast.protocol.chooses_by_value else None

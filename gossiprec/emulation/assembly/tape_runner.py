@@ -43,7 +43,7 @@ class TapeRunner:
     def __init__(self, prepared: PreparedRun, watch: Stopwatch) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
         self._push_rounds = prepared.push_rounds
-        self._protocol, self._planner = prepared.protocol, prepared.planner
+        self._protocol, self._mode, self._planner = prepared.protocol, prepared.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._watch = watch
@@ -161,8 +161,9 @@ class TapeRunner:
 
         Of updates that is a round: they take memory, and are needed until the coordinator wakes.
         """
-        updates = self._protocol.sends_updates
-        return split_at_wakes(segment, self._protocol.n_users, apart=False) if updates else [segment]
+        if not self._mode.plans_by_round:
+            return [segment]
+        return split_at_wakes(segment, self._protocol.n_users, apart=False)
 
     def _carry_by_rounds(self, segment: TapeSegment, serving: ServerRunner) -> None:
         """Carry out a stretch of tape round by round: who is sent which version may depend on values."""

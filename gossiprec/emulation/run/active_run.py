@@ -129,7 +129,7 @@ class ActiveRun:
         )
         self._ledger = PrivacyLedger(
             accounted_policies(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
-            items_in_the_open=prepared.protocol.sends_updates, told=user_upload_budget(prepared),
+            items_in_the_open=prepared.mode.reveals_items, told=user_upload_budget(prepared),
             choices_in_the_open=prepared.protocol.choices_follow_data,
             told_in_the_open=tells_openly(prepared),
         )  # fmt: skip

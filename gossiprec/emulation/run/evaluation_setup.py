@@ -24,7 +24,7 @@ def accounted_policies(prepared: PreparedRun) -> list[Policy]:
     Where clients send updates, what rewrites them leaves in the open which items were touched: nothing is claimed of
     messages, only of the numbers in them.
     """
-    if not prepared.protocol.sends_updates:
+    if not prepared.mode.reveals_items:
         return prepared.policies
     transforms = [policy.transform() for policy in prepared.policies]
     return [

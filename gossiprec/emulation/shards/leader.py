@@ -92,7 +92,7 @@ class ShardLeader(NoFollowers):
 
     def gather_sizes(self) -> None:
         """Have here how large the updates of others' clients are."""
-        if not self._prepared.protocol.sends_updates:
+        if not self._prepared.mode.sizes_follow_training:
             return
         self._ask(shard_state.SIZES)
         for sizes in self._answers():
