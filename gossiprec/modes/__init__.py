@@ -5,21 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gossiprec.errors import ScenarioError
-from gossiprec.modes.base import COPIES_PER_STEP, RunMode, StoreMemory, TrainingOutline
+from gossiprec.modes.base import RunMode
 from gossiprec.registry import Registry
 
 if TYPE_CHECKING:
-    from gossiprec.arrays import I64
-    from gossiprec.compute.executors import Executor
-    from gossiprec.compute.train.node_settings import NodeSettings
-    from gossiprec.emulation.assembly.components import RunComponents
-    from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.protocols import Protocol
-    from gossiprec.scenario import Scenario
-    from gossiprec.scenario.problems import Problems
 
 __all__ = ["MODES", "RunMode", "choose_mode", "choose_mode_of_class"]
 
@@ -70,103 +60,3 @@ def _old_flags(kind: type) -> list[str]:
         for flag in OLD_FLAGS
         if hasattr(kind, flag) and getattr(kind, flag) is not getattr(Protocol, flag)
     ]
-
-
-@MODES.register("central")
-class Central(RunMode):
-    """A coordinator holds everybody's data and trains one model alone."""
-
-    title = "central training"
-    sends_messages = False
-    has_user_models = False
-    requires_torch = True
-    takes_cached_kernels = False
-
-    def check_scenario(self, scenario: Scenario, problems: Problems) -> None:
-        """Note sections that are about messages, or about nodes that train."""
-        name = scenario.protocol.name
-        for section in ("policies", "attackers", "observers", "recommender", "network", "churn"):
-            value = getattr(scenario, section)
-            if value and value != type(scenario).model_fields[section].get_default(call_default_factory=True):
-                problems.add(
-                    (section,),
-                    f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
-                    "messages are sent; remove the section, or choose another protocol",
-                )
-        allowed = {
-            "name": ("auto", "batched", "reference"),
-            "storage": ("float32",),
-            "device": ("auto", "cpu"),
-        }
-        for key, values in allowed.items():
-            found = getattr(scenario.executor, key)
-            if found not in values:
-                problems.add(
-                    ("executor", key),
-                    f"found {found!r}; expected {' or '.join(values)}, because with {name} one "
-                    "model is trained by autograd on the CPU",
-                )
-
-    def allows_graph(self, model: type) -> bool:
-        """Return True: the coordinator has all interactions."""
-        return True
-
-    def training_executor(self, outline: TrainingOutline) -> str:
-        """Return the name of the executor of one model."""
-        return "central"
-
-    def make_executor(
-        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
-    ) -> Executor:
-        """Return what trains the coordinator's model, with its first version.
-
-        The users' rows, the items and the shared weights begin as they do in a federation of the same seed.
-
-        Raises
-        ------
-        ScenarioError
-            If an epoch does not fill one batch.
-        """
-        from gossiprec.compute.executors import EXECUTORS, ExecutorContext
-        from gossiprec.compute.executors.central import CentralExecutor
-        from gossiprec.compute.store.single_model_store import SingleModelStore
-
-        scenario, layout, training = components.scenario, components.layout, components.training
-        n_samples = int(components.load.samples[-1]) // training.local_epochs
-        if training.batch_size is not None and training.batch_size > n_samples:
-            raise ScenarioError(
-                f"training.batch_size: found {training.batch_size}, but an epoch has only {n_samples} samples; "
-                "lower it, or set it to full"
-            )
-        arena = SingleModelStore(layout, moments=training.optimizer == "adam")
-        arena.rows[0] = components.model.initial_row(layout, scenario.seed)
-        work = ExecutorContext(
-            components.model, layout, training, components.feed, arena, scenario.seed, settings
-        )
-        scores = "batched" if scenario.executor.name == "auto" else scenario.executor.name
-        return CentralExecutor(work, EXECUTORS[scores](work, "cpu"))
-
-    def memory(self, inputs: MemoryInputs) -> StoreMemory:
-        """Return the memory of the model, of its optimizer's moments and of a step of training."""
-        row_bytes = 4 * inputs.layout.row_size
-        samples = self.samples_per_epoch(float(inputs.samples.mean()), inputs.protocol.n_users)
-        sizes = {
-            "parameters": 2 * row_bytes,
-            "moments": 2 * row_bytes if inputs.has_moments else 0,
-            "training": COPIES_PER_STEP * row_bytes + 32 * round(samples),
-        }
-        return StoreMemory(sizes, 0)
-
-    def samples_per_node(self, samples: I64, n_nodes: int) -> I64:
-        """Return the coordinator's samples, of all users; none of the others."""
-        found = np.zeros(n_nodes, np.int64)
-        found[-1] = samples.sum()
-        return found
-
-    def samples_per_epoch(self, mean: float, n_users: int) -> float:
-        """Return the samples of all users together."""
-        return mean * n_users
-
-    def trained_node(self, user: int, n_users: int) -> int:
-        """Return the coordinator."""
-        return n_users
