@@ -248,7 +248,7 @@ class Planner:
         if free < n_versions:
             self._grow_rows(2 * self.capacity + n_versions)
         for row in self._versions.tolist():
-            planning.release(row, self._rows, self._free, counters)
+            planning.release_row(row, self._rows, self._free, counters)
         n_merges = int(counters[planner_state.COLLECTED])
         output = (
             np.empty((1, 5), np.int32), np.empty(1, np.int64), np.empty((n_merges, 2), np.int32),
@@ -259,7 +259,7 @@ class Planner:
             self._free,
             counters, *output,
         )  # fmt: skip
-        taken = [planning.take_row(self._rows, self._free, counters) for _ in range(n_versions - 1)]
+        taken = [planning.allocate_row(self._rows, self._free, counters) for _ in range(n_versions - 1)]
         self._versions = np.array(taken, np.int64)
         self._rows[self._versions, planner_state.NEEDED] = 1
         self._rows[self._versions, planner_state.WRITTEN] = counters[planner_state.LAST_WAVE]
