@@ -83,7 +83,7 @@ MODULES: Mapping[str, str] = {
     "gossiprec.data.writing": "gossiprec.data.table_writer",
     "gossiprec.emulation.assembly.analytic_estimate": "gossiprec.emulation.estimate.counts",
     "gossiprec.emulation.assembly.attackers": "gossiprec.emulation.assembly.poisoners",
-    "gossiprec.emulation.assembly.central": "gossiprec.modes",
+    "gossiprec.emulation.assembly.central": "gossiprec.modes.central",
     "gossiprec.emulation.assembly.choosing": "gossiprec.emulation.assembly.executor_selection",
     "gossiprec.emulation.assembly.client_messages": "gossiprec.modes.client_updates",
     "gossiprec.emulation.assembly.clients": "gossiprec.modes.client_updates",
