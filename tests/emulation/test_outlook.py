@@ -168,9 +168,9 @@ def test_torch_is_not_needed(tmp_path):
     path.write_text(json.dumps(tiny(dataset=dataset, observers=[], executor={"name": "auto"})))
     program = (
         "import sys\n"
-        "from gossiprec.emulation import foresee\n"
+        "from gossiprec.emulation import estimate_run\n"
         "from gossiprec.scenario import load_scenario\n"
-        f"print(foresee(load_scenario({str(path)!r})).sizes['executor'], 'torch' in sys.modules)"
+        f"print(estimate_run(load_scenario({str(path)!r})).sizes['executor'], 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["fused", "False"]
