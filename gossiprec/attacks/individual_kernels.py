@@ -13,8 +13,16 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.kernel_interface import ModelKernels
-from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, specialise, swap_float_mode
-from gossiprec.numerics.float16_rows import load_float32, widen_row
+from gossiprec.native.jit import (
+    NO_DENORMALS,
+    copy_floats,
+    inline,
+    kernel,
+    load_float32,
+    specialise,
+    swap_float_mode,
+)
+from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy

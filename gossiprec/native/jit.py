@@ -147,3 +147,62 @@ def jitable(function: Any) -> Any:
     if not is_plain():
         link_only(function)
     return register_jitable(function)
+
+
+@intrinsic
+def load_float32(typing, value):
+    """Return a stored number, float32 or the bits of a float16, as float32."""
+
+    def generate(context, builder, signature, args):
+        if signature.args[0] == types.float32:
+            return args[0]
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(value), generate
+
+
+@intrinsic
+def store_rounded(typing, stored, value, noise):
+    """Return float32 `value` as a number of the array `stored`; see :func:`gossiprec.numerics.rounding.to_float16`."""
+    kind = stored.dtype
+
+    def generate(context, builder, signature, args):
+        if kind == types.float32:
+            return args[1]
+        word = ir.IntType(32)
+        bits = builder.add(builder.bitcast(args[1], word), args[2])
+        bits = builder.and_(bits, ir.Constant(word, 0xFFFFE000))
+        half = builder.fptrunc(builder.bitcast(bits, ir.FloatType()), ir.HalfType())
+        return builder.bitcast(half, ir.IntType(16))
+
+    return kind(stored, types.float32, types.uint32), generate
+
+
+@intrinsic
+def is_float32(typing, rows):
+    """Return whether an array holds float32: known to the compiler, which drops the other branch."""
+
+    def generate(context, builder, signature, args):
+        return ir.Constant(ir.IntType(1), signature.args[0].dtype == types.float32)
+
+    return types.boolean(rows), generate
+
+
+@intrinsic
+def bits_of(typing, number):
+    """Return the bits of a float32 as an int32."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def float_of(typing, bits):
+    """Return the float32 with these bits."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), generate

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.native.jit import inline
-from gossiprec.numerics.float16_rows import float_of
+from gossiprec.native.jit import float_of, inline
 
 
 @inline

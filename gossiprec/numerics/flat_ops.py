@@ -6,9 +6,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.arrays import I64, Bools, Floats
-from gossiprec.native.jit import inline, kernel
+from gossiprec.native.jit import inline, kernel, load_float32
 from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.float16_rows import load_float32
 
 
 @inline

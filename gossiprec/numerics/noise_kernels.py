@@ -15,9 +15,8 @@ import math
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.native.jit import inline, noinline
+from gossiprec.native.jit import bits_of, float_of, inline, noinline
 from gossiprec.numerics.dp_noise import DP_NOISE, GROUP, LANES
-from gossiprec.numerics.float16_rows import bits_of, float_of
 from gossiprec.numerics.philox import philox
 
 I32 = np.int32

@@ -13,8 +13,8 @@ from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF, discounted_gains
 from gossiprec.native.jit import inline, strict_math
+from gossiprec.native.tiles import LANES, count_not_below
 from gossiprec.numerics.relevance import CLOSENESS, MEAN_SCORE, MEMBERS, NDCG
-from gossiprec.numerics.small_matmul import LANES, count_not_below
 
 GAINS = discounted_gains(np.arange(CUTOFF))
 WORTH = np.append(GAINS, 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.numerics.small_matmul import WIDE
+from gossiprec.native.tiles import WIDE
 from gossiprec.rng import generator
 
 MODULES = ("sklearn.cluster", "threadpoolctl")

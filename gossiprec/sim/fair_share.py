@@ -7,9 +7,9 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from gossiprec.arrays import F64, I64, Bools
+from gossiprec.native.jit import jitable
 
 FIRST_PLACES = 64
 
@@ -135,7 +135,7 @@ FREE, FOUND = range(2)
 NONE = -1
 
 
-@register_jitable
+@jitable
 def update_tournament(place, amounts, tree):
     """Update the tournament after the key of a place has changed."""
     node = (len(tree) // 2 + place) // 2
@@ -148,7 +148,7 @@ def update_tournament(place, amounts, tree):
         node //= 2
 
 
-@register_jitable
+@jitable
 def advance_transfer(place, now, capacity, transfers, amounts, nodes, tree):
     """Account for the bytes that a transfer has sent, and set its new rate."""
     sender, receiver = transfers[place, SENDER], transfers[place, RECEIVER]
@@ -160,7 +160,7 @@ def advance_transfer(place, now, capacity, transfers, amounts, nodes, tree):
     update_tournament(place, amounts, tree)
 
 
-@register_jitable
+@jitable
 def advance_neighbours(sender, receiver, now, capacity, transfers, amounts, nodes, tree):
     """Advance all transfers that share an end with one that starts or ends."""
     place = nodes[sender, HEAD_UP]
@@ -173,7 +173,7 @@ def advance_neighbours(sender, receiver, now, capacity, transfers, amounts, node
         place = transfers[place, NEXT_DOWN]
 
 
-@register_jitable
+@jitable
 def link_transfer(place, node, head, succ, pred, transfers, nodes):
     """Insert a transfer at the head of a node's chain."""
     first = nodes[node, head]
@@ -183,7 +183,7 @@ def link_transfer(place, node, head, succ, pred, transfers, nodes):
     nodes[node, head] = place
 
 
-@register_jitable
+@jitable
 def unlink_transfer(place, node, head, succ, pred, transfers, nodes):
     """Remove a transfer from a node's chain."""
     after, before = transfers[place, succ], transfers[place, pred]
@@ -195,7 +195,7 @@ def unlink_transfer(place, node, head, succ, pred, transfers, nodes):
         transfers[after, pred] = before
 
 
-@register_jitable
+@jitable
 def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
     """Start a transfer: time, ticket, sender, receiver, bytes, time at which the sender goes offline."""
     place = counters[FREE]
@@ -212,7 +212,7 @@ def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
     advance_neighbours(sender, receiver, row[0], capacity, transfers, amounts, nodes, tree)
 
 
-@register_jitable
+@jitable
 def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole):
     """End all transfers that are due now, then advance their neighbours once."""
     ended = 0

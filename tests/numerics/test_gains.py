@@ -8,8 +8,8 @@ from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF, discounted_gains
 from gossiprec.native.jit import kernel
+from gossiprec.native.tiles import LANES
 from gossiprec.numerics.relevance_kernels import MANY, SCRATCH, mean_ndcg
-from gossiprec.numerics.small_matmul import LANES
 
 SIZES = st.integers(1, 3 * LANES + 1)
 

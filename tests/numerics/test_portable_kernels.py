@@ -50,7 +50,7 @@ llvm.get_host_cpu_name, llvm.get_host_cpu_features = lambda: name, lambda: featu
 
 import numpy as np
 from sums import total
-from gossiprec.numerics.small_matmul import LANES
+from gossiprec.native.tiles import LANES
 from gossiprec.portable import describe_target
 
 numbers = np.random.default_rng(1).normal(size=1003).astype(np.float32)

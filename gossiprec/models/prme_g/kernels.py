@@ -11,14 +11,8 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.geodesy import EARTH_RADIUS_KM
-from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
-from gossiprec.numerics.float16_rows import (
-    BLOCK,
-    load_float32,
-    merge_rounded,
-    narrow_row,
-    widen_row,
-)
+from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, load_float32, swap_float_mode
+from gossiprec.numerics.float16_rows import BLOCK, merge_rounded, narrow_row, widen_row
 from gossiprec.numerics.philox import philox
 from gossiprec.numerics.rounding import MERGED, TRAINED
 from gossiprec.numerics.sampling import sample_negatives, shuffle

@@ -10,8 +10,8 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.native.jit import inline, kernel, strict_math
-from gossiprec.numerics.float16_rows import load_float32, widen_row
+from gossiprec.native.jit import inline, kernel, load_float32, strict_math
+from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.relevance_kernels import GAINS
 
 LANES, LEAF = 8, 128

@@ -6,7 +6,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.native.jit import kernel, noinline
-from gossiprec.numerics.small_matmul import WIDE, add_squares
+from gossiprec.native.tiles import WIDE
+from gossiprec.numerics.small_matmul import add_squares
 
 
 @kernel
