@@ -266,7 +266,7 @@ def _assembled(
         return store.models(planner.current, nodes)
 
     attacks = make_attacks(cast, executor, threads, schedule.meetings, own_models)
-    meters = _metered(cast, executor, attacks, deliveries)
+    meters = _metered(cast, executor, attacks, deliveries, weighs=schedule.depends_on_values)
     planner = compute_setup.make_planner(cast, executor, schedule, meters, needs.rows)
     if seat is not None:
         check_attacks_divisible(attacks, cast.protocol.n_users)
@@ -325,7 +325,7 @@ def with_kept_kernels(
 
 
 def _metered(
-    cast: RunComponents, executor: Executor, attacks: list[Attack], deliveries: MessageIndex
+    cast: RunComponents, executor: Executor, attacks: list[Attack], deliveries: MessageIndex, *, weighs: bool
 ) -> list[AttackHook]:
     """Return the attacks, each with a meter that shows it what its own nodes receive."""
     coordinator = cast.protocol.n_users
@@ -334,7 +334,7 @@ def _metered(
         cast.mode.check_node_observer(single)
     meters: list[AttackHook] = []
     first_pool, hides = 0, cast.outgoing.hides(BlockRole.USER)
-    weigh = executor.weighed if cast.protocol.chooses_by_value else None
+    weigh = executor.weighed if weighs else None
     for attack in attacks:
         meters.append(AttackHook(attack, cast.layout, hides, deliveries, first_pool, weigh))
         first_pool += len(attack.pools)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,9 @@ class Schedule(ABC):
     meetings : Meetings
     """
 
+    depends_on_values: ClassVar[bool]
+    """Whether peers are chosen by the values of models, which the protocol must then be told."""
+
     inline: bool
     n_wakes: int
     n_messages: int
@@ -74,6 +78,8 @@ class Schedule(ABC):
 
 class PrecomputedSchedule(Schedule):
     """No choice depends on a model's values, so that everything is known before the first local update."""
+
+    depends_on_values = False
 
     def __init__(
         self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions
@@ -108,6 +114,8 @@ class InterleavedSchedule(Schedule):
     (a *barrier*) when a node wakes that has been sent something since the last barrier; with 943 nodes that is after
     some twenty wakes, wide enough to compute them side by side.
     """
+
+    depends_on_values = True
 
     def __init__(
         self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions

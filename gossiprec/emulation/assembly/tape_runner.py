@@ -65,7 +65,7 @@ class TapeRunner:
                 routes=prepared.seat.routes,
                 exchange=prepared.seat.exchange,
                 needed=self._planner.are_needed,
-                tells_found=self._protocol.chooses_by_value and self._serving is None,
+                tells_found=self._schedule.depends_on_values and self._serving is None,
             )
         self._runner = self.shard or WaveRunner(self._executor, self._meters, options)
         complete = self._schedule.meetings.complete
@@ -93,7 +93,7 @@ class TapeRunner:
     def recall(self, segment: TapeSegment) -> None:
         """Do as if a stretch of tape were carried out that was so before: tell the protocol what it was told then."""
         self._past.note(segment)
-        if self._protocol.chooses_by_value:
+        if self._schedule.depends_on_values:
             self._teach(next(self._known))
 
     @property
@@ -120,13 +120,13 @@ class TapeRunner:
                 self._announce(segment)
         if self._serving is not None:
             self._carry_by_rounds(segment, self._serving)
-            if self._protocol.chooses_by_value:
+            if self._schedule.depends_on_values:
                 self._learn_groups(self._serving)
             return
         for piece in self._pieces(segment):
             plan = self._carry(piece)
             self._forget()
-        if self._protocol.chooses_by_value:
+        if self._schedule.depends_on_values:
             with self._watch("learn"):
                 self._learn(plan)
 

@@ -223,7 +223,7 @@ def _played(scenario: Scenario, data: DataSizes, say: Progress) -> EstimateInput
         schedule.n_messages,
         count_local_epochs(cast, schedule, settings),
         schedule.virtual_time,
-        "at most" if cast.protocol.chooses_by_value else "exact",
+        "at most" if schedule.depends_on_values else "exact",
     )
     extent = MemoryInputs.of(cast, n_wakes=counts.n_wakes, n_messages=counts.n_messages)
     hides = bool(cast.outgoing.hides(BlockRole.USER).any())
