@@ -288,6 +288,8 @@ MODULES: Mapping[str, str] = {
     "gossiprec.study.pool": "gossiprec.study.worker_pool",
     "gossiprec.study.rows": "gossiprec.study.table_rows",
     "gossiprec.study.same_data": "gossiprec.study.folder",
+    "gossiprec.recommenders.vector_attacks": "gossiprec.attacks.uploads.user_vectors",
+    "gossiprec.recommenders.vector_leaks": "gossiprec.emulation.scoring.upload_leakage",
     "gossiprec.study.table": "gossiprec.study.table_writer",
     "gossiprec.study.waiting": "gossiprec.study.worker_pool",
     "gossiprec.testing.claims": "gossiprec.testing.contract_checks",

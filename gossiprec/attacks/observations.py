@@ -74,12 +74,15 @@ class MergeDeliveries:
         Where updates are sent, models are put together as they are read.
     bases : the same, or None
         At an update's row the version that it was made from; None: whole models are sent.
+    uploads : the same, or None
+        At an update's row the vector that came with it, NaN if there is none; None: whole models are sent.
     """
 
     rows: Any
     program: Program
     tasks: I64
     bases: Any = None
+    uploads: Any = None
 
 
 @dataclass(frozen=True)
@@ -215,6 +218,13 @@ class Observations:
         assert isinstance(self.raw, MergeDeliveries)
         source = self.raw.program.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
+
+    def user_uploads(self) -> F32:
+        """Return the vectors that clients upload about their users, shape (n, width); NaN if there is none."""
+        assert isinstance(self.raw, MergeDeliveries)
+        if self.raw.uploads is None:
+            return np.zeros((len(self), 0), np.float32)
+        return np.asarray(self.raw.uploads[self.rows, :], np.float32)
 
     def base(self, k: int) -> F32 | None:
         """Return the version that delivery number k is an update of, shape (size,); None: it is a whole model."""

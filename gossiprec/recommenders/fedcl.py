@@ -14,7 +14,7 @@ network can drop it. The vector comes to the coordinator with the update.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +39,6 @@ from gossiprec.recommenders.perturbation import add_laplace_noise, clip_l1, lapl
 from gossiprec.recommenders.user_vectors import compute_user_vectors, item_table, vector_dim
 from gossiprec.recommenders.vector_bank import VectorBank
 from gossiprec.recommenders.vector_clustering import MODULES, Method, nearest_centroid, ward_clusters
-from gossiprec.recommenders.vector_leaks import measure_vector_leakage
 
 
 class FedCLOptions(FedSoftmaxOptions):
@@ -213,6 +212,14 @@ class FedCL(FedSoftmax):
     def _n_candidates(self, layout: Layout) -> int:
         return int(self.options.semi_hard_share * layout.n_items)
 
+    @property
+    def upload_attack(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The attack on uploaded vectors, if the option ``leaks`` requests it and there are some."""
+        size = self.options.leaks
+        if size is None or not self.options.semi_hard:
+            return None
+        return "user-vectors", {"community_size": size, "clip": self.options.clip}
+
     def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return what keeps told vectors and clusters them; None: nobody tells any."""
         options = self.options
@@ -224,22 +231,15 @@ class FedCL(FedSoftmax):
                 f"recommender.clusters: found {number}, but there are only {known.n_clients} clients; lower it"
             )
         method: Method = "kmeans" if options.clustering == "kmeans" else "ward"
-        return VectorBank(
-            known, number, method, answered=options.semi_hard, remembers=options.leaks is not None
-        )
+        return VectorBank(known, number, method, answered=options.semi_hard)
 
     def report(
         self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
-        """Return how vectors were clustered and how often told, and if it is asked for, what they give away."""
+        """Return how vectors were clustered, and how often clients uploaded one."""
         if between is None:
             return {}
         assert isinstance(between, VectorBank)
         options = self.options
         told = {"epsilon": options.epsilon, "clip": options.clip, **between.uploads()}
-        if options.leaks is not None:
-            layout, seed = self.model.layout(split.n_items), between.seed
-            told["leaks"] = measure_vector_leakage(
-                self.model, layout, between.told, split, own, k=options.leaks, clip=options.clip, seed=seed
-            )
         return {"clusters": between.report(), "told_vectors": told}

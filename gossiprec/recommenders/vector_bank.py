@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.arrays import F32, I64
 from gossiprec.recommenders.coordinator_hook import CoordinatorContext, CoordinatorHook
 from gossiprec.recommenders.user_vectors import vector_dim
 from gossiprec.recommenders.vector_clustering import Method, cluster_vectors
-from gossiprec.recommenders.vector_leaks import VectorHistory
 from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 
 
@@ -32,22 +31,15 @@ class VectorBank(CoordinatorHook):
     method : {'ward', 'kmeans'}
     answered : int
         Items that a client is answered with.
-    remembers : bool
-        Whether it keeps all that :mod:`gossiprec.recommenders.vector_leaks` looks at.
     """
 
-    changing = ("latest", "before", "total", "counts", "published", "centroids", "sizes", "at", "times")
+    changing = ("latest", "counts", "centroids", "sizes", "at", "times")
 
-    def __init__(
-        self, known: CoordinatorContext, number: int, method: Method, *, answered: int, remembers: bool
-    ) -> None:
+    def __init__(self, known: CoordinatorContext, number: int, method: Method, *, answered: int) -> None:
         shape = known.n_clients, vector_dim(known.layout)
-        self.seed, self._number, self._method, self._remembers = known.seed, number, method, remembers
+        self._number, self._method = number, method
         self._latest: F32 = np.full(shape, np.nan, np.float32)
-        self._before: F32 = np.full(shape if remembers else (0, 0), np.nan, np.float32)
-        self._total: F32 = np.zeros(shape if remembers else (0, 0), np.float32)
         self._counts = np.zeros(known.n_clients, np.int64)
-        self._published: F32 = np.zeros(0, np.float32)
         self._centroids: F32 = np.zeros((0, shape[1]), np.float32)
         self._sizes = np.zeros(0, np.int64)
         self._at = self._times = 0
@@ -55,17 +47,20 @@ class VectorBank(CoordinatorHook):
         self.stands_for = frozenset({"centroids"} if number else ())
 
     @property
-    def told(self) -> VectorHistory:
-        """What it remembers."""
-        return VectorHistory(self._latest, self._before, self._total, self._counts, self._published)
+    def latest(self) -> F32:
+        """The vector that each client uploaded last, NaN if there is none, shape (n_clients, d)."""
+        return self._latest
+
+    @property
+    def counts(self) -> I64:
+        """Number of vectors of each client, shape (n_clients,)."""
+        return self._counts
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version, and the centroids by which a client is answered; none before there are clusters."""
         if answers.users is not None:
             told = np.isfinite(answers.users).all(axis=1)
             self._take(answers.clients[told].tolist(), answers.users[told])
-        if self._remembers:
-            self._published = version.copy()
         if not self._number:
             return version, {}
         if self._is_due():
@@ -74,9 +69,6 @@ class VectorBank(CoordinatorHook):
 
     def _take(self, clients: list[int], vectors: F32) -> None:
         for client, vector in zip(clients, vectors, strict=True):  # the same one may have answered twice
-            if self._remembers:
-                self._before[client] = self._latest[client]
-                self._total[client] += vector
             self._latest[client] = vector
             self._counts[client] += 1
 

@@ -117,11 +117,14 @@ class BlindedAttack(RecordedAttack):
             merge_keep=true.keeps,
             merge_message=true.messages,
         )
-        received, bases = np.concatenate([shown, rows[program.source[mine], :]]), None
+        received, bases, uploads = np.concatenate([shown, rows[program.source[mine], :]]), None, None
         if isinstance(rows, UpdateRows):
+            delivered = rows.uploads[true.rows, :]
+            uploads = np.full((len(received), delivered.shape[1]), np.nan, np.float32)
+            uploads[places] = delivered
             bases = np.full_like(received, np.nan)
             bases[places] = rows.bases[true.rows, :]
-        raw = MergeDeliveries(received, alone, np.arange(len(mine)), bases)
+        raw = MergeDeliveries(received, alone, np.arange(len(mine)), bases, uploads)
         self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
 
     def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:

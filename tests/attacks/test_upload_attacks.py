@@ -7,6 +7,7 @@ import pytest
 
 from gossiprec.attacks.uploads import UploadAttack
 from gossiprec.attacks.uploads.contributions import Contributions
+from gossiprec.attacks.uploads.user_vectors import UserVectors
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.measures.communities import jaccard_communities
@@ -55,7 +56,31 @@ def contribution_bytes(guesses):
     return [part.tobytes() for part in (*of_all, *own)]
 
 
-CASES = {"contributions": (CONTRIBUTIONS, contribution_bytes)}
+def vector_run(model):
+    return tiny(
+        model={"name": model, "dim": 6, "loss": "sampled"},
+        training={"optimizer": "sgd", "learning_rate": 0.5, "batch_size": "full"},
+        protocol={"name": "fedavg", "rounds": 4, "slice": 4, "client_model": "none", "merge": "mean"},
+        recommender={
+            "name": "fedcl", "local_items": 10, "local_negatives": 3, "semi_hard": 4, "clusters": 3, "leaks": 3,
+        },
+        executor={"name": "batched"},
+        observers=[],
+    )  # fmt: skip
+
+
+def vector_bytes(guesses):
+    """Return what was received from all users, and the query of the accomplice."""
+    assert np.isfinite(guesses.latest).all()
+    received = (guesses.latest, guesses.before, guesses.means, guesses.adversaries)
+    query = guesses.queries[ACCOMPLICE]
+    return [part.tobytes() for part in (*received, query)], guesses.reidentified
+
+
+CASES = {
+    "contributions": (CONTRIBUTIONS, contribution_bytes),
+    **{f"vectors-{model}": (vector_run(model), vector_bytes) for model in ("gru4rec", "two-tower")},
+}
 
 
 def check_blind(case):
@@ -77,7 +102,9 @@ def test_guesses_stay_where_all_that_an_attack_must_not_see_is_overwritten(case)
 def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
     prepared = attacked(CASES[case][0], AccessMonitor(blind=False))
     watch = Watch(prepared)
-    watch.look("knowledge", prepared.attacks[-1].world.knowledge)
+    attack = prepared.attacks[-1]
+    watch.look("knowledge", attack.world.knowledge)
+    watch.look("guesses", [value for name, value in vars(attack).items() if name != "world"])
     assert watch.calls
     assert not watch.found
 
@@ -112,3 +139,30 @@ def test_an_attack_on_contributions_that_cheats_is_caught(cheat, monkeypatch):
     monkeypatch.setattr(Contributions, "upload_guesses", lambda self: cheat(self, true))
     with pytest.raises(AssertionError):
         check_blind("contributions")
+
+
+def queries_by_data_of_another(self, adversaries, true):
+    """Let each adversary look with the vector of the next user."""
+    return np.roll(true(self, adversaries), -1, axis=0)
+
+
+def test_an_attack_on_vectors_that_cheats_is_caught(monkeypatch):
+    true = UserVectors._queries
+    monkeypatch.setattr(
+        UserVectors, "_queries", lambda self, some: queries_by_data_of_another(self, some, true)
+    )
+    with pytest.raises(AssertionError):
+        check_blind("vectors-gru4rec")
+
+
+def test_an_attack_that_reads_versions_instead_of_uploads_is_caught(monkeypatch):
+    """What lies in the arena next to deliveries is overwritten: vectors that were not delivered are NaN."""
+
+    def cheat(self, seen):
+        raw = seen.raw
+        rows = np.zeros(1, np.int32)
+        self._latest[:] = np.asarray(raw.rows[rows, : self._latest.shape[1]])
+
+    monkeypatch.setattr(UserVectors, "observe", cheat)
+    with pytest.raises(AssertionError):
+        check_blind("vectors-gru4rec")

@@ -154,16 +154,16 @@ def test_vectors_are_told_only_where_semi_hard_negatives_are_wanted():
 @pytest.mark.parametrize(
     ("options", "kernels"),
     [
-        ({}, {"vectors_of", "best_items", "scores_by_each", "ward"}),
-        ({"clustering": "kmeans"}, {"vectors_of", "best_items", "scores_by_each"}),
-        ({"clustering": "none"}, {"vectors_of", "best_items"}),
+        ({}, {"compute_user_vectors", "top_item_ids", "score_by_vectors", "ward_clusters"}),
+        ({"clustering": "kmeans"}, {"compute_user_vectors", "top_item_ids", "score_by_vectors"}),
+        ({"clustering": "none"}, {"compute_user_vectors", "top_item_ids"}),
         ({"semi_hard": 0}, set()),
     ],
 )
 @pytest.mark.parametrize("model", [GRU, TOWERS])
 def test_what_a_run_will_call_is_compiled_before_it(monkeypatch, model, options, kernels):
     called = set()
-    for name in ("vectors_of", "best_items", "scores_by_each", "ward"):
+    for name in ("compute_user_vectors", "top_item_ids", "score_by_vectors", "ward_clusters"):
 
         def told(*args, name=name, real=getattr(module, name)):  # noqa: B008
             called.add(name)
@@ -306,8 +306,8 @@ def answers(told):
     return ClientAnswers(clients, inbox, rows)
 
 
-def bank(number=2, remembers=True):
-    return VectorBank(known(), number, "ward", answered=8, remembers=remembers)
+def bank(number=2):
+    return VectorBank(known(), number, "ward", answered=8)
 
 
 def step(made, told, number=1):
@@ -324,21 +324,9 @@ def test_a_bank_holds_what_each_user_told_last():
     made = bank()
     step(made, [(1, LEFT), (2, RIGHT)])
     step(made, [(1, RIGHT), (4, None), (1, [0, 2, 0, 0])])  # the same one twice
-    told = made.told
-    assert told.latest[1].tolist() == [0, 2, 0, 0]
-    assert told.before[1].tolist() == RIGHT
-    assert told.total[1].tolist() == [8, 2, 0, 0]
-    assert told.means[2].tolist() == RIGHT
-    assert told.counts.tolist() == [0, 3, 1] + [0] * (N_CLIENTS - 3)
-    assert np.isnan(told.latest[4]).all()
-    assert np.isnan(told.means[4]).all()
-    assert np.array_equal(told.version, version())
-
-
-def test_what_nobody_asks_for_is_not_remembered():
-    made = bank(remembers=False)
-    step(made, [(1, LEFT), (2, RIGHT)])
-    assert made.told.before.size == made.told.total.size == made.told.version.size == 0
+    assert made.latest[1].tolist() == [0, 2, 0, 0]
+    assert made.counts.tolist() == [0, 3, 1] + [0] * (N_CLIENTS - 3)
+    assert np.isnan(made.latest[4]).all()
 
 
 def test_clusters_are_made_when_there_are_as_many_vectors_then_at_doublings_then_once_an_epoch():

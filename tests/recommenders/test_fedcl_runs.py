@@ -98,7 +98,7 @@ def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
 
 def test_the_bank_has_what_came_and_clusters_follow():
     prepared = carried_out(fedcl({"epsilon": None}))
-    told, report = prepared.between.told, prepared.between.report()
+    told, report = prepared.between, prepared.between.report()
     assert told.counts.sum() >= 44  # 12 clients, four epochs; the last slice's answers are not there yet
     assert np.isfinite(told.latest).all()
     assert (np.abs(told.latest).sum(axis=1) <= 1 + 1e-5).all()

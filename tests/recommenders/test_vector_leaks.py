@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from gossiprec.attacks.uploads import user_vectors
+from gossiprec.attacks.uploads.user_vectors import (
+    UserVectorOptions,
+    UserVectors,
+    reidentification_rates,
+)
 from gossiprec.data.split import Split
+from gossiprec.emulation.scoring.upload_leakage import (
+    community_accuracies,
+    true_vector_ranks,
+    true_vectors,
+    vector_leakage,
+)
 from gossiprec.measures.communities import Communities
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders import vector_attacks
 from gossiprec.recommenders.perturbation import clip_l1
 from gossiprec.recommenders.user_vectors import compute_user_vectors
-from gossiprec.recommenders.vector_attacks import (
-    community_accuracies,
-    reidentification_rates,
-    true_vector_ranks,
-)
-from gossiprec.recommenders.vector_leaks import VectorHistory, measure_vector_leakage
 
 N, DIM = 300, 16
 EVERYBODY = np.arange(N)
@@ -100,23 +107,23 @@ def test_communities_are_those_nearest_but_for_the_user_itself():
     assert found["nearest"] == {"cda": 1.0}
     told[1] = np.nan
     some = np.array([0, 6])
-    found = community_accuracies(rows.astype(np.float32), told, some, community_of(alike[some], 20))
+    found = community_accuracies(rows[some].astype(np.float32), told, some, community_of(alike[some], 20))
     assert found["nearest"]["cda"] == (0.75 + 1.0) / 2
 
 
 def test_how_many_are_looked_at_together_changes_nothing(monkeypatch):
     rows, told = vectors(), noisy(vectors(), 40, 1)
     expected = true_vector_ranks(rows, told, EVERYBODY), reidentification_rates(told, rows, 1)
-    monkeypatch.setattr(vector_attacks, "AT_ONCE", 7)
+    monkeypatch.setattr(user_vectors, "AT_ONCE", 7)
     assert (true_vector_ranks(rows, told, EVERYBODY), reidentification_rates(told, rows, 1)) == expected
 
 
 def test_only_some_are_looked_for_among_all(monkeypatch):
-    monkeypatch.setattr(vector_attacks, "MOST", 40)
-    some = vector_attacks.sample_users(N, 3)
+    monkeypatch.setattr(user_vectors, "MOST", 40)
+    some = user_vectors.sample_users(N, 3)
     assert len(some) == 40
     assert (np.diff(some) > 0).all()
-    assert some.tolist() != vector_attacks.sample_users(N, 4).tolist()
+    assert some.tolist() != user_vectors.sample_users(N, 4).tolist()
     assert reidentification_rates(vectors(), vectors(), 3)["nearest"] == {"reidentified": 1.0}
 
 
@@ -139,6 +146,45 @@ def world(name):
     return model, layout, np.concatenate([items.ravel(), shared]).astype(np.float32), split, own
 
 
+def attack_on(model, layout, version, split):
+    """Return the attack of a coordinator, node N, with a version."""
+    row = np.zeros((1, layout.row_size), np.float32)
+    row[0, layout.merged] = version
+    world = SimpleNamespace(
+        scorer=SimpleNamespace(model=model, layout=layout), n_users=N, seed=5, coordinator=N,
+        data_of=model.feed_of(split.training_data()).only, own_models=lambda nodes: row,
+    )  # fmt: skip
+    return UserVectors(UserVectorOptions(community_size=10, clip=1.0), world)
+
+
+def upload(attack, senders, rows):
+    attack.observe(SimpleNamespace(user_uploads=lambda: rows, senders=np.asarray(senders)))
+
+
+def leakage(told, model, layout, version, split, own):
+    """Return the figures of the attack after some uploads of all users, the last of them last."""
+    attack = attack_on(model, layout, version, split)
+    for rows in told:
+        upload(attack, EVERYBODY, rows)
+    vectors = true_vectors(model, layout, version, split.training_data(), own)
+    return vector_leakage(attack.upload_guesses(), clip_l1(vectors, 1.0).astype(np.float32), split, k=10)
+
+
+def test_the_attack_keeps_the_last_two_vectors_of_each_user_and_the_mean():
+    attack = attack_on(*world("gru4rec")[:4])
+    nothing, one, two, three = (np.full(DIM, value, np.float32) for value in (np.nan, 1, 2, 6))
+    upload(attack, [1, 2], np.stack([one, two]))
+    upload(attack, [1, 4, 1, N + 1], np.stack([two, nothing, three, one]))  # one client twice, and a poisoner
+    found = attack.upload_guesses()
+    assert found.latest[[1, 2]].tolist() == [three.tolist(), two.tolist()]
+    assert found.before[1].tolist() == two.tolist()
+    assert found.means[[1, 2], 0].tolist() == [3, 2]
+    assert np.isnan(found.before[2]).all()
+    assert np.isnan(found.latest[4]).all()
+    assert np.isnan(found.means[4]).all()
+    assert np.count_nonzero(np.isfinite(found.latest).all(axis=1)) == 2
+
+
 @pytest.mark.parametrize("name", ["gru4rec", "two-tower"])
 def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
     model, layout, version, split, own = world(name)
@@ -148,8 +194,7 @@ def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
     found = {}
     for epsilon in (1e6, 0.1):
         told = [noisy(true, epsilon, seed) for seed in range(3)]
-        bank = VectorHistory(told[2], told[1], np.sum(told, axis=0), np.full(N, 3), version)
-        found[epsilon] = measure_vector_leakage(model, layout, bank, split, own, k=10, clip=1.0, seed=5)
+        found[epsilon] = leakage(told, model, layout, version, split, own)
     exact, hidden = found[1e6], found[0.1]
     assert exact["nearest"]["own_first"] > 0.95
     assert exact["nearest"]["own_rank_of_means"] < 0.01
@@ -173,7 +218,6 @@ def test_whoever_attacks_rows_of_users_has_items_alone_to_look_with():
     model, layout, version, split, own = world("two-tower")
     turned = np.roll(own, 5, axis=1)  # users alike have rows alike, which say nothing of items
     told = clip_l1(turned, 1.0).astype(np.float32)
-    bank = VectorHistory(told, told, told, np.ones(N, np.int64), version)
-    found = measure_vector_leakage(model, layout, bank, split, turned, k=10, clip=1.0, seed=5)
+    found = leakage([told], model, layout, version, split, turned)
     assert found["nearest"]["own_first"] > 0.95
     assert found["exact"]["cda"] < 1.5 * found["random"]["cda"]

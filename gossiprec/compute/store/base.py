@@ -44,10 +44,13 @@ class UpdateRows:
         Base and update together, by handle.
     bases : ndarray, or what is read like one
         The versions that they were made from; of a version that itself.
+    uploads : ndarray, or what is read like one
+        The vectors that came next to updates; NaN if there is none.
     """
 
     models: Any
     bases: Any
+    uploads: Any
 
     def __getitem__(self, at: Any) -> Any:
         """Return some columns of some models."""

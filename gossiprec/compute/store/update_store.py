@@ -104,7 +104,7 @@ class UpdateStore(Store):
         self._held: dict[int, Payload] = {}
         self._common = common  # what is under all other handles
         self._extras: dict[int, Extras] = {}
-        self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
+        self.rows = UpdateRows(*map(_ByHandle, (self.load, self._load_bases, self._load_uploads)))
         self.mixture: Mixture | None = None
         self.own_extras: frozenset[str] = frozenset()
 
@@ -177,6 +177,11 @@ class UpdateStore(Store):
         if all(row is None for row in told):
             return None
         return np.stack([unknown if row is None else row for row in told])
+
+    def _load_uploads(self, handles: Handles) -> F32:
+        """Return the vectors that came next to updates, NaN if there is none, shape (n, told_width)."""
+        told = self.told_users(handles)
+        return np.full((len(handles), self.told_width), np.nan, np.float32) if told is None else told
 
     def _load_bases(self, handles: Handles) -> F32:
         """Return the versions that updates were made from, likewise."""

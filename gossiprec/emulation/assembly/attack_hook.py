@@ -100,8 +100,8 @@ class AttackHook(DeliveryHook):
         mine = self.watched(program, tasks)
         if len(mine):
             program = self.weighed(program, mine)
-            bases = rows.bases if isinstance(rows, UpdateRows) else None
-            raw = MergeDeliveries(rows, program, mine, bases)
+            beside = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else (None, None)
+            raw = MergeDeliveries(rows, program, mine, *beside)
             if self._copies:
                 raw = own_tasks(Observations(raw, *self._about), *self._about[:2])
             self.call(self.attack.observe, Observations(raw, *self._about))
@@ -166,7 +166,8 @@ def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDel
     bases = None
     if raw.bases is not None:
         bases = np.concatenate([raw.bases[seen.rows, :], np.full_like(versions, np.nan)])
-    return MergeDeliveries(np.concatenate([shown, versions]), alone, np.arange(len(tasks)), bases)
+    uploads = None if raw.uploads is None else np.array(raw.uploads[seen.rows, :])
+    return MergeDeliveries(np.concatenate([shown, versions]), alone, np.arange(len(tasks)), bases, uploads)
 
 
 def attack_seconds_by_label(meters: Sequence[AttackHook]) -> dict[str, float]:

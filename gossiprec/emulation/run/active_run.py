@@ -14,6 +14,7 @@ import numpy as np
 from gossiprec.attacks.base import MembershipGuesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.attacks.uploads import UploadAttack
+from gossiprec.attacks.uploads.contributions import ContributionGuesses
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.estimate.memory import peak_rss_mib
@@ -38,13 +39,15 @@ from gossiprec.emulation.scoring.positions import attack_measures, write_positio
 from gossiprec.emulation.scoring.privacy import PrivacyLedger
 from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
 from gossiprec.emulation.scoring.train_loss import train_loss
-from gossiprec.emulation.scoring.upload_leakage import contribution_leakage
+from gossiprec.emulation.scoring.upload_leakage import contribution_leakage, true_vectors, vector_leakage
 from gossiprec.emulation.scoring.utility import ActivityGroupMetrics
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import RunDirectory
 from gossiprec.eventlog.checkpoint_state import check_state
 from gossiprec.eventlog.run_tables import labels_to_json
+from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.recommenders.perturbation import clip_l1
 
 
 class _Stateful(Protocol):
@@ -383,9 +386,22 @@ class ActiveRun:
             attack = meter.attack
             if isinstance(attack, UploadAttack):
                 with self._timed("attacks"):
-                    guesses, size = meter.call(attack.upload_guesses), attack.options.community_size
-                    report[attack.section]["leaks"] = contribution_leakage(guesses, prepared.split, k=size)
+                    guesses = meter.call(attack.upload_guesses)
+                    report[attack.section]["leaks"] = self._upload_leakage(attack.options, guesses)
         return report
+
+    def _upload_leakage(self, options: Any, guesses: Any) -> dict[str, Any]:
+        """Return the figures of an attack on uploads, joined with the truth."""
+        prepared, size = self._prepared, options.community_size
+        if isinstance(guesses, ContributionGuesses):
+            return contribution_leakage(guesses, prepared.split, k=size)
+        store, layout, model = prepared.executor.store, prepared.layout, prepared.model
+        assert isinstance(model, SequenceModel)
+        coordinator = np.array([prepared.protocol.n_users])
+        version = store.models(prepared.planner.current, coordinator)[0, layout.merged]
+        vectors = true_vectors(model, layout, version, prepared.split.training_data(), prepared.own_rows)
+        true = clip_l1(vectors, options.clip).astype(np.float32)
+        return vector_leakage(guesses, true, prepared.split, k=size)
 
     def _remarks(self) -> Remarks:
         """Return what is to be said of the utility at the last report."""

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.attacks.uploads.contributions import ContributionGuesses, VictimBlock
-from gossiprec.data.split import Split
-from gossiprec.measures.attack_accuracy import Guess, accuracies_of, overlaps, random_bound
+from gossiprec.attacks.uploads.user_vectors import (
+    HOW,
+    Found,
+    VectorGuesses,
+    chance_of_first,
+    judge_distances,
+    known_users,
+    mean,
+)
+from gossiprec.data.split import Split, TrainingData
+from gossiprec.measures.attack_accuracy import Guess, accuracies, accuracies_of, guess, overlaps, random_bound
 from gossiprec.measures.communities import Communities, jaccard_communities
+from gossiprec.models.base import Layout
+from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.ragged import Ragged
+from gossiprec.recommenders.user_vectors import compute_user_vectors
 from gossiprec.rng import generator
 
 N_SAMPLED = 20_000
@@ -78,6 +91,122 @@ def contribution_leakage(guesses: ContributionGuesses, split: Split, *, k: int) 
         "mia_recall": members.recall, "mia_f1": members.f1, "mia_auc": members.auc,
         "mia_auc_popularity": members.prior_auc, "auxiliary_cda": model.accuracy, "auxiliary_mia_auc": of_model,
     }  # fmt: skip
+
+
+def vector_leakage(guesses: VectorGuesses, true: F32, split: Split, *, k: int) -> dict[str, Any]:
+    """Return the figures of an attack on uploaded vectors, by rule and by name.
+
+    Parameters
+    ----------
+    guesses : VectorGuesses
+    true : ndarray of float32, shape (n_users, d)
+        The vector of each user as it is, clipped and without noise.
+    split : Split
+        The truth.
+    k : int
+        Size of communities.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        For ``nearest`` and ``likeliest``, and for ``random`` guesses. ``reidentified``: how often, of users who have
+        uploaded twice or more, the latest vector finds the one before. ``own_first``: how often the latest vector of a
+        user is found by the vector of the user as it is; ``own_rank``: the share of others that comes before it.
+        ``cda``: the share of the `k` users most similar to an adversary that its query finds. ``..._of_means``: the
+        same among the means of all that each user has uploaded. ``exact``: among the vectors as they are.
+    """
+    some, latest, means = guesses.adversaries, guesses.latest, guesses.means
+    communities = jaccard_communities(split.train, some, n_items=split.n_items, k=k)
+    found = [
+        guesses.reidentified,
+        true_vector_ranks(true, latest, some),
+        suffix_names(true_vector_ranks(true, means, some), "of_means"),
+        community_accuracies(guesses.queries, latest, some, communities),
+        suffix_names(community_accuracies(guesses.queries, means, some, communities), "of_means"),
+    ]
+    exact = community_accuracies(guesses.queries, true, some, communities)["nearest"]
+    return {how: {key: value for each in found for key, value in each[how].items()} for how in HOW} | {
+        "random": {
+            "reidentified": 1 / max(len(known_users(guesses.before)), 1),
+            "own_first": 1 / max(len(known_users(latest)), 1),
+            "own_rank": 0.5,
+            "cda": random_bound(k, split.n_users - 1),
+        },
+        "exact": exact,
+    }
+
+
+def true_vectors(model: SequenceModel, layout: Layout, version: F32, split: TrainingData, own: F32) -> F32:
+    """Return the vector of each user by a version, before clipping and noise, shape (n_users, d).
+
+    Parameters
+    ----------
+    model : SequenceModel
+    layout : Layout
+    version : ndarray of float32, shape (n_columns,)
+    split : TrainingData
+    own : ndarray of float32, shape (n_users, user_width)
+        Present rows of users, for models that have them.
+    """
+    feed = model.feed_of(split)
+    histories = [feed.history(user) for user in range(split.n_users)]
+    return compute_user_vectors(model, layout, version, histories, own)
+
+
+def true_vector_ranks(true: F32, told: F32, users: I64) -> Found:
+    """Return how often a user's vector finds the uploaded one, and the share of others that comes before it.
+
+    Parameters
+    ----------
+    true, told : ndarray of float32, shape (n_users, d)
+        The latter NaN if nothing was uploaded.
+    users : ndarray of int64, shape (n,)
+        Users to look for, ascending; those who uploaded nothing are left out.
+    """
+    heard = known_users(told)
+    users = np.intersect1d(users, heard)
+    place = np.searchsorted(heard, users)
+
+    def before_own(distances: F64, rows: slice) -> F64:
+        own = np.take_along_axis(distances, place[rows, None], axis=1)
+        ties = (distances == own).sum(axis=1) - 1
+        ranks = (distances < own).sum(axis=1) + ties / 2
+        return np.stack([chance_of_first(distances, own), ranks], axis=1)
+
+    found = judge_distances(true[users], told[heard], before_own)
+    others = max(len(heard) - 1, 1)
+    return {
+        how: {"own_first": mean(found[how][:, 0]), "own_rank": mean(found[how][:, 1] / others)} for how in HOW
+    }
+
+
+def community_accuracies(queries: F32, told: F32, users: I64, communities: Communities) -> Found:
+    """Return the mean share of communities that is found (CDA).
+
+    Parameters
+    ----------
+    queries : ndarray of float32, shape (n, d)
+        Of each adversary.
+    told : ndarray of float32, shape (n_users, d)
+        NaN if nothing was uploaded.
+    users : ndarray of int64, shape (n,)
+        The adversaries.
+    communities : Communities
+        Of these users.
+    """
+
+    def judge(distances: F64, rows: slice) -> F64:
+        distances[np.arange(len(distances)), users[rows]] = np.nan  # no user is similar to itself
+        scores, true = -distances, communities.between(rows.start, rows.stop)
+        return accuracies(scores, guess(scores, true.k), true)
+
+    found = judge_distances(queries, told, judge)
+    return {how: {"cda": mean(found[how])} for how in HOW}
+
+
+def suffix_names(found: Found, what: str) -> Found:
+    """Return the figures under names with a suffix."""
+    return {how: {f"{name}_{what}": value for name, value in each.items()} for how, each in found.items()}
 
 
 def score_communities(found: Communities, train: Ragged, *, n_items: int, k: int) -> CommunityLeak:

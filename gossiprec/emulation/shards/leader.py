@@ -158,6 +158,8 @@ class ShardLeader(NoFollowers):
             nodes = nodes[~self._seat.routes.holds(current[nodes])]
             self._service.runner.use(current[nodes])
         of = self._seat.parts.of[nodes]
+        if not of.any():  # also after the last report, when the others have ended
+            return
         self._ask(shard_state.OWN, [nodes[of == shard] for shard in self._others])
         for shard, values in zip(self._others, self._answers(), strict=True):
             self._payloads.take_own(current, nodes[of == shard], values)
