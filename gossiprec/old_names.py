@@ -217,7 +217,7 @@ MODULES: Mapping[str, str] = {
     "gossiprec.numerics.kernel_linking": "gossiprec.native.kernel_linking",
     "gossiprec.numerics.noise": "gossiprec.numerics.dp_noise",
     "gossiprec.numerics.one_thread": "gossiprec.numerics.torch_threads",
-    "gossiprec.numerics.optimizers": "gossiprec.numerics.torch_threads",
+    "gossiprec.numerics.optimizers": "gossiprec.numerics.torch_optimizers",
     "gossiprec.numerics.own_copies": "gossiprec.native.kernel_linking",
     "gossiprec.numerics.purposes": "gossiprec.numerics.draw_purposes",
     "gossiprec.numerics.reused": "gossiprec.numerics.buffer_pool",

@@ -104,7 +104,7 @@ class FictiveUsers:
         import torch
 
         from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
-        from gossiprec.numerics.torch_threads import Adam
+        from gossiprec.numerics.torch_optimizers import Adam
 
         scorer, samples = self._scorer, self._samples(a, int(self.n_fits[a]))
         layout = replace(scorer.layout, n_users=1)

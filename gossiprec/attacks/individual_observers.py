@@ -13,7 +13,6 @@ from gossiprec.arrays import F32, I32, I64, check_array, check_range
 from gossiprec.attacks.base import AttackContext
 from gossiprec.attacks.fictive_users import FictiveUsers
 from gossiprec.attacks.observations import KnownDeliveries, MergeDeliveries, Observations
-from gossiprec.attacks.ranking_kernels import apply_relevance_rules, collect_submodels
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.eventlog.checkpoint_state import PartialArray
@@ -488,6 +487,8 @@ class StackedObservers:
         self, rows: F32, row: I64, adversaries: I64, victims: I64, messages: I64, own: F32, small: F32
     ) -> None:
         """Fill the small models that the adversaries hold after some deliveries, shape (n, n_momenta, width)."""
+        from gossiprec.attacks.ranking_kernels import collect_submodels
+
         of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
         small[...] = 0.0
         collect_submodels(
@@ -528,6 +529,8 @@ class StackedObservers:
         return {name: values[items] for name, values in constants.items()}
 
     def _judge(self, scores: F32, offsets: I64, whose: I64) -> F32:
+        from gossiprec.attacks.ranking_kernels import apply_relevance_rules
+
         found = np.empty((len(whose), len(self._of.rules)), np.float32)
         apply_relevance_rules(scores, offsets, self._of.targets.n_targets[whose], *self._of.codes, found)
         return found

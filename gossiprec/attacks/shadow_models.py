@@ -77,7 +77,7 @@ def train_update_classifier(
     """Train a classifier of updates, on one torch thread; its first weights and its batches come from `draw`."""
     import torch
 
-    from gossiprec.numerics.torch_threads import Adam
+    from gossiprec.numerics.torch_optimizers import Adam
 
     weights: list[F32] = []
     for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):

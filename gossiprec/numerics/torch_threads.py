@@ -6,9 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from inspect import unwrap
-
-import torch
 
 
 @contextmanager
@@ -43,19 +40,3 @@ class _Stretches:
 
 
 _STRETCHES = _Stretches()
-
-
-class Adam(torch.optim.Adam):
-    """``torch.optim.Adam``; what torch wraps around its methods, to keep its compiler out of them, imports it."""
-
-    add_param_group = unwrap(torch.optim.Adam.add_param_group)
-    zero_grad = unwrap(torch.optim.Adam.zero_grad)
-    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
-
-
-class SGD(torch.optim.SGD):
-    """``torch.optim.SGD``, likewise."""
-
-    add_param_group = unwrap(torch.optim.SGD.add_param_group)
-    zero_grad = unwrap(torch.optim.SGD.zero_grad)
-    step = torch.no_grad()(unwrap(torch.optim.SGD.step))

@@ -57,7 +57,7 @@ class AuxiliaryModel(Stateful):
         """Take a pass over all sets, in an order and with negatives that are drawn for it."""
         import torch
 
-        from gossiprec.numerics.torch_threads import Adam
+        from gossiprec.numerics.torch_optimizers import Adam
 
         drawn = self._feed.samples_of_all(update=epoch, negatives=self._negatives, seed=self._seed)
         samples = {name: torch.from_numpy(column) for name, column in drawn.items()}

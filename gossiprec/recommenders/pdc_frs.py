@@ -225,7 +225,7 @@ class AuxiliaryModelHook(CoordinatorHook):
         """
         import torch
 
-        from gossiprec.numerics.torch_threads import SGD, Adam
+        from gossiprec.numerics.torch_optimizers import SGD, Adam
 
         alone = self._options.item_optimizer == "adam"
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)

@@ -58,7 +58,7 @@ class PopularityRegulariser:
         """Return a version ``[items | shared]`` after the steps at the end of an epoch."""
         import torch
 
-        from gossiprec.numerics.torch_threads import Adam
+        from gossiprec.numerics.torch_optimizers import Adam
 
         layout, draw = self._known.layout, generator(self._known.seed, "regulariser", 0, epoch)
         width = layout.n_items * layout.item_width

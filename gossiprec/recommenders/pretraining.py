@@ -163,7 +163,7 @@ def pretrain(
     """
     import torch
 
-    from gossiprec.numerics.torch_threads import Adam
+    from gossiprec.numerics.torch_optimizers import Adam
 
     if (len(users), len(items)) != (graph.n_users, graph.n_items):
         raise ValueError(

@@ -78,7 +78,7 @@ class SyntheticUsers:
         import torch
         from torch.func import vmap
 
-        from gossiprec.numerics.torch_threads import Adam
+        from gossiprec.numerics.torch_optimizers import Adam
 
         known, n = self._known, len(self.users)
         frozen = known.layout.version_tables(torch.from_numpy(version.copy()))

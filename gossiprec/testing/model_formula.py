@@ -16,7 +16,7 @@ from gossiprec.data.split import Split
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.models.base.analytic_gradients import has_own_gradient
-from gossiprec.numerics.torch_threads import Adam
+from gossiprec.numerics.torch_optimizers import Adam
 
 NODE, SEED = 5, 3
 WIDTH = 6

@@ -250,9 +250,10 @@ def test_text_is_read_without_importing_pandas(tmp_path):
     """Which pyarrow does where it is installed, in half a second, to turn columns into arrays by `to_numpy`."""
     path = pack(tmp_path / "a.tsv", "u\ti\t4\t2010-10-19\nu\tj\t3.5\t-1\n")
     script = (
-        "import sys; from pathlib import Path; from gossiprec.data.delimited_text import read_table;"
-        "from gossiprec.data.sources import Source; from gossiprec.data.text_blocks import Layout;"
-        f"layout = Layout(('user', 'item', 'rating', 'time')); read_table(Source(Path({str(path)!r})), layout);"
+        "import sys; from pathlib import Path; from gossiprec.data.delimited_text import read_interactions;"
+        "from gossiprec.data.sources import FileSource; from gossiprec.data.text_blocks import TextFormat;"
+        "layout = TextFormat(('user', 'item', 'rating', 'time'));"
+        f"read_interactions(FileSource(Path({str(path)!r})), layout);"
         "sys.exit('pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -6,13 +6,13 @@ import sys
 import pytest
 import torch
 
-from gossiprec.numerics import torch_threads
+from gossiprec.numerics import torch_optimizers
 
 STEP = """
 import sys, torch
-from gossiprec.numerics import optimizers
+from gossiprec.numerics import torch_optimizers
 x = torch.nn.Parameter(torch.ones(3))
-optimizer = getattr(optimizers, sys.argv[1])([x], lr=0.1, foreach=False)
+optimizer = getattr(torch_optimizers, sys.argv[1])([x], lr=0.1, foreach=False)
 optimizer.zero_grad()
 x.square().sum().backward()
 optimizer.step()
@@ -35,7 +35,7 @@ def stepped(optimizer, **options):
 @pytest.mark.parametrize("options", [{"foreach": False}, {"fused": True}], ids=str)
 @pytest.mark.parametrize("name", ["Adam", "SGD"])
 def test_steps_are_those_of_torch_to_the_last_bit(name, options):
-    ours, theirs = (stepped(getattr(some, name), **options) for some in (torch_threads, torch.optim))
+    ours, theirs = (stepped(getattr(some, name), **options) for some in (torch_optimizers, torch.optim))
 
     assert torch.equal(ours, theirs)
 

@@ -37,7 +37,7 @@ THINGS = """
     from gossiprec.protocols import PROTOCOLS
     from gossiprec.protocols.rand_gossip import RandGossip
     from gossiprec.recommenders import RECOMMENDERS
-    from gossiprec.recommenders.simgcl import SimGCL
+    from gossiprec.recommenders.simgcl import SimGCLRecommender
     from gossiprec.servers import SERVERS
     from gossiprec.servers.momentum import Momentum
     from gossiprec.similarities import SIMILARITIES
@@ -52,7 +52,7 @@ THINGS = """
     ATTACKS.register("acme-attack")(type("AcmeAttack", (CDA,), {}))
     AGGREGATORS.register("acme-rule")(type("AcmeRule", (Mean,), {}))
     SERVERS.register("acme-server")(type("AcmeServer", (Momentum,), {}))
-    RECOMMENDERS.register("acme-cl")(type("AcmeCL", (SimGCL,), {}))
+    RECOMMENDERS.register("acme-cl")(type("AcmeCL", (SimGCLRecommender,), {}))
     MEASURES.register("acme-hit")(type("AcmeHit", (Hit,), {}))
     SIMILARITIES.register("acme-likeness")(type("AcmeLikeness", (CoOccurrence,), {}))
 

@@ -24,7 +24,8 @@ from gossiprec.feeds.base import Columns
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.numerics.torch_threads import SGD, Adam, single_torch_thread
+from gossiprec.numerics.torch_optimizers import SGD, Adam
+from gossiprec.numerics.torch_threads import single_torch_thread
 from gossiprec.rng import generator
 
 

@@ -15,7 +15,8 @@ from gossiprec.compute.store.arena import merge_keys, update_keys
 from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import BlockRole
-from gossiprec.numerics.torch_threads import SGD, Adam, single_torch_thread
+from gossiprec.numerics.torch_optimizers import SGD, Adam
+from gossiprec.numerics.torch_threads import single_torch_thread
 
 
 @EXECUTORS.register("reference")

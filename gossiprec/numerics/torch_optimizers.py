@@ -1,0 +1,23 @@
+"""The optimizers of torch, without torch's compiler, which takes long to import."""
+
+from __future__ import annotations
+
+from inspect import unwrap
+
+import torch
+
+
+class Adam(torch.optim.Adam):
+    """``torch.optim.Adam``; what torch wraps around its methods, to keep its compiler out of them, imports it."""
+
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
+class SGD(torch.optim.SGD):
+    """``torch.optim.SGD`` without its wrappers, as :class:`Adam`."""
+
+    add_param_group = unwrap(torch.optim.SGD.add_param_group)
+    zero_grad = unwrap(torch.optim.SGD.zero_grad)
+    step = torch.no_grad()(unwrap(torch.optim.SGD.step))
