@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ DIGITS = 6
 class TextParagraphs:
     """Paragraphs; `fixed` is text in a fixed-width font, folded away under its title."""
 
+    tag: ClassVar[str] = "text"
     paragraphs: Sequence[str]
     title: str = ""
     fixed: bool = False
@@ -31,6 +32,7 @@ class TextParagraphs:
 class Tile:
     """A formatted number under its name, with a short explanation."""
 
+    tag: ClassVar[str] = "tile"
     name: str
     value: str
     note: str = ""
@@ -40,6 +42,7 @@ class Tile:
 class Tiles:
     """A row of headline figures."""
 
+    tag: ClassVar[str] = "tiles"
     tiles: Sequence[Tile]
 
 
@@ -61,6 +64,7 @@ class ChartAxis:
         Positions of the tick labels; chosen by the page if empty.
     """
 
+    tag: ClassVar[str] = "axis"
     label: str
     percent: bool = False
     zero: bool = False
@@ -93,6 +97,7 @@ class ChartSeries:
         Index of its colour; by default its index among the series, or grey if it is faint.
     """
 
+    tag: ClassVar[str] = "series"
     name: str
     x: Sequence[Numbers]
     y: Numbers
@@ -126,6 +131,7 @@ class Chart:
         Table that a click on a point opens, by the point's label.
     """
 
+    tag: ClassVar[str] = "chart"
     title: str
     x: Sequence[ChartAxis]
     y: ChartAxis
@@ -140,6 +146,7 @@ class Chart:
 class TableColumn:
     """A column of a table: ``text``, ``number``, ``percent`` or ``link`` (text and address)."""
 
+    tag: ClassVar[str] = "column"
     name: str
     kind: str = "number"
 
@@ -148,6 +155,7 @@ class TableColumn:
 class TableBlock:
     """A table that can be sorted and saved."""
 
+    tag: ClassVar[str] = "table"
     title: str
     columns: Sequence[TableColumn]
     rows: Sequence[Sequence[Any]]
@@ -158,6 +166,7 @@ class TableBlock:
 class IntervalMark:
     """A value between two ends: the range of possible values, or an interval."""
 
+    tag: ClassVar[str] = "span"
     name: str
     value: float | None
     low: float | None
@@ -181,6 +190,7 @@ class IntervalChart:
         Whether intervals that exclude zero are marked.
     """
 
+    tag: ClassVar[str] = "spans"
     title: str
     spans: Sequence[IntervalMark]
     words: Sequence[str] = ("low", "value", "high")
@@ -210,6 +220,7 @@ class NetworkGraph:
     note : str
     """
 
+    tag: ClassVar[str] = "graph"
     title: str
     n_nodes: int
     links: Sequence[int]
@@ -224,6 +235,7 @@ class NetworkGraph:
 class BlockChoice:
     """Blocks of which the reader sees one, chosen by name."""
 
+    tag: ClassVar[str] = "choice"
     label: str
     blocks: Mapping[str, Any]
 
@@ -235,13 +247,14 @@ Block = TextParagraphs | Tiles | Chart | TableBlock | IntervalChart | NetworkGra
 class Section:
     """A part of a report with its own heading."""
 
+    tag: ClassVar[str] = "section"
     title: str
     blocks: Sequence[Block]
     note: str = ""
 
 
 def to_plain_data(value: Any) -> Any:
-    """Return blocks as data for JSON: classes by their name in lower case, unknown numbers as null.
+    """Return blocks as data for JSON: a block with its tag as `kind`, numbers that are not finite as null.
 
     Parameters
     ----------
@@ -250,7 +263,7 @@ def to_plain_data(value: Any) -> Any:
     """
     if is_dataclass(value) and not isinstance(value, type):
         told = {item.name: to_plain_data(getattr(value, item.name)) for item in fields(value)}
-        return {"kind": type(value).__name__.lower(), **told}
+        return {"kind": value.tag, **told}
     if isinstance(value, Mapping):
         return {str(name): to_plain_data(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):

@@ -138,7 +138,7 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
-    assert "1 of 3 runs finished" in errors
+    assert "1 of 3 runs are finished" in errors
     assert "Traceback" not in errors
     before = {run.path: run.manifest for run in runs_of(out).values()}
 
