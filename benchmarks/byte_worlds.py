@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 SIZES = [2, 4, 6, 10, 14, 20, 28, 40]
-LARGE_SIZES = [10, 20, 50, 100, 200, 300, 450, 600]
+LARGE_SIZES = [10, 20, 50, 100, 200, 300, 450, 471]
 CDA = {
     "name": "cda",
     "community_size": SIZES,

@@ -32,7 +32,6 @@ MODULES: Mapping[str, str] = {
     "gossiprec.cli.named_graphs": "gossiprec.cli.graph_arguments",
     "gossiprec.cli.results": "gossiprec.cli.summary_text",
     "gossiprec.cli.scenario_graphs": "gossiprec.cli.graph_arguments",
-    "gossiprec.cli.study_table": "gossiprec.cli.study",
     "gossiprec.compute.encoding": "gossiprec.compute.message_encoder",
     "gossiprec.compute.executors.full_batches": "gossiprec.compute.executors.full_batch_trainer",
     "gossiprec.compute.executors.pair_batches": "gossiprec.compute.executors.pair_trainer",

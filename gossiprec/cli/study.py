@@ -11,14 +11,10 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options
-from gossiprec.figures.study.estimates import NOTE, tabulate_means
-from gossiprec.figures.study.table_reader import StudyTable
 from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rich.table import Table
 
     from gossiprec.cli.study_progress import StudyProgressState
     from gossiprec.emulation import RunEstimate
@@ -279,6 +275,7 @@ def _print_means(folder: Path) -> None:
     from rich.console import Console
 
     from gossiprec.cli import summary_text
+    from gossiprec.cli.study_table import format_table_note, means_table
     from gossiprec.figures.study.table_reader import read_study
 
     table = read_study(folder, or_empty=True)
@@ -311,35 +308,3 @@ def _close(runner: StudyRunner, outcome: StudyOutcome) -> None:
         click.echo(f"see {path / 'study.json'}; run the same command to retry", err=True)
     click.echo(path / "table.parquet")
     click.echo(path / "table.csv")
-
-
-MOST_COLUMNS = 5
-MOST_ROWS = 40
-
-
-def means_table(table: StudyTable) -> Table:
-    """Return a table with a row per combination of the varying axes and a column for each of the first measures."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
-    found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
-    for name in told.axes:
-        found.add_column(name, vertical="bottom", overflow="fold")
-    for heading in told.headings:
-        found.add_column(heading, justify="right", vertical="bottom")
-    for row in told.rows:
-        found.add_row(*row)
-    return found
-
-
-def format_table_note(table: StudyTable, folder: Path) -> str:
-    """Return how to read the table, what it leaves out, and the commands to continue with."""
-    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
-    left = [f"{told.more_rows} more combinations"] if told.more_rows else []
-    left += [f"{told.more_columns} more measures"] if told.more_columns else []
-    lines = [NOTE]
-    lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
-    kind = " --kind paired" if table.baseline and not table.picture else ""
-    lines += [f"figures       gossiprec plot study {folder}{kind}"] if table.varying else []
-    return "\n".join([*lines, f"report        gossiprec report {folder}"])

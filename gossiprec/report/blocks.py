@@ -263,7 +263,7 @@ def to_plain_data(value: Any) -> Any:
     """
     if is_dataclass(value) and not isinstance(value, type):
         told = {item.name: to_plain_data(getattr(value, item.name)) for item in fields(value)}
-        return {"kind": value.tag, **told}
+        return {"kind": vars(type(value))["tag"], **told}
     if isinstance(value, Mapping):
         return {str(name): to_plain_data(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):

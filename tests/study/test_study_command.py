@@ -6,7 +6,7 @@ import pytest
 from small_studies import COALITION, FANOUT, SINGLE, study_file
 
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.study import MOST_ROWS, format_table_note, means_table
+from gossiprec.cli.study_table import MOST_ROWS, format_table_note, means_table
 from gossiprec.errors import ScenarioError
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import StudyTable, read_study
