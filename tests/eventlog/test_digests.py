@@ -58,14 +58,14 @@ def test_any_changed_file_is_named(run, name):
     (run / name).write_bytes(content)
     found = verify_log(run)
     assert not found.complete
-    assert f"{name} is not as it was written" in found.contradiction
-    assert f"{name} is not as it was written" in verified(run, 2)
+    assert f"{name} was changed after it was written" in found.contradiction
+    assert f"{name} was changed after it was written" in verified(run, 2)
 
 
 def test_rows_rewritten_with_as_many_bytes_are_found(run):
     table = run / "metrics.csv"
     table.write_text(table.read_text().replace("0.5", "0.9"))
-    assert "metrics.csv is not as it was written" in verified(run, 2)
+    assert "metrics.csv was changed after it was written" in verified(run, 2)
 
 
 def test_a_missing_file_and_one_too_many_are_named(run):
@@ -73,7 +73,7 @@ def test_a_missing_file_and_one_too_many_are_named(run):
     (run / "attacks.csv").write_text("")
     faults = verify_log(run).faults
     assert ["hits.npz is missing" in fault for fault in faults] == [True, False]
-    assert "attacks.csv is not as it was written" in faults[1]
+    assert "attacks.csv was changed after it was written" in faults[1]
     other = run.with_name("interrupted")
     writer = RunDirectory.create(other, scenario={"name": "tiny"}, seed=7, sizes=SIZES)
     writer.finish("interrupted")
@@ -100,7 +100,7 @@ def test_every_flipped_bit_of_the_manifest_is_noticed(run):
 def test_a_flip_in_the_manifest_is_told_by_verify(run):
     manifest = run / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"seed": 7', '"seed": 5'))
-    assert "manifest.json is not as it was written" in verified(run, 2)
+    assert "manifest.json was changed after it was written" in verified(run, 2)
 
 
 def test_a_run_of_an_earlier_version_is_said_to_have_no_digests(run):
@@ -118,9 +118,9 @@ def test_a_run_in_progress_has_the_digest_of_its_scenario_only(tmp_path):
     assert verify_log(tmp_path / "r").faults == ()
     assert set(read_manifest(tmp_path / "r")["files"]) == {"scenario.yaml"}
     (tmp_path / "r" / "scenario.yaml").write_text("name: other\n")
-    assert "scenario.yaml is not as it was written" in verify_log(tmp_path / "r").contradiction
+    assert "scenario.yaml was changed after it was written" in verify_log(tmp_path / "r").contradiction
     writer.finish("complete")
-    assert "scenario.yaml is not as it was written" in verify_log(tmp_path / "r").contradiction
+    assert "scenario.yaml was changed after it was written" in verify_log(tmp_path / "r").contradiction
 
 
 @pytest.mark.parametrize(
