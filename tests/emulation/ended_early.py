@@ -16,6 +16,7 @@ TIMES = (
     "processor_seconds",
     "node_updates_per_second",
     "peak_rss_mib",
+    "needed_mib",
     "seconds",
     "attack_seconds",
     "notes",
