@@ -67,7 +67,7 @@ def test_numpy_and_numba_follow_a_script_that_enters_first():
     program = (
         "import gossiprec.portable as p; p.enter(); import json, numba\n"
         "from numpy._core._multiarray_umath import __cpu_features__ as has\n"
-        "print(json.dumps([has.get('X86_V4', has.get('AVX512_SKX')), numba.config.CPU_NAME, p.target()]))"
+        "print(json.dumps([has.get('X86_V4', has.get('AVX512_SKX')), numba.config.CPU_NAME, p.describe_target()]))"
     )
     told = child(program, NPY_DISABLE_CPU_FEATURES="X86_V4")
     assert json.loads(told) == [False, "x86-64-v3", "x86-64-v3, portable"]
