@@ -145,7 +145,7 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_
     result = study(out, *TINY)
 
     assert "2 runs finished in" in result.stderr
-    assert "1 finished before" in result.stderr
+    assert "1 already finished" in result.stderr
     assert all(open_run(path).manifest == manifest for path, manifest in before.items())
     assert (out / "cells.csv").read_bytes() == (whole[0] / "cells.csv").read_bytes()
     assert "0 runs finished in" in study(out, *TINY).stderr
