@@ -124,7 +124,7 @@ class Transform:
 
 
 class WithholdUserRow(Transform):
-    """Leaves the user's row out of messages; private weights never leave."""
+    """A transform that leaves the user's row out of messages; private weights never leave."""
 
     hides = frozenset({BlockRole.USER})
 

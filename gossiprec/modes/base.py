@@ -169,7 +169,7 @@ class RunMode(ABC):
         server: Server | None,
         n_telling: int,
     ) -> None:
-        """Add what the mode makes of the nodes' messages; the first `n_telling` nodes send their user's row, too.
+        """Add the transforms of messages that the mode requires; the first `n_telling` nodes also send user rows.
 
         Raises
         ------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @MODES.register("central")
-class Central(RunMode):
+class CentralTraining(RunMode):
     """A coordinator holds everybody's data and trains one model alone."""
 
     title = "central training"
@@ -66,7 +66,7 @@ class Central(RunMode):
     def make_executor(
         self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
     ) -> Executor:
-        """Return what trains the coordinator's model, with its first version.
+        """Return the executor of the coordinator's model, with the first version of the model.
 
         The users' rows, the items and the shared weights begin as they do in a federation of the same seed.
 

@@ -57,7 +57,7 @@ class ClientUpdates(RunMode):
         Raises
         ------
         ScenarioError
-            If the scenario asks for ``fused``, and the gradient of what it trains is not written out; or for
+            If the scenario asks for ``fused``, and what it trains has no analytic gradient; or for
             ``portable``, and something is not compiled.
         """
         from gossiprec.compute.executors import EXECUTORS
@@ -93,7 +93,7 @@ class ClientUpdates(RunMode):
     def make_executor(
         self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
     ) -> Executor:
-        """Return what trains clients on the rows that they touch, on a store of updates."""
+        """Return the executor that trains clients on the rows that they touch, with its store of updates."""
         from gossiprec.compute.executors import EXECUTORS, ExecutorContext
         from gossiprec.compute.executors.clients import ClientExecutor
         from gossiprec.compute.store.arena import Arena
@@ -241,7 +241,7 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 
 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
-    """Return what has no written gradient, or None."""
+    """Return the part of the training that has no analytic gradient, or None."""
     from gossiprec.compute.train.node_settings import TrainingMode
     from gossiprec.feeds import SequenceFeed
     from gossiprec.recommenders.analytic_support import missing_analytic_gradient

@@ -13,10 +13,9 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import I64
-from gossiprec.compute.messages import Transform
+from gossiprec.compute.messages import Transform, WithholdUserRow
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.models.base import BlockRole
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.base import Policy
@@ -30,12 +29,6 @@ class ShareLessOptions(Options):
         ge=0,
         description="weight of the squared drift of items since the start of the local update; 0: none",
     )
-
-
-class WithholdUserRow(Transform):
-    """A transform that leaves the user's row out of messages."""
-
-    hides = frozenset({BlockRole.USER})
 
 
 @POLICIES.register("share-less")
