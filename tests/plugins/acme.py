@@ -71,10 +71,10 @@ THINGS = """
 """
 CAVES = """
     import networkx as nx
-    from gossiprec.graphs.registry import Option, family
+    from gossiprec.graphs.registry import FamilyOption, register_family
 
 
-    @family("acme-caves", size=Option(int, "nodes of a cave", 3, least=2))
+    @register_family("acme-caves", size=FamilyOption(int, "nodes of a cave", 3, least=2))
     def caves(n: int, size: int):
         "Return cliques on a ring."
         return nx.connected_caveman_graph(n // size, size)

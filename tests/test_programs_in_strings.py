@@ -1,0 +1,75 @@
+"""Programs in strings import names that exist: tests run them in processes of their own, pages show them."""
+
+import ast
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from gossiprec.old_names import MODULES
+
+ROOT = Path(__file__).resolve().parents[1]
+IMPORT = re.compile(r"\bfrom (gossiprec[\w.]*) import ([\w, ]+)")
+ABOUT_OLD_NAMES = {
+    "tests/test_old_names.py",
+    "tests/test_programs_in_strings.py",
+    "tests/tools/test_code_figures.py",
+}
+"""Files that import names on purpose that are old, or of a tree made for a test."""
+
+
+def imports_in(path: Path) -> set[tuple[str, str]]:
+    """Return the modules and names that the strings of a Python file, or a page, import from gossiprec."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        constants = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+        text = "\n".join(value for value in constants if isinstance(value, str))
+    found = {
+        (module, name.split(" as ")[0].strip())
+        for module, names in IMPORT.findall(text)
+        for name in names.split(",")
+    }
+    return {(module, name) for module, name in found if name}
+
+
+def is_there(module: str, name: str) -> bool:
+    """Return whether a module has a name, or a module of that name, under the present path."""
+    if module in MODULES or f"{module}.{name}" in MODULES or importlib.util.find_spec(module) is None:
+        return False
+    present = importlib.import_module(module)
+    if name in vars(present) or name in getattr(present, "__all__", ()):
+        return True
+    return hasattr(present, "__path__") and importlib.util.find_spec(f"{module}.{name}") is not None
+
+
+def _files() -> list[str]:
+    files = [
+        path
+        for folder in ("tests", "benchmarks", "tools", "examples")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    files += [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    names = [path.relative_to(ROOT).as_posix() for path in files]
+    return sorted(name for name in names if name not in ABOUT_OLD_NAMES and imports_in(ROOT / name))
+
+
+@pytest.mark.parametrize("name", _files())
+def test_imported_names_exist(name):
+    assert [found for found in sorted(imports_in(ROOT / name)) if not is_there(*found)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("from gossiprec.overlay.exchange import Exchange", [("gossiprec.overlay.exchange", "Exchange")]),
+        ("from gossiprec.numerics import optimizers", [("gossiprec.numerics", "optimizers")]),
+        ("from gossiprec.attacks.base import World", [("gossiprec.attacks.base", "World")]),
+        ("from gossiprec.attacks import ATTACKS, Attack; from gossiprec import simulate", []),
+    ],
+)
+def test_old_paths_modules_and_names_are_found(tmp_path, text, missing):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert [found for found in sorted(imports_in(page)) if not is_there(*found)] == missing
