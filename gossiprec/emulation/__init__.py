@@ -1,4 +1,4 @@
-"""The assembly point: a scenario becomes data, graph, nodes, observers, engine, executor and log."""
+"""The assembly point: building data, graph, nodes, observers, engine, executor and log from a scenario."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: what a run would be is told without compilers."""
+    """Import a name on first use, so that a run can be estimated without importing compilers."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -1,4 +1,4 @@
-"""What a run says while it works."""
+"""Progress reports, and the clocks and stopwatch of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run stands at a report tick.
+    """The progress of a run at a report tick.
 
     Attributes
     ----------
@@ -23,9 +23,9 @@ class Status:
     seconds : float
         Wall time since the first update.
     headline : dict of str to float
-        The figures of most interest, by name.
+        The main metrics, by name.
     figures : dict of str to float
-        All that the report found, by name, as trackers are told.
+        All figures of the report, by name, as trackers receive them.
     """
 
     time: float
@@ -38,45 +38,45 @@ class Status:
 
 
 class Progress(Protocol):
-    """Receives what a run says."""
+    """The receiver of a run's progress messages."""
 
     def phase(self, text: str) -> None:
-        """A part of the work begins."""
+        """Begin a part of the work."""
 
     def tick(self, status: Status) -> None:
-        """Some of the work is done."""
+        """Report that some of the work is done."""
 
     def note(self, text: str) -> None:
-        """Something went wrong that does not end the run."""
+        """Report a problem that does not end the run."""
 
 
 class NullProgress:
-    """Says nothing."""
+    """A progress that prints nothing."""
 
     def phase(self, text: str) -> None:
-        """Say nothing."""
+        """Ignore the message."""
 
     def tick(self, status: Status) -> None:
-        """Say nothing."""
+        """Ignore the message."""
 
     def note(self, text: str) -> None:
-        """Say nothing."""
+        """Ignore the message."""
 
 
 class ClockReadings(NamedTuple):
-    """What two clocks show at a moment, in seconds: of the wall, and of all processors that this process has used."""
+    """The readings of two clocks, in seconds: wall time, and the processor time of this process."""
 
     wall: float
     processor: float
 
 
 def read_clocks() -> ClockReadings:
-    """Return what they show now."""
+    """Return the present readings of both clocks."""
     return ClockReadings(time.perf_counter(), time.process_time())
 
 
 class Stopwatch:
-    """Adds up wall time by part: ``with watch("load"): ...``."""
+    """A stopwatch that adds up wall time by part: ``with watch("load"): ...``."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

@@ -1,1 +1,1 @@
-"""From a scenario to the parts of a run."""
+"""The parts of a run, built from a scenario."""

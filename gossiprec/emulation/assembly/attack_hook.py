@@ -1,4 +1,4 @@
-"""What attacks cost: every call of one is timed, in the thread that makes it."""
+"""The hook through which an attack sees deliveries, and the meter of the time that the attack takes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class AttackHook(DeliveryHook):
-    """Shows an attack what its own nodes receive, and nothing else; with a meter: two looks at the clock a call.
+    """A hook that shows an attack what its own nodes receive, and measures the time that it takes.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class AttackHook(DeliveryHook):
     hides_user : ndarray of bool, shape (n_nodes,)
     deliveries : Deliveries
     first_pool : int
-        Number under which the first of the attack's pools appears in sightings.
+        The number of the attack's first pool in pool deliveries.
     weigh : callable, optional
-        Finds the weights of merges by performance for attacks that ask for them (:meth:`Executor.weighed`).
+        Computes the weights of merges by performance for attacks that need them (:meth:`Executor.weighed`).
 
     Notes
     -----
-    Seeing is done by several threads at once, and their times are added up; a ranking counts as long as it lasts.
+    Several threads may observe at once, and their times are added up; a ranking counts its own duration.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AttackHook(DeliveryHook):
         return sum(self._spent.values())
 
     def known(self, meetings: KnownDeliveries) -> KnownDeliveries:
-        """Return those deliveries that the attack may know: to its own nodes."""
+        """Return the deliveries that the attack may know: those to its own nodes."""
         found = meetings.at(self._knows)
         if self._copies:
             found = copied(found)
@@ -96,7 +96,7 @@ class AttackHook(DeliveryHook):
         return tasks[self._own[program.node[tasks]]] if len(self.attack.nodes) else tasks[:0]
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
-        """Let the attack see what its single nodes are about to merge."""
+        """Show the attack the versions that its single nodes are about to merge."""
         mine = self.watched(program, tasks)
         if len(mine):
             program = self.weighed(program, mine)
@@ -107,11 +107,11 @@ class AttackHook(DeliveryHook):
             self.call(self.attack.observe, Observations(raw, *self._about))
 
     def weighed(self, program: Program, tasks: I64) -> Program:
-        """Return the program as the attack sees it."""
+        """Return the program with the merge weights that the attack sees."""
         return program if self._weigh is None else self.call(self._weigh, program, tasks)
 
     def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
-        """Let the attack see what its pools receive."""
+        """Show the attack the pool deliveries ``first .. last - 1``."""
         if not self._n_pools:
             return
         pool = sightings.pool[first:last] - self._first_pool
@@ -126,7 +126,7 @@ class AttackHook(DeliveryHook):
 
 
 def received(seen: Observations, layout: Layout, hides_user: Bools) -> F32:
-    """Return copies of received versions, NaN for user rows that senders keep back and for private weights.
+    """Return copies of received versions, with NaN for withheld user rows and private weights.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def received(seen: Observations, layout: Layout, hides_user: Bools) -> F32:
 
 
 def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDeliveries:
-    """Return tasks of an attack's own nodes with copies of the versions that they merge, and of their own versions."""
+    """Return the tasks of an attack's own nodes, with copies of the versions that they merge and of their own."""
     raw = seen.raw
     assert isinstance(raw, MergeDeliveries)
     program, tasks = raw.program, raw.tasks

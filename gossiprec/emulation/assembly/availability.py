@@ -1,4 +1,4 @@
-"""Who is online when: a scenario's churn, known before the run."""
+"""The availability of nodes: a scenario's churn, known before the run."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ HEADERS = [("node", "time", "online"), ("node", "from", "until")]
 def make_availability(
     scenario: Scenario, protocol: Protocol, note: Callable[[str], None], n_users: int
 ) -> Availability:
-    """Return when each node is online; poisoners and a coordinator always are.
+    """Return the online times of every node; poisoners and a coordinator are always online.
 
     Parameters
     ----------
     note : callable
-        Is told what the user should know, such as a trace that is repeated.
+        Receives notes for the user, for example that a trace is repeated.
     n_users : int
-        The first nodes, which come and go.
+        The number of users; their nodes come first and may go offline.
 
     Raises
     ------
     ScenarioError
-        If a file does not fit, or the churn leaves nobody to talk to.
+        If a file does not fit, or the churn leaves no node to talk to.
     """
     churn = scenario.churn
     if churn.plain:
@@ -53,7 +53,7 @@ def make_availability(
     horizon = protocol.horizon
     starts = [True] * protocol.n_nodes
     changes = [np.zeros(0)] * protocol.n_nodes
-    last_seen = np.full(n_users, math.inf)  # when a node is last online, if it goes for good
+    last_seen = np.full(n_users, math.inf)  # the time at which a node leaves permanently
     taken = np.zeros(n_users, np.bool_)
     for number, options in enumerate(churn.sessions):
         key = f"churn.sessions.{number}"
@@ -83,7 +83,7 @@ def make_availability(
 def _sessions(
     options: Any, key: str, n_users: int, horizon: float, seed: int, note: Callable[[str], None]
 ) -> tuple[I64, Lives, bool]:
-    """Return the nodes that an entry is about, their sessions, and whether the last state is one for good."""
+    """Return the nodes of an entry, their sessions, and whether the last state is permanent."""
     if isinstance(options, TraceSessions):
         nodes, lives = _traced(options, key, n_users, horizon, note)
         return nodes, lives, options.end == "hold"
@@ -114,7 +114,7 @@ def _refuse_countless(cycles: float, key: str) -> None:
 
 
 def _for_good(entries: Any, key: str, n_users: int, seed: int) -> F64:
-    """Return when each node joins (0: from the start) or leaves (inf: never)."""
+    """Return the time at which each node joins (0 means at the start) or leaves (inf means never)."""
     joins = key == "join"
     when = np.full(n_users, 0.0 if joins else math.inf)
     for number, entry in enumerate(entries):
@@ -129,7 +129,7 @@ def _for_good(entries: Any, key: str, n_users: int, seed: int) -> F64:
 def _traced(
     options: TraceSessions, key: str, n_users: int, horizon: float, note: Callable[[str], None]
 ) -> tuple[I64, Lives]:
-    """Return the sessions that a file holds, over the whole run."""
+    """Return the sessions in a file, over the whole run."""
     from gossiprec.emulation.assembly.input_files import (  # pyarrow, which few runs need
         check_node_ids,
         read_csv_records,
@@ -163,7 +163,7 @@ def _traced(
 
 
 def _stated(rows: F64, path: str, key: str) -> tuple[bool, F64]:
-    """Return a node's sessions from rows (node, time, online)."""
+    """Return a node's sessions from rows (node, time, online), which give its state from a time on."""
     rows = rows[np.argsort(rows[:, 1], kind="stable")]
     if not np.isin(rows[:, 2], (0.0, 1.0)).all():
         raise ScenarioError(f"{key}: {path}: node {rows[0, 0]:g}: online must be 0 or 1")
@@ -191,7 +191,7 @@ def _spells(rows: F64, path: str, key: str) -> tuple[bool, F64]:
 
 
 def _repeated(online: bool, times: F64, span: float, horizon: float) -> tuple[bool, F64]:
-    """Return sessions that begin again after every span."""
+    """Return sessions that are repeated after every span."""
     times = times[times < span]
     if len(times) % 2:
         times = np.append(times, span)  # back to the first state
@@ -201,7 +201,7 @@ def _repeated(online: bool, times: F64, span: float, horizon: float) -> tuple[bo
 
 
 def _refuse_impossible(availability: Availability, last_seen: F64, horizon: float) -> None:
-    """Refuse churn under which nothing could ever be learnt together, or everybody is gone before the end."""
+    """Refuse churn under which no two nodes can ever exchange models, or all nodes leave before the end."""
     n_users = len(last_seen)
     if last_seen.max() < horizon:
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""What a protocol has been told of its models' values, barrier by barrier: with it events can be played again."""
+"""The performance values that a protocol received, barrier by barrier, from which events can be replayed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from gossiprec.arrays import F32, I32, check_array, check_range
 
 Told: TypeAlias = tuple[I32, I32, F32]
-"""Receivers, senders, and what the models were worth."""
+"""Receivers, senders, and the performance of the senders' models."""
 
 _NOTHING: Told = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
 class BarrierRecord:
-    """The lessons of a run, in order: twelve bytes for each model appraised."""
+    """The performance values that the protocol received, in order; 12 bytes per scored model."""
 
     def __init__(self) -> None:
         self._parts: list[Told] = []
         self._ends: list[int] = []
 
     def add(self, lesson: Told) -> None:
-        """Note what was told at the next barrier."""
+        """Add the values of the next barrier."""
         self._parts.append(lesson)
         self._ends.append((self._ends[-1] if self._ends else 0) + len(lesson[0]))
 
@@ -33,16 +33,16 @@ class BarrierRecord:
             yield receiver[low:high], sender[low:high], found[low:high]
 
     def state(self) -> dict[str, Any]:
-        """Return all of them, for a checkpoint."""
+        """Return all values, for a checkpoint."""
         return {"told": list(self._joined()), "ends": np.array(self._ends, np.int64)}
 
     def restore(self, state: Mapping[str, Any], n_nodes: int) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore the values from :meth:`state`.
 
         Raises
         ------
         ValueError
-            If it names nodes that there are not, or ends of lessons that do not follow one another.
+            If a node does not exist, or the ends of barriers are not in order.
         """
         receiver, sender, found = state["told"]
         for ids in (receiver, sender):

@@ -1,4 +1,4 @@
-"""Who takes part in a run, with which model and by which rules; who defends, and who observes."""
+"""The components of a run: participants, models, policies, receivers and attacks."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ T = TypeVar("T")
 class OwnNodes:
     """The nodes that observe for one attack, and all users if the coordinator is one of them.
 
-    An attack may ask for data while it is made, when its nodes are not known yet: such requests are checked by
-    :meth:`limit_to`.
+    An attack may request data while it is constructed, before its nodes are known; :meth:`limit_to` checks these
+    requests later.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class OwnNodes:
         self._asked: list[I64] = []
 
     def limited(self) -> AttackContext:
-        """Return the world with functions that answer for the attack's own nodes only."""
+        """Return a context of which the functions answer only for the attack's own nodes."""
         world = self._world
         return replace(
             world,
@@ -76,12 +76,12 @@ class OwnNodes:
         )
 
     def limit_to(self, attack: Attack) -> None:
-        """Learn which nodes observe.
+        """Limit the context to the nodes that the attack observes.
 
         Raises
         ------
         PluginError
-            If the attack has asked for the data of another node while it was made.
+            If the attack requested the data of another node while it was constructed.
         """
         n_users, coordinator = self._world.n_users, self._world.coordinator
         own = np.zeros(n_users + 1 if coordinator is None else max(n_users, coordinator) + 1, np.bool_)
@@ -119,26 +119,26 @@ class OwnNodes:
 
 @dataclass(frozen=True)
 class RunComponents:
-    """The parts of a run that follow from scenario and data alone.
+    """The parts of a run that depend only on scenario and data.
 
     Attributes
     ----------
     split : Split
         The users' data; poisoners have none.
     mode : RunMode
-        Who holds which model.
+        The mode of the run, which decides which model each node holds.
     attackers : list of Attackers
-        Nodes after those of the users, before a coordinator.
+        Groups of nodes that come after the users' nodes and before a coordinator.
     contribution : object or None
-        What clients have told the coordinator before the first round.
+        The values that clients send to the coordinator before the first round.
     between : Between or None
-        What the recommender adds to the coordinator.
+        The computation that the recommender adds to the coordinator.
     receivers : dict of int to Receiver
-        How nodes with inboxes aggregate.
+        The aggregation of nodes with inboxes, by node.
     waiting : int
-        Models that wait in inboxes at a time.
+        Number of models that wait in inboxes at the same time.
     load : Load
-        What every node sends and trains on.
+        The message size and training samples of every node.
     """
 
     scenario: Scenario
@@ -162,21 +162,21 @@ class RunComponents:
 
     @property
     def n_poisoners(self) -> int:
-        """How many nodes have no user."""
+        """The number of nodes without a user."""
         return self.protocol.n_users - self.split.n_users
 
     @property
     def told_width(self) -> int:
-        """Numbers that each user's client tells of its user beside an update."""
+        """The number of values that each client sends about its user, in addition to an update."""
         return 0 if self.recommender is None else self.recommender.told_width(self.layout)
 
     @property
     def merge_weights(self) -> F64:
-        """What every node's models count in a merge: those of a poisoner as those of an average user."""
+        """The merge weight of every node; a poisoner has the weight of an average user."""
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
 
     def validation_candidates(self) -> Ragged | None:
-        """Return the items by which each node scores what it receives, where peers are chosen by such scores."""
+        """Return the items on which each node scores received models, or None if peers are not chosen by score."""
         if not self.protocol.chooses_by_value:
             return None
         everyone = add_poisoners(self.split, self.n_poisoners)
@@ -184,12 +184,12 @@ class RunComponents:
 
 
 def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> RunComponents:
-    """Return who takes part.
+    """Return the participants of a run and their settings.
 
     Raises
     ------
     ScenarioError
-        If what the scenario names does not fit together, or its data.
+        If parts of the scenario do not fit together, or do not fit the data.
     """
     mode = choose_mode(protocol)
     training = make_training_settings(scenario, protocol)
@@ -232,7 +232,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
 
 
 def check_samples(data: str, model: str, n_samples: I64) -> None:
-    """Refuse data from which no node can train.
+    """Refuse data without training samples.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def check_samples(data: str, model: str, n_samples: I64) -> None:
 
 
 def make_training_settings(scenario: Scenario, protocol: Protocol) -> TrainingSettings:
-    """Return how nodes train."""
+    """Return the training settings of the nodes."""
     training = scenario.training
     return TrainingSettings(
         optimizer=training.optimizer,
@@ -267,7 +267,7 @@ def make_training_settings(scenario: Scenario, protocol: Protocol) -> TrainingSe
 def make_recommender(
     scenario: Scenario, protocol: Protocol, model: Model, layout: Layout
 ) -> Recommender | None:
-    """Return what is added to the model, if anything is.
+    """Return the federated recommender of a run, or None if it has none.
 
     Raises
     ------
@@ -288,7 +288,7 @@ def make_recommender(
 def make_policies(
     scenario: Scenario, protocol: Protocol, model: Model, layout: Layout, n_users: int
 ) -> list[Policy]:
-    """Return the scenario's policies, which users' nodes may use.
+    """Return the scenario's policies, each with the users' nodes that use it.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def make_policies(
 
 
 def note_large_deltas(scenario: Scenario, split: Split, say: Progress) -> None:
-    """Note each delta that is so large that epsilon protects no single interaction of some user."""
+    """Note each delta that is so large that epsilon does not protect any single interaction of some user."""
     largest = int(split.train.sizes.max(initial=0))
     for index, choice in enumerate(scenario.policies):
         delta = getattr(choice.options, "delta", None)
@@ -327,7 +327,7 @@ def note_large_deltas(scenario: Scenario, split: Split, say: Progress) -> None:
 
 
 def select_nodes(chosen: Nodes, n_users: int, seed: int, purpose: str) -> I64:
-    """Return the node ids that an entry of a scenario names; a larger part contains a smaller one."""
+    """Return the node ids of a scenario entry; a larger fraction contains every smaller one."""
     if chosen == "all":
         return np.arange(n_users)
     if isinstance(chosen, NodeFraction):
@@ -344,7 +344,7 @@ def make_outgoing_transforms(
     server: Server | None,
     n_telling: int,
 ) -> OutgoingTransforms:
-    """Return what becomes of every node's messages; the coordinator's hold its server's extras, too."""
+    """Return the transforms of every node's messages, including the server's extras for the coordinator."""
     outgoing = OutgoingTransforms(layout, protocol.n_nodes)
     for choice, policy in zip(scenario.policies, policies, strict=True):
         transform = policy.transform()
@@ -361,12 +361,12 @@ def make_outgoing_transforms(
 def make_receiver_configs(
     scenario: Scenario, policies: list[Policy], protocol: Protocol, split: Split
 ) -> tuple[dict[int, ReceiverConfig], int]:
-    """Return how nodes with inboxes aggregate, and how many models wait in inboxes at a time.
+    """Return the aggregation of nodes with inboxes, and the number of models that wait in inboxes.
 
     Raises
     ------
     ScenarioError
-        If two policies want to say how a node aggregates, or a rule wants more models than will come.
+        If two policies set the aggregation of a node, or a rule needs more models than arrive.
     """
     receivers: dict[int, ReceiverConfig] = {}
     waiting, claimed = 0, reported_positives(split, protocol.n_users - split.n_users)
@@ -410,9 +410,9 @@ def make_attacks(
     meetings: KnownDeliveries,
     own_models: Callable[[I64], F32],
 ) -> list[Attack]:
-    """Return the scenario's attacks, and last the recommender's attack on uploads, if its options request one.
+    """Return the scenario's attacks; the recommender's attack on uploads comes last, if it is enabled.
 
-    Colluders may be placed by the meetings known before the run.
+    Colluders may be placed by the deliveries known before the run.
     """
     protocol = cast.protocol
     world = AttackContext(
@@ -447,7 +447,7 @@ def _make_attack(kind: type[Attack], name: str, options: Any, world: AttackConte
 
 
 def isolated(world: AttackContext) -> AttackContext:
-    """Return a world that holds copies, and functions from which the run cannot be reached."""
+    """Return a context that holds copies, and functions that cannot reach the run."""
     return replace(
         world,
         threads=ThreadPool(world.threads.size),

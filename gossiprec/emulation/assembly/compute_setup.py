@@ -1,4 +1,4 @@
-"""The planner of a run."""
+"""The construction of a run's planner."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.schedule import Schedule
 
 LOOKS = 100
-"""Nodes that the planner looks at in the time of a message."""
+"""Number of nodes that the planner checks in the time that a message takes."""
 
 
 def make_planner(
     cast: RunComponents, executor: Executor, schedule: Schedule, meters: list[AttackHook], rows: int
 ) -> Planner:
-    """Return the planner, which knows what each node weighs and costs, with room in the arena for its plans."""
+    """Return the planner with the weight and cost of every node, and reserve rows in the arena for its plans."""
     protocol, training, work = cast.protocol, cast.training, executor.work
     resets = cast.scenario.churn.model == "reset"
     has_inbox = np.zeros(protocol.n_nodes, bool)
@@ -31,7 +31,7 @@ def make_planner(
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
     noise = np.where(work.node_settings.kinds == TrainingMode.PRIVATE, steps * cast.layout.size / 450.0, 0.0)
-    looks = 2 * schedule.n_wakes * protocol.n_nodes if cast.server is not None else 0  # where plans end
+    looks = 2 * schedule.n_wakes * protocol.n_nodes if cast.server is not None else 0  # at plan ends
     planner = Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,

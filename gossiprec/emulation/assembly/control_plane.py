@@ -1,4 +1,4 @@
-"""The control plane, run ahead: everything that will happen, before any model is trained."""
+"""The control plane run ahead: all events of a run, before any model is trained."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gossiprec.sim.engine import ControlProtocol, Engine
 
 @dataclass(frozen=True)
 class ReportTick:
-    """A stretch of tape that ends in a report.
+    """A tape segment that ends in a report.
 
     Attributes
     ----------
     time : float
         Virtual time of the report.
     round : int
-        Rounds so far: the mean number of wakes of the nodes that wake, or of slices gone through.
+        Number of rounds so far: the mean number of wakes of the nodes that wake, or of completed slices.
     last : bool
-        Whether nothing is left to happen.
+        Whether this is the last report.
     """
 
     segment: TapeSegment
@@ -41,7 +41,7 @@ class ReportTick:
 def make_engine(
     conditions: EngineConditions, protocol: Protocol, *, control: ControlProtocol, tape: Tape
 ) -> tuple[Engine, bool]:
-    """Return an engine at time 0, and whether deliveries are implied: instant, certain, and answered by nobody."""
+    """Return an engine at time 0, and whether all deliveries are implied by their wakes."""
     inline = conditions.implied and not protocol.replies
     together = not protocol.replies and not protocol.chooses_by_value
     if conditions.work is not None and conditions.work.hindered_by_deliveries:
@@ -61,13 +61,13 @@ def make_engine(
 
 
 class ModelResets:
-    """When nodes come back without their model.
+    """The times at which nodes come back without their model.
 
     Parameters
     ----------
     availability : Availability
     lost : bool
-        Whether they do.
+        Whether nodes lose their model while they are offline.
     """
 
     def __init__(self, availability: Availability, *, lost: bool) -> None:
@@ -77,7 +77,7 @@ class ModelResets:
         self._done = 0
 
     def into(self, segment: TapeSegment, until: float) -> TapeSegment:
-        """Return a stretch of tape with the returns up to and including its end."""
+        """Return a tape segment with the resets up to and including its end."""
         end = int(np.searchsorted(self._time, until, side="right"))
         some = slice(self._done, end)
         self._done = end
@@ -87,9 +87,9 @@ class ModelResets:
 def play_to_reports(
     engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol, returns: ModelResets
 ) -> Iterator[ReportTick]:
-    """Let everything happen up to each report in turn; yield what is then on the tape.
+    """Run the engine up to each report in turn, and yield the tape since the report before.
 
-    Once all clocks have rung and nothing happens from one report to the next, what still comes is reported at once.
+    Once all clocks have stopped and a report interval has no event, the remaining events go into one last report.
     """
     n_waking, each = len(protocol.clock.node_ids), protocol.wakes_per_round
     quiet = False
@@ -113,7 +113,7 @@ def play_to_reports(
 def run_control_plane(
     scenario: Scenario, protocol: Protocol, conditions: EngineConditions
 ) -> tuple[list[ReportTick], bool]:
-    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
+    """Return the tape of the whole run, cut at the report ticks, and whether deliveries are implied."""
     tape = Tape()
     engine, inline = make_engine(conditions, protocol, control=protocol, tape=tape)
     returns = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
@@ -121,7 +121,7 @@ def run_control_plane(
 
 
 class _Nobody:
-    """A control under which nodes wake and send nothing."""
+    """A control under which nodes wake and send no message."""
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         return ()
@@ -134,7 +134,7 @@ class _Nobody:
 
 
 def count_wakes(protocol: Protocol, conditions: EngineConditions) -> I64:
-    """Return how often each node will wake, if that does not depend on what is sent; shape (n_nodes,)."""
+    """Return the number of wakes of every node if messages do not change it, shape (n_nodes,)."""
     tape = Tape()
     engine, _ = make_engine(conditions, protocol, control=_Nobody(), tape=tape)
     engine.run_until(math.inf)
@@ -157,7 +157,7 @@ def known_deliveries(segments: list[TapeSegment], inline: bool) -> KnownDeliveri
 
 
 def count_updates(segment: TapeSegment, protocol: Protocol, inline: bool) -> I64:
-    """Return the number of local updates of every node in a stretch of tape, shape (n_nodes,)."""
+    """Return the number of local updates of every node in a tape segment, shape (n_nodes,)."""
     trains = trains_on_event(protocol.behaviours)
     role = protocol.roles[segment.node]
     on_wake = trains[role, 0] & (segment.kind == TapeEvent.WAKE)

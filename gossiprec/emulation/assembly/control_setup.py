@@ -1,4 +1,4 @@
-"""Who takes part in a run and what will happen, before anything is made that computes."""
+"""The participants and the schedule of a run, built before anything is computed."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from gossiprec.sim.availability import Availability
 def build_and_schedule(
     scenario: Scenario, split: Split, say: Progress, watch: Stopwatch
 ) -> tuple[RunComponents, Schedule]:
-    """Check a scenario against its data, set up who takes part, and play the events as far as they can be known.
+    """Check a scenario against its data, build its components, and play the events that do not depend on models.
 
     Raises
     ------
     ScenarioError
         If the scenario does not fit its data.
     ResourceError
-        If versions or events cannot fit into memory: before events are played.
+        If versions or events cannot fit into memory; this is checked before events are played.
     """
     with watch("load"):
         check_sizes(scenario, split.n_users, split.n_items)
@@ -70,7 +70,7 @@ def build_and_schedule(
 
 
 def make_protocol(scenario: Scenario, split: Split, availability: Availability | None = None) -> Protocol:
-    """Return the scenario's protocol over users and poisoners; without an availability nodes are always online."""
+    """Return the scenario's protocol over users and poisoners; without availability all nodes stay online."""
     choice, seed = scenario.protocol, scenario.seed
     everyone = add_poisoners(split, count_poisoners(scenario, split.n_users))
     return PROTOCOLS[choice.name](
@@ -83,9 +83,9 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
 
 
 def make_node_settings(cast: RunComponents, updates: I64 | None) -> NodeSettings:
-    """Return what policies do to the nodes, of which each runs so many local updates."""
+    """Return the per-node settings that the policies make, given each node's number of local updates."""
     settings = NodeSettings.none(cast.protocol.n_nodes)
-    for entry in cast.attackers:  # they have nothing to train on
+    for entry in cast.attackers:  # they have no training samples
         settings.most_updates[entry.nodes] = 0
     for policy in cast.policies:
         policy.configure(
@@ -95,7 +95,7 @@ def make_node_settings(cast: RunComponents, updates: I64 | None) -> NodeSettings
 
 
 def count_local_epochs(cast: RunComponents, schedule: Schedule, settings: NodeSettings) -> int:
-    """Return the local epochs of a whole run."""
+    """Return the number of local epochs of the whole run."""
     updates = schedule.n_updates
     if schedule.updates is not None:
         updates = int(np.minimum(schedule.updates, settings.most_updates).sum())

@@ -1,4 +1,4 @@
-"""The data that a scenario names."""
+"""Loading the data that a scenario names."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from gossiprec.scenario import Scenario
 
 
 def load_data(scenario: Scenario) -> Split:
-    """Return the scenario's data, divided.
+    """Return the scenario's data, split into parts.
 
     Raises
     ------
     DataError
-        If they are missing or damaged.
+        If a file is missing or damaged.
     """
     return load_split(**_named(scenario))
 
 
 def data_sizes(scenario: Scenario) -> DataSizes:
-    """Return how large the scenario's data are: they are read, or drawn if that is soon done.
+    """Return the sizes of the scenario's data, which are read, or generated if that is quick.
 
     Raises
     ------
     DataError
-        If they are missing or damaged.
+        If a file is missing or damaged.
     """
     return estimated_data_sizes(scenario) or DataSizes.of(load_data(scenario))
 
 
 def estimated_data_sizes(scenario: Scenario) -> DataSizes | None:
-    """Return how large the scenario's data are, and what its users have; None: they are soon here."""
+    """Return estimated sizes of the scenario's data, or None if the data can be loaded quickly."""
     return estimate_sizes(**_named(scenario))
 
 
@@ -50,7 +50,7 @@ def reads_files(scenario: Scenario) -> bool:
 
 
 def changed_data_fingerprint(scenario: Scenario, then: str) -> str | None:
-    """Return the fingerprint of the scenario's data if it is not `then`; data that are not there contradict nothing."""
+    """Return the fingerprint of the scenario's data if it differs from `then`, or None; missing data do not differ."""
     try:
         now = data_fingerprint(load_data(scenario))
     except GossipRecError:
@@ -59,13 +59,13 @@ def changed_data_fingerprint(scenario: Scenario, then: str) -> str | None:
 
 
 def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None:
-    """Return what is not as it was when a run of the scenario read its files, or None; missing files do not count.
+    """Return a description of the input files that changed since a run, or None; missing files do not count.
 
     Parameters
     ----------
     scenario : Scenario
     manifest : mapping
-        Of the run. Runs of earlier versions have only the fingerprint of their data.
+        The manifest of the run. Earlier versions wrote only the fingerprint of the data.
     """
     inputs, data = manifest.get("inputs"), manifest.get("data") or {}
     changed = [] if inputs is None else changed_files(inputs)

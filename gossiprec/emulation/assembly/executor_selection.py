@@ -1,4 +1,4 @@
-"""What a run takes of the machine: threads, and Ray."""
+"""The resources of the machine that a run uses: threads and Ray."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.scenario import Scenario
 
 
 def thread_count(scenario: Scenario) -> int:
-    """Return how many threads compute."""
+    """Return the number of threads that compute."""
     asked, shards = scenario.executor.threads, scenario.executor.shards
     return max(1, usable_cores() // shards) if asked == "auto" else asked
 
@@ -35,7 +35,7 @@ def require_ray(instead: str) -> Any:
             f"Ray is not installed; install it with: pip install 'gossiprec[ray]', or {instead}"
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # or Ray would hide the GPUs from its workers
+    # otherwise Ray hides the GPUs from its workers
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 

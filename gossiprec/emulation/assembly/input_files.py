@@ -23,12 +23,12 @@ CSV = TextFormat((), ",", quote='"')
 
 
 def read_column(path: str, key: str, *, column: str | None = None, positive: bool = False) -> F64:
-    """Return the numbers of a text file: one a line, or a column of a csv file that has a header.
+    """Return the numbers of a text file with one number per line, or of a column of a csv file with a header.
 
     Raises
     ------
     ScenarioError
-        If the file cannot be read, is empty, or holds what is not a number, not finite, or negative.
+        If the file cannot be read, is empty, or holds a cell that is not a finite non-negative number.
     """
     names = _first_cells(path, key)
     if column is None:
@@ -72,7 +72,7 @@ def _array(path: str, key: str) -> F64:
     try:
         raw = np.load(
             path, allow_pickle=False, mmap_mode="r"
-        )  # no more memory than the file has, whatever it claims
+        )  # no more memory than the size of the file, whatever its header claims
     except (OSError, ValueError, EOFError) as error:
         raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
     if raw.dtype.kind not in "fiu":
@@ -81,7 +81,7 @@ def _array(path: str, key: str) -> F64:
 
 
 def _check_regular(path: str) -> None:
-    """Refuse what is no file, or too large; a missing file is left to whoever reads it."""
+    """Refuse a path that is not a file, or a file that is too large; a missing file fails when it is read."""
     with suppress(OSError):
         open_regular_file(path, most_bytes=MAX_BYTES).close()
 
@@ -93,12 +93,12 @@ def _grid(path: str, key: str) -> F64:
 
 
 def read_csv_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], F64]:
-    """Return which of the allowed headers a csv file has, and its numbers, shape (n_rows, n_columns).
+    """Return the header of a csv file, one of those allowed, and its numbers, shape (n_rows, n_columns).
 
     Raises
     ------
     ScenarioError
-        If it has another header, no row, or a cell that is no finite number.
+        If it has another header, no row, or a cell that is not a finite number.
     """
     header = _first_cells(path, key)
     if header not in headers:
@@ -116,7 +116,7 @@ def check_node_ids(values: F64, path: str, key: str, n_users: int) -> I64:
     Raises
     ------
     ScenarioError
-        If one is no node.
+        If a value is not a node id.
     """
     bad = ~((values >= 0) & (values < n_users) & (values == np.floor(values)))
     if bad.any():
@@ -134,7 +134,7 @@ def _first_cells(path: str, key: str) -> tuple[str, ...]:
 def _columns(
     path: str, key: str, names: tuple[str, ...], readers: Mapping[str, Convert], *, header: bool
 ) -> F64:
-    """Return the columns that have a reader side by side, shape (n_rows, n_columns)."""
+    """Return the columns that have a reader, stacked into shape (n_rows, n_columns)."""
     with _about(key):
         found = read_columns(FileSource(Path(path)), TextFormat(names, ",", header, quote='"'), readers)
     return np.stack([found[name] for name in readers], axis=1)
@@ -142,7 +142,7 @@ def _columns(
 
 @contextmanager
 def _about(key: str) -> Iterator[None]:
-    """Turn what is wrong with a file into what is wrong with the key that names it."""
+    """Turn an error about a file into an error about the scenario key that names it."""
     try:
         yield
     except DataError as error:

@@ -1,4 +1,4 @@
-"""Having kernels compiled before a run starts: once on a machine, and by several processes at a time."""
+"""The compilation of kernels before a run starts: once per machine, in several processes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gossiprec.native.kernel_cache import (
 from gossiprec.native.numba_support import is_plain
 
 Part = Callable[[], None]
-"""What compiles the kernels of a part of the run, or loads what an earlier run has compiled."""
+"""A function that compiles the kernels of a part of the run, or loads them from the cache."""
 
 MOST_PROCESSES = 4
-"""A run has some eight kernels, of which one takes a third of the time."""
+"""Upper bound of compiling processes; a run has about eight kernels, and one takes a third of the time."""
 
 
 def compile_kernels(parts: Sequence[Part], say: Progress) -> None:
-    """Compile what the parts of a run will call, and say so if that takes more than loading what is there.
+    """Compile the kernels of a run's parts, and report it if they are not all in the cache.
 
-    Compilers hold the interpreter's lock; so forked processes compile, each from another part on, what no other has
-    begun, and leave it on disk. A note names a cache folder that cannot be used.
+    The compiler holds the interpreter's lock, so forked processes compile. Each starts at another part, skips the
+    kernels that others have begun, and leaves its kernels on disk. A note names a cache folder that cannot be used.
     """
     for problem in unreported_problems():
         say.note(problem)
@@ -42,20 +42,20 @@ def compile_kernels(parts: Sequence[Part], say: Progress) -> None:
             "compiling kernels (in every process)" if is_plain() else "compiling kernels (once per machine)"
         )
         n_helpers = 0 if is_plain() else min(usable_cores(), len(parts), MOST_PROCESSES) - 1
-        # the compiler makes many objects: looking for garbage is 7 % of the time
+        # the compiler makes many objects: garbage collection takes 7 % of the time
         with gc_paused(), _helpers(parts, n_helpers):
             _compile_unclaimed(parts)
             warm_up(parts)
 
 
 def warm_up(parts: Sequence[Part]) -> None:
-    """Compile or load what the parts will call, one after the other."""
+    """Compile or load the kernels of the parts, one part after the other."""
     for part in parts:
         part()
 
 
 def _compile_unclaimed(parts: Sequence[Part]) -> None:
-    """Compile what no other process compiles; a part is left where one of its kernels is being compiled."""
+    """Compile the kernels that no other process compiles; skip a part if one of its kernels is being compiled."""
     with missing_kernel_policy(MissingKernelPolicy.CLAIM):
         for part in parts:
             with suppress(KernelNotCachedError):
@@ -64,7 +64,7 @@ def _compile_unclaimed(parts: Sequence[Part]) -> None:
 
 @contextmanager
 def _helpers(parts: Sequence[Part], count: int) -> Iterator[None]:
-    """Keep as many forked processes compiling until the body ends; it does without them where they fail."""
+    """Keep up to `count` forked processes compiling until the body ends; continue without them if forking fails."""
     children = []
     try:
         for number in range(1, count + 1):
@@ -82,15 +82,15 @@ def _helpers(parts: Sequence[Part], count: int) -> Iterator[None]:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # of forks beside threads; ours are idle now
+        # this warning is about forks while threads run; ours are idle now
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def _compile_and_leave(parts: Sequence[Part]) -> None:
-    """Compile in a forked process; nothing may return to the code of the run."""
+    """Compile in a forked process and exit; control must not return to the code of the run."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its helpers
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the run, which ends its helpers
         _compile_unclaimed(parts)
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""The conditions of a run: its network and how long nodes compute, as the engine knows them."""
+"""The engine conditions of a run: distributions of times, network, compute times, and trace lengths."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gossiprec.sim.transport import Transport
 
 
 def make_distribution(options: Any, key: str, *, positive: bool = False) -> distributions.Distribution:
-    """Return the law of some times.
+    """Return the distribution of times that a scenario section describes.
 
     Parameters
     ----------
     options : Options
-        With a key `law`, see :mod:`gossiprec.scenario.time_options`.
+        Options with a key `law`, see :mod:`gossiprec.scenario.time_options`.
     key : str
-        Where the scenario writes it, for messages.
+        The key of the section, for messages.
     positive : bool
         Whether times of zero are refused in a trace.
 
@@ -63,17 +63,17 @@ PLACE = purpose_id("node-coordinates")
 SLOWEST = 1e-3
 """Lowest rate that a file may hold."""
 MANY = 20_000
-"""Messages from which on the loop of shared bandwidth is compiled."""
+"""Number of messages from which the loop of shared bandwidth is compiled."""
 
 
 @dataclass(frozen=True)
 class NodeLoad:
-    """What models and data mean for the network and the nodes.
+    """The message size and the training samples of every node.
 
     Attributes
     ----------
     message_bytes : ndarray of int64, shape (n_nodes,)
-        Size of what each node sends.
+        Size of each node's messages.
     samples : ndarray of int64, shape (n_nodes,)
         Training samples of one local update, all epochs.
     """
@@ -143,14 +143,14 @@ def _partition(options: Any, n_nodes: int, number: int, seed: int) -> Partition:
 
 @dataclass(frozen=True)
 class EngineConditions:
-    """What the engine needs besides a protocol."""
+    """The network, compute times and availability that the engine needs in addition to a protocol."""
 
     transport: Transport
     work: ComputeTime | None
 
     @property
     def implied(self) -> bool:
-        """Whether messages arrive the moment they are sent, whatever happens."""
+        """Whether every message arrives at the moment it is sent."""
         return self.transport.instant and self.work is None
 
 
@@ -160,13 +160,13 @@ def make_engine_conditions(scenario: Scenario, protocol: Protocol, load: NodeLoa
     Raises
     ------
     ScenarioError
-        If a file that the scenario names does not fit.
+        If a file of the scenario does not fit.
     """
     return EngineConditions(_transport(scenario, protocol, load), _work(scenario, protocol, load))
 
 
 def _transport(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> Transport:
-    """Return what carries the messages of a run."""
+    """Return the transport of a run's messages."""
     options, n_nodes, seed = scenario.network, protocol.n_nodes, scenario.seed
     network = Network(
         n_nodes,
@@ -230,7 +230,7 @@ def _rates(
 
 
 def _work(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> ComputeTime | None:
-    """Return how long nodes compute; None if computing takes no time."""
+    """Return the compute time of nodes, or None if computing takes no time."""
     options = scenario.network.compute
     if options is None:
         return None
@@ -251,12 +251,12 @@ def trains_on_event(behaviours: Sequence[Behaviour]) -> Bools:
 
 
 def check_trace_lengths(scenario: Scenario, *, messages: int, updates: int) -> None:
-    """Refuse a run that is longer than a trace that must not be repeated.
+    """Refuse a run that needs more values than a trace that must not be repeated.
 
     Parameters
     ----------
     messages, updates : int
-        Most messages that one node sends, and most local updates that one runs.
+        The largest number of messages that a node sends, and of local updates that a node runs.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The poisoners of a run: how many there are, what they promote, and what they send."""
+"""The poisoners of a run: their number, their target items, and their forged messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PoisonerGroup:
     ----------
     choice : AttackerChoice
     nodes : ndarray of int64
-        Ids of their nodes, after those of the users and of earlier entries.
+        Node ids, which come after those of users and of earlier entries.
     targets : ndarray of int32
         Ascending.
     """
@@ -48,7 +48,7 @@ class PoisonerGroup:
 
 
 def count_poisoners(scenario: Scenario, n_users: int) -> int:
-    """Return how many nodes without data are added to so many users'."""
+    """Return the number of nodes without data that a scenario adds to `n_users` users."""
     return sum(_count(choice, n_users) for choice in scenario.attackers)
 
 
@@ -60,7 +60,7 @@ def _count(choice: AttackerChoice, n_users: int) -> int:
 
 
 def add_poisoners(split: Split, count: int) -> Split:
-    """Return the data with so many more users, who have no item and no place."""
+    """Return the data with `count` more users, who have no items and no coordinates."""
     if not count:
         return split
     train, validation, test = (_longer(part, count) for part in (split.train, split.validation, split.test))
@@ -81,7 +81,7 @@ def _longer(sets: Ragged, count: int) -> Ragged:
 
 
 def reported_positives(split: Split, count: int) -> I64:
-    """Return how many training items each node says that it has: poisoners as many as an average user."""
+    """Return the number of training items that each node reports; poisoners report the mean of the users."""
     sizes = split.train.sizes
     return np.append(sizes, np.full(count, mean_positives(split)))
 
@@ -99,7 +99,7 @@ def make_poisoner_groups(
     Raises
     ------
     ScenarioError
-        If they do not go with the model or the protocol, or a target is held by everyone.
+        If they do not fit the model or the protocol, or all users hold a target.
     """
     found, first = [], split.n_users
     for index, choice in enumerate(scenario.attackers):
@@ -118,7 +118,7 @@ def make_poisoner_groups(
 
 
 def _targets(chosen: Targets, split: Split, key: str) -> I32:
-    """Return target items: the least popular of training and test together, of equals those of lower id."""
+    """Return target items: the least popular of training and test together, with lower ids first on ties."""
     if isinstance(chosen, LeastPopular):
         held = np.concatenate([split.train.values, split.test.values])
         popularity = np.bincount(held, minlength=split.n_items)
@@ -144,7 +144,7 @@ def attacked_items(attackers: Sequence[PoisonerGroup]) -> I64:
 
 
 def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery]:
-    """Return what every poisoner sends, by node."""
+    """Return the forgery of every poisoner, by node."""
     if not cast.attackers:
         return {}
     from gossiprec.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
@@ -172,14 +172,14 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
 def poisoner_context(
     model: Model, layout: Layout, nobody: Feed, negatives: int, targets: I32
 ) -> PoisonerContext:
-    """Return what a poisoner knows."""
+    """Return the context that a poisoner sees."""
     from gossiprec.poisoners.model_formula import ModelFormula
 
     return PoisonerContext(ModelFormula(model, layout), nobody, negatives, targets)
 
 
 def make_push_rounds(cast: RunComponents) -> PushRoundCounter | None:
-    """Return what counts the rounds in which poisoners push; None where there are none."""
+    """Return the counter of rounds in which poisoners push, or None if there are no poisoners."""
     if not cast.attackers:
         return None
     protocol = cast.protocol

@@ -1,4 +1,4 @@
-"""From a scenario to everything a run needs, before the first local update."""
+"""The preparation of a run: from a scenario to all its parts, before the first local update."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ from gossiprec.scenario.plugins import check_modules
 
 @dataclass(frozen=True)
 class PreparedRun(RunComponents):
-    """A run that could start now: who takes part, what computes, and what will happen.
+    """A run that is ready to start: its components, its executor and its schedule.
 
     Attributes
     ----------
     meters : list of Metered
-        The attacks, each with a meter of its cost.
+        The attacks, each with a meter of its time.
     schedule : Schedule
-        What will happen, as far as it can be known.
+        The events of the run, if they are known ahead.
     epochs : int
         Local epochs of the whole run.
     needed : dict of str to int
@@ -80,17 +80,17 @@ class PreparedRun(RunComponents):
     seconds : dict of str to float
         Wall time of the preparations, by part.
     deliveries : Deliveries
-        Who sent what, and when it arrived.
+        The sender and arrival of every message.
     reducing : Reducing
-        What aggregators make of inboxes.
+        The aggregation of inboxes.
     encoding : Encoding or None
-        What transforms and poisoners make of pushes, if any rewrites them.
+        The rewriting of pushes by transforms and poisoners, or None if no push is rewritten.
     push_rounds : PushRounds or None
-        Counts the rounds of poisoners' pushes, if there are any.
+        The counter of the rounds of poisoners' pushes, or None without poisoners.
     serving : Serving or None
-        What the coordinator computes, if it has a server.
+        The coordinator's computation, or None without a server.
     seat : Seat or None
-        Which shard of a divided run this is.
+        The shard of a divided run that this process is, or None.
     inputs : Inputs
         Fingerprints of the files that were read, by path.
     """
@@ -117,42 +117,42 @@ class PreparedRun(RunComponents):
         return [meter.attack for meter in self.meters]
 
     def tape_runner(self, watch: Stopwatch | None = None) -> TapeRunner:
-        """Return what carries out the tape."""
+        """Return the tape runner of this run."""
         return TapeRunner(self, watch or Stopwatch())
 
     @property
     def uneventful(self) -> bool:
-        """Whether every message arrives the moment it is sent, and nobody is ever away or busy."""
+        """Whether every message arrives at the moment it is sent, and no node is ever offline or busy."""
         return self.scenario.network == NetworkOptions() and self.scenario.churn == Churn()
 
     @property
     def invalid_left_out(self) -> bool:
-        """Whether every node that reads models leaves out those that are not finite (``invalid: discard``)."""
+        """Whether every node that reads models discards those that are not finite (``invalid: discard``)."""
         readers = [self.protocol.n_users] if self.protocol.has_coordinator else range(self.split.n_users)
         rules = [self.receivers.get(node) for node in readers]
         return all(rule is not None and rule.invalid == "discard" for rule in rules)
 
     @property
     def reports_on_users(self) -> bool:
-        """Whether what the recommender says of the run depends on all users' rows."""
+        """Whether the recommender's report depends on all users' rows."""
         return self.recommender is not None and overrides_method(self.recommender, "report")
 
     @property
     def own_rows(self) -> F32:
-        """The rows that clients without a model keep of their users, shape (n_users, user_width)."""
+        """The user rows that clients without a model keep, shape (n_users, user_width)."""
         store = self.executor.store
         assert isinstance(store, UpdateStore)
         return store.own[: self.split.n_users, : self.layout.user_width]
 
     def recommender_report(self) -> dict[str, Any]:
-        """Return what the recommender says of the run, without the figures of an attack on uploads."""
+        """Return the recommender's report, without the figures of an attack on uploads."""
         if self.recommender is None or not isinstance(self.executor.store, UpdateStore):
             return {}
         data = self.split.training_data()
         return self.recommender.report(data, self.contribution, self.between, self.own_rows)
 
     def sizes(self) -> dict[str, Any]:
-        """Return what the run is about, in numbers: for the summary."""
+        """Return the sizes of the run, for the summary."""
         counts = EventCounts(
             self.schedule.n_wakes, self.schedule.n_messages, self.epochs, self.schedule.virtual_time
         )
@@ -168,28 +168,28 @@ def prepare(
     kept_kernels: bool = False,
     seat: ShardContext | None = None,
 ) -> PreparedRun:
-    """Load the data, set everything up and run the control plane ahead.
+    """Load the data, build all parts and run the control plane ahead.
 
     Parameters
     ----------
     scenario : Scenario
     progress : Progress, optional
-        Is told what happens.
+        Receives progress messages.
     load : callable, optional
-        Gives the data, as :func:`load_data` would.
+        Loads the data in place of :func:`load_data`.
     kept_kernels : bool
-        ``executor: auto`` also takes compiled kernels for a run so short that compiling would not pay, if earlier runs
-        have compiled all that it needs; its scenario then names them.
+        Let ``executor: auto`` use cached kernels even for a run too short to be worth compiling for; its scenario then
+        names them.
     seat : Seat, optional
-        Which shard of the run this process is to be; None: the run is not divided.
+        The shard of this process, or None if the run is not divided.
 
     Raises
     ------
     ScenarioError, DataError
         If the scenario does not fit its data.
     ResourceError
-        If the run cannot fit into memory, is to be on a device that is not there, or portable (``executor.portable``)
-        where processor or process is not.
+        If the run does not fit into memory, its device is missing, or the processor or process cannot give the portable
+        results that ``executor.portable`` requires.
     """
     with record_inputs() as inputs:
         prepared = _prepare(scenario, progress or NullProgress(), load, kept_kernels=kept_kernels, seat=seat)
@@ -240,7 +240,7 @@ def _prepare(
 def _assembled(
     cast: RunComponents, schedule: Schedule, watch: Stopwatch, seat: ShardContext | None = None
 ) -> PreparedRun:
-    """Make what computes, if it fits."""
+    """Build the executor, planner and attacks of a run, if the run fits into memory."""
     if seat is not None:
         check_divisible(cast)
     settings = make_node_settings(cast, schedule.updates)
@@ -260,7 +260,7 @@ def _assembled(
     deliveries = MessageIndex(schedule.meetings.n_messages)
     deliveries.learn(schedule.meetings)
 
-    def own_models(nodes: I64) -> F32:  # attacks ask during the run, when there is a planner
+    def own_models(nodes: I64) -> F32:  # attacks call this during the run, when the planner exists
         if seat is not None:
             seat.bring(nodes)
         return store.models(planner.current, nodes)
@@ -272,7 +272,7 @@ def _assembled(
         check_attacks_divisible(attacks, cast.protocol.n_users)
         pools = [pool for attack in attacks for pool in attack.pools]
         if cast.protocol.has_coordinator:
-            pools = [np.array([coordinator])]  # it receives what all pools see
+            pools = [np.array([coordinator])]  # it receives all deliveries of all pools
         known = schedule.meetings if has_fixed_neighbours(cast.scenario) else None
         of = partition_nodes(known, cast.protocol.n_nodes, seat.n, pools)
         seat.take(of, keeps_first=cast.scenario.churn.model == "reset")
@@ -294,7 +294,7 @@ def _assembled(
 
 
 def _kernels_of(prepared: PreparedRun) -> list[Part]:
-    """Return what compiles all that the run will call, or loads what an earlier one has compiled."""
+    """Return functions that compile all kernels of the run, or load them from the cache."""
     parts = [prepared.executor.warm_up, prepared.planner.warm_up]
     if prepared.recommender is not None:
         parts.append(partial(prepared.recommender.warm_up, prepared.layout))
@@ -304,9 +304,9 @@ def _kernels_of(prepared: PreparedRun) -> list[Part]:
 def with_kept_kernels(
     cast: RunComponents, schedule: Schedule, watch: Stopwatch, seat: ShardContext | None = None
 ) -> PreparedRun | None:
-    """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled.
+    """Return a short run on compiled kernels, or None if a kernel is missing in the cache.
 
-    The scenario of the run names the executor, so that all shards of a divided run take the same.
+    The run's scenario names the executor, so that all shards of a divided run use the same one.
     """
     long = schedule.n_updates * cast.training.local_epochs >= FEW_EPOCHS
     if long or cast.scenario.executor.computes != "auto" or not cast.mode.takes_cached_kernels:
@@ -327,7 +327,7 @@ def with_kept_kernels(
 def _metered(
     cast: RunComponents, executor: Executor, attacks: list[Attack], deliveries: MessageIndex, *, weighs: bool
 ) -> list[AttackHook]:
-    """Return the attacks, each with a meter that shows it what its own nodes receive."""
+    """Return the attacks, each with a meter that shows it the deliveries to its own nodes."""
     coordinator = cast.protocol.n_users
     single = next((attack.label for attack in attacks if (attack.nodes != coordinator).any()), None)
     if single is not None:

@@ -1,4 +1,4 @@
-"""The course of a run: its events, stretch by stretch, with reports between."""
+"""The schedule of a run: its events in tape segments, with reports between."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ CarryOut = Callable[[TapeSegment], None]
 
 
 class Schedule(ABC):
-    """What will happen, and as much of it as is known before the run.
+    """The events of a run, and the counts of them that are known before it.
 
     Attributes
     ----------
     inline : bool
-        Deliveries are implied by the wakes.
+        Whether deliveries are implied by the wakes.
     n_wakes, n_messages : int
     virtual_time : float
     updates : ndarray of int64, shape (n_nodes,), or None
-        Local updates of every node; None where they depend on the models' values.
+        Local updates of every node, or None if they depend on the models' values.
     n_updates : int
-        Of all nodes together, at most.
+        An upper bound of the local updates of all nodes together.
     meetings : Meetings
     """
 
     depends_on_values: ClassVar[bool]
-    """Whether peers are chosen by the values of models, which the protocol must then be told."""
+    """Whether peers are chosen by the values of models, which the protocol must then receive."""
 
     inline: bool
     n_wakes: int
@@ -64,20 +64,20 @@ class Schedule(ABC):
     def play(
         self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
     ) -> Iterator[ReportTick]:
-        """Hand every stretch of tape to `carry_out` in turn; yield at each report.
+        """Pass every tape segment to `carry_out` in turn, and yield at each report.
 
         Parameters
         ----------
         carry_out : callable
         after : int
-            Go on after that many reports, which an earlier process has written.
+            Number of reports that an earlier process has written; play continues after them.
         recall : callable, if `after` is not 0
-            Takes the place of `carry_out` for stretches before that.
+            Takes the place of `carry_out` for the segments before that.
         """
 
 
 class PrecomputedSchedule(Schedule):
-    """No choice depends on a model's values, so that everything is known before the first local update."""
+    """A schedule in which no choice depends on a model's values, so that it is known before the first update."""
 
     depends_on_values = False
 
@@ -108,11 +108,11 @@ class PrecomputedSchedule(Schedule):
 
 
 class InterleavedSchedule(Schedule):
-    """A wake's choice of peers depends on what was received: events are played as they are computed.
+    """A schedule in which wakes choose peers by received values, so that events are played during computing.
 
-    A node that wakes needs to know only what its own latest receptions are worth. The tape is therefore carried out
-    (a *barrier*) when a node wakes that has been sent something since the last barrier; with 943 nodes that is after
-    some twenty wakes, wide enough to compute them side by side.
+    A node that wakes only needs the values of its own latest deliveries. The tape is therefore carried out (a
+    *barrier*) when a node wakes that has received a message since the last barrier. With 943 nodes, that is after about
+    twenty wakes, which is wide enough to compute them in parallel.
     """
 
     depends_on_values = True
@@ -136,7 +136,7 @@ class InterleavedSchedule(Schedule):
         self.virtual_time = protocol.horizon
         trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
-        answers = 2 if protocol.replies else 1  # which nobody trains on
+        answers = 2 if protocol.replies else 1  # on which no node trains
         self.n_updates = self.n_messages // answers if self.updates is None else int(self.updates.sum())
         check_trace_lengths(
             scenario,
@@ -147,7 +147,7 @@ class InterleavedSchedule(Schedule):
         self.meetings = KnownDeliveries(none, none, none, np.zeros(0), self.n_messages, complete=False)
 
     def _wakes(self, scenario: Scenario, load: NodeLoad) -> I64:
-        """Return how often each node wakes."""
+        """Return the number of wakes of each node."""
         protocol = self._protocol
         if protocol.availability.always and scenario.network.compute is None:
             return np.full(protocol.n_nodes, protocol.wakes)
@@ -156,7 +156,7 @@ class InterleavedSchedule(Schedule):
     def play(
         self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
     ) -> Iterator[ReportTick]:
-        """Play the events; wakes at which nobody waits for a value are computed together."""
+        """Play the events; wakes at which no node waits for a value are computed together."""
         ticks = play_to_reports(self._engine, self._tape, self._scenario, self._protocol, self._returns)
         self._carry_out = recall if after else carry_out
         for number, tick in enumerate(ticks, 1):
@@ -169,7 +169,7 @@ class InterleavedSchedule(Schedule):
                 yield tick
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Ask the protocol, after a barrier if the node has received what is not computed yet."""
+        """Call the protocol, after a barrier if the node has received messages that are not computed yet."""
         if node in self._waiting:
             assert self._carry_out is not None
             self._carry_out(self._returns.into(self._tape.cut(), now))
@@ -180,10 +180,10 @@ class InterleavedSchedule(Schedule):
         return receivers
 
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Note that the node has something to appraise."""
+        """Note that the node has a message to score."""
         self._waiting.add(node)
         return self._protocol.on_receive(node, message, now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
-        """Tell the protocol."""
+        """Pass the missed wake to the protocol."""
         self._protocol.on_missed_wake(node, now)

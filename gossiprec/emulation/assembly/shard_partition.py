@@ -1,4 +1,4 @@
-"""Dividing the nodes of a run among shards: by who talks to whom, where that is known and tells something."""
+"""The division of nodes among shards: by contacts if they are known ahead, and by blocks otherwise."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gossiprec.overlay.graph_views import StaticViewOptions
 from gossiprec.scenario import Scenario
 
 WORTH = 0.9
-"""A partition by contacts is taken if no more than this share of the messages crosses that crosses between blocks."""
+"""Largest ratio of crossing messages, compared with blocks, at which a partition by contacts is used."""
 
 
 def check_divisible(cast: RunComponents) -> None:
-    """Refuse to divide what has to stay together.
+    """Refuse to divide a run of which the nodes must stay together.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def check_divisible(cast: RunComponents) -> None:
 
 
 def _together(cast: RunComponents) -> str | None:
-    """Return why the nodes cannot be divided, if they cannot."""
+    """Return the reason why the nodes cannot be divided, or None."""
     server = cast.server
     if server is not None and server.n_versions > 1:
         return f"the server {type(server).__name__} sends clients versions of several models"
@@ -47,7 +47,7 @@ def _together(cast: RunComponents) -> str | None:
 
 
 def check_attacks_divisible(attacks: Sequence[Attack], n_users: int) -> None:
-    """Refuse attacks by single users' nodes that do not say what each of these has learnt.
+    """Refuse attacks by single users' nodes that cannot return the state of each of these.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def check_attacks_divisible(attacks: Sequence[Attack], n_users: int) -> None:
 
 
 def has_fixed_neighbours(scenario: Scenario) -> bool:
-    """Return whether nodes have the same few peers all the time: those next to them in a graph."""
+    """Return whether nodes keep the same few peers throughout, as neighbours in a graph do."""
     return isinstance(getattr(scenario.protocol.options, "view", None), StaticViewOptions)
 
 
@@ -72,13 +72,13 @@ def partition_nodes(
 ) -> I64:
     """Return the shard of every node.
 
-    Blocks of consecutive nodes; or, if fewer messages cross that way, the two halves of a walk from neighbour to
-    neighbour, halved again. Shard 0 is the one with most members of pools, for it keeps what these learn.
+    Nodes are divided into blocks of consecutive ids or, if fewer messages cross that way, by repeated halving of a walk
+    from neighbour to neighbour. Shard 0 is the part with most members of pools, because it keeps the pools' results.
 
     Parameters
     ----------
     meetings : Meetings or None
-        Deliveries to divide by, as far as they are known ahead; None: they tell nothing.
+        Deliveries to divide by, or None if they are not known ahead.
     n_nodes, n_parts : int
     pools : sequence of ndarray of int64
         Groups of nodes that share what they receive.
@@ -96,7 +96,7 @@ def partition_nodes(
 
 
 def count_crossing_messages(of: I64, meetings: KnownDeliveries) -> int:
-    """Return how many deliveries go from one part to another."""
+    """Return the number of deliveries from one part to another."""
     return int((of[meetings.sender] != of[meetings.receiver]).sum())
 
 
@@ -119,7 +119,7 @@ def bisect_by_contacts(meetings: KnownDeliveries, n_nodes: int, n_parts: int) ->
 
 
 def _halve(contacts: object, nodes: I64, first: int, n_parts: int, found: I64) -> None:
-    """Give some nodes to parts first .. first + n_parts - 1."""
+    """Assign the given nodes to parts ``first .. first + n_parts - 1``."""
     if n_parts == 1:
         found[nodes] = first
         return
@@ -131,7 +131,7 @@ def _halve(contacts: object, nodes: I64, first: int, n_parts: int, found: I64) -
 
 
 def _walk(contacts: object) -> I64:
-    """Return all nodes in breadth-first order, piece by piece, each piece from a node far away from its first."""
+    """Return all nodes in breadth-first order by connected component, each from a node far away from its first."""
     from scipy.sparse import csgraph
 
     n_nodes = contacts.shape[0]  # type: ignore[attr-defined]

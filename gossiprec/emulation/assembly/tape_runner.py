@@ -1,4 +1,4 @@
-"""Carrying out stretches of tape: plan, compute, and tell the protocol what it has to know."""
+"""The tape runner: planning and computing tape segments, and passing the results to the protocol."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class TapeRunner:
-    """Turns tape into trained models.
+    """The runner that turns tape into trained models.
 
     Parameters
     ----------
     prepared : Prepared
     watch : Stopwatch
-        Is told how long planning, computing and learning last.
+        Measures the time of planning, computing and learning.
 
     Attributes
     ----------
     n_refused : int
-        Messages so far after which a node did not train, because nothing was worth merging.
+        Number of messages so far after which a node did not train, because no model was fit to merge.
     shard : ShardRunner or None
-        What carries out plans where the run is divided.
+        The runner of a shard's plans, or None if the run is not divided.
     """
 
     def __init__(self, prepared: PreparedRun, watch: Stopwatch) -> None:
@@ -79,11 +79,11 @@ class TapeRunner:
         self.n_refused = 0
 
     def state(self) -> dict[str, Any]:
-        """Return who sent what, and all that the protocol has been told, for a checkpoint at a report."""
+        """Return the deliveries and all values that the protocol received, for a checkpoint at a report."""
         return {"sender": self._sender, "n_refused": self.n_refused, "lessons": self._told.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore the state that :meth:`state` returned."""
         check_array("carrier.sender", state["sender"], self._sender)
         check_range("carrier.sender", state["sender"], 0, self._protocol.n_nodes - 1)
         self._sender, self.n_refused = state["sender"], state["n_refused"]
@@ -91,7 +91,7 @@ class TapeRunner:
         self._known = iter(self._told)
 
     def recall(self, segment: TapeSegment) -> None:
-        """Do as if a stretch of tape were carried out that was so before: tell the protocol what it was told then."""
+        """Replay a segment that an earlier process carried out, with the values that the protocol received."""
         self._past.note(segment)
         if self._schedule.depends_on_values:
             self._teach(next(self._known))
@@ -102,12 +102,12 @@ class TapeRunner:
         return self._runner.bookkeeping_seconds
 
     def carry_out(self, segment: TapeSegment) -> None:
-        """Plan and compute a stretch of tape; afterwards every node's row is its current model.
+        """Plan and compute a tape segment; afterwards every node's row is its current model.
 
         Raises
         ------
         ValueError
-            If the planner's state came from a checkpoint, and the tape before it cannot have led to it.
+            If the planner's state came from a checkpoint that does not fit the tape before it.
         """
         if self._past.any:
             self._planner.check_past(self._past)
@@ -131,7 +131,7 @@ class TapeRunner:
                 self._learn(plan)
 
     def _carry(self, segment: TapeSegment) -> ExecutionPlan:
-        """Plan a stretch of tape and compute it."""
+        """Plan a tape segment and compute it."""
         with self._watch("plan"):
             plan = self._planner.plan(segment)
             self._executor.store.grow(self._planner.capacity)
@@ -139,34 +139,34 @@ class TapeRunner:
             try:
                 self._runner.run(plan)
             except NotFiniteError as error:
-                if error.time is not None:  # another shard has found it
+                if error.time is not None:  # another shard raised it
                     raise
                 raise error.at(self._time_of(error, segment, plan.program)) from None
         return plan
 
     def _time_of(self, error: NotFiniteError, segment: TapeSegment, program: Program) -> float:
-        """Return the virtual time of the local update that an error is about."""
+        """Return the virtual time of the local update in which an error occurred."""
         behaviour = self._protocol.behaviours[self._protocol.roles[error.node]]
         times = update_times(segment, error.node, behaviour, inline=self._schedule.inline)
         first = program.update[(program.node == error.node) & (program.update >= 0)].min()
         return float(times[error.update - first])
 
     def _forget(self) -> None:
-        """Let the store drop what nobody needs: when answers have come, and not once more before they have."""
+        """Free the versions that are no longer referenced, once after each arrival of answers."""
         with self._watch("compute"):
             self._executor.store.forget(self._planner)
 
     def _pieces(self, segment: TapeSegment) -> list[TapeSegment]:
-        """Return what of a stretch of tape is planned and computed together, before what nobody needs is let go of.
+        """Return the parts of a tape segment that are planned and computed together before unused versions are freed.
 
-        Of updates that is a round: they take memory, and are needed until the coordinator wakes.
+        With updates, a part is a round, because updates take memory until the coordinator wakes.
         """
         if not self._mode.plans_by_round:
             return [segment]
         return split_at_wakes(segment, self._protocol.n_users, apart=False)
 
     def _carry_by_rounds(self, segment: TapeSegment, serving: ServerRunner) -> None:
-        """Carry out a stretch of tape round by round: who is sent which version may depend on values."""
+        """Carry out a tape segment round by round, because the versions that are sent may depend on values."""
         coordinator = self._protocol.n_users
         pieces = split_at_wakes(segment, coordinator, apart=True)
         waking = [_is_wake_of(coordinator, piece) for piece in pieces]
@@ -184,7 +184,7 @@ class TapeRunner:
                 self._forget()
 
     def _announce(self, segment: TapeSegment) -> None:
-        """Tell the observers of deliveries that nobody could foresee."""
+        """Pass deliveries that were not known ahead to the observers."""
         first = segment.first_message
         self._sender[first : first + len(segment.sender)] = segment.sender
         if self._schedule.inline:
@@ -213,7 +213,7 @@ class TapeRunner:
         self.n_refused += len(last)
 
     def _learn_groups(self, serving: ServerRunner) -> None:
-        """Tell the protocol which group each client is in, if any is in another than when it was told last."""
+        """Send the protocol the group of each client, if any has changed."""
         assert serving.groups is not None, "see assembly.participants"
         found = serving.groups if self.shard is None else self.shard.told(serving.groups)
         groups = found.astype(np.int32)
@@ -228,7 +228,7 @@ class TapeRunner:
         self._protocol.learn(_wide(receiver), _wide(sender), found)
 
     def taken(self) -> tuple[TapeSegment, I64]:
-        """Return the tape carried out since this was last asked, and after which of its messages nobody trained."""
+        """Return the tape carried out since the last call, and the messages in it after which no node trained."""
         segment, refused = concat_segments(self._stretches), np.concatenate([NONE, *self._refused])
         self._stretches, self._refused = [], []
         return segment, refused

@@ -1,1 +1,1 @@
-"""What a run will be, before it runs: its sizes, its events, its memory and its time."""
+"""Estimates of a run before it starts: sizes, events, memory and time."""

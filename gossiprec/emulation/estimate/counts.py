@@ -1,4 +1,4 @@
-"""What a run would be by its sizes alone, without anything that takes time or memory for each node."""
+"""Estimates from the sizes of a run alone, without work or memory per node."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 from gossiprec.sim.availability import Availability
 
 MOST_RINGS = 200_000
-"""Rings of clocks that are drawn to say how long a run lasts."""
+"""Number of wakes that are drawn to estimate how long a run lasts."""
 
 Sure = Literal["exact", "about", "at most"]
 
 
 @dataclass(frozen=True)
 class EventCounts:
-    """How much happens in a run.
+    """The numbers of events in a run.
 
     Attributes
     ----------
     n_wakes, n_messages, epochs : int
-        Local epochs are of all nodes together.
+        Local epochs are the total of all nodes.
     virtual_time : float
     sure : {"exact", "about", "at most"}
-        How they are to be read; about: the number of wakes, messages and local epochs is exact, virtual time is not.
+        The precision of the counts; with about, only the virtual time is not exact.
     """
 
     n_wakes: int
@@ -54,7 +54,7 @@ class EventCounts:
 
 @dataclass(frozen=True)
 class EstimateInputs:
-    """What is known of a run: by its events, or by reckoning."""
+    """The quantities of a run that an estimate starts from, counted or computed."""
 
     extent: MemoryInputs
     counts: EventCounts
@@ -65,7 +65,7 @@ class EstimateInputs:
 
 
 def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
-    """Reckon from sizes."""
+    """Return the estimate inputs that follow from sizes."""
     check_sizes(scenario, data.n_users, data.split.n_items)
     check_validation(scenario, len(data.split.validation.values))
     n_poisoners = count_poisoners(scenario, data.n_users)
@@ -73,9 +73,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         scenario.protocol.options,
         n_users=data.n_users + n_poisoners,
         seed=scenario.seed,
-        availability=Availability.forever(
-            1
-        ),  # nobody is asked: with a million nodes making one takes a second
+        availability=Availability.forever(1),  # no protocol is made: with a million nodes that takes a second
     )
     training = make_training_settings(scenario, protocol)
     known = data.split.training_data()
@@ -118,7 +116,7 @@ def _counted(
     training: TrainingSettings,
     n_users: int,
 ) -> tuple[EventCounts, NodeSettings]:
-    """Return how much happens, and how one node trains that uses all policies."""
+    """Return the numbers of events, and the training of a node that uses all policies."""
     wakers, behaviours = len(protocol.clock.node_ids), protocol.behaviours
     n_wakes = wakers * protocol.wakes
     each = protocol.most_messages
@@ -129,7 +127,7 @@ def _counted(
         trained, trainers = n_messages // (2 if protocol.replies else 1), protocol.n_users
     per_node = trained / trainers
     settings = NodeSettings.none(1)
-    left = trained - per_node * (protocol.n_users - n_users)  # poisoners have nothing to train on
+    left = trained - per_node * (protocol.n_users - n_users)  # poisoners do not train
     for policy, count in policies:
         policy.configure(settings, training=training, updates=np.array([round(per_node)]))
         left -= count * max(0.0, per_node - int(settings.most_updates[0]))
@@ -141,7 +139,7 @@ def _counted(
 
 
 def _lasts(protocol: Protocol) -> float:
-    """Return about when the last clock has rung, by those of some nodes."""
+    """Return the approximate time of the last wake, from the clocks of some nodes."""
     clock, wakes = protocol.clock, protocol.wakes
     if wakes > MOST_RINGS:
         return wakes * clock.mean
@@ -149,7 +147,7 @@ def _lasts(protocol: Protocol) -> float:
 
 
 def count_selected_nodes(chosen: Nodes, n_users: int) -> int:
-    """Return how many nodes an entry of a scenario names."""
+    """Return the number of nodes of a scenario entry."""
     if chosen == "all":
         return n_users
     return (

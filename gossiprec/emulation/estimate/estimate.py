@@ -1,8 +1,8 @@
-"""What a run would be, found out without setting it up: sizes, events, memory, and how long it will take.
+"""Estimates of a run without preparing it: sizes, events, memory and wall time.
 
-Where a world is small its events are played, and all counts are exact. Else they follow from the protocol: exactly
-where every message arrives and nobody is ever away, and as what they are at most elsewhere. Data that would take long
-to draw are not drawn: a smaller set in their likeness says what a user has.
+The events of a small run are played, and all counts are exact. Otherwise counts follow from the protocol: they are
+exact if every message arrives and no node is ever offline, and upper bounds if not. Data that would take long to
+generate are not generated; a smaller data set with the same distribution gives the sizes of the users' data.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import check_modules
 
 MOST_PLAYED = 60_000
-"""Wakes and messages that are played to count them: half a second."""
+"""Upper bound of wakes and messages that are played to count them, which takes half a second."""
 
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """What a run would be.
+    """An estimate of a run.
 
     Attributes
     ----------
     sizes : dict
         As in a summary.
     sure : {"exact", "about", "at most"}
-        How its counts of events are to be read.
+        The precision of the event counts.
     drawn : bool
-        Whether the data were read or drawn for it; else interactions are estimated, too.
+        Whether the data were read or generated; otherwise the interactions are estimated, too.
     needed : dict of str to int
-        Bytes by part; those of observers are estimated.
+        Bytes by part, estimated for observers.
     bytes_to_draw : int
-        What generating the data takes, before the run.
+        Bytes that generating the data takes, before the run.
     fraction_met, fraction_heard : float or None
-        What a single observer, what a coordinator can have met by the end.
+        The share of users that a single observer, or a coordinator, can have met by the end.
     kind : str
-        Runs of a kind take time in proportion to
+        The run's kind: runs of one kind take time in proportion to `work`.
     work : float
         See :mod:`~gossiprec.emulation.estimate.timing`.
     duration : PredictedDuration or None
-        None: nothing was run on this machine yet.
+        None if no run has finished on this machine yet.
     """
 
     sizes: dict[str, Any]
@@ -78,7 +78,7 @@ class RunEstimate:
     duration: PredictedDuration | None
 
     def check_fits(self) -> None:
-        """Refuse a run that the memory cannot hold.
+        """Refuse a run that does not fit into memory.
 
         Raises
         ------
@@ -96,24 +96,24 @@ def estimate_run(
     played: bool = True,
     kept_kernels: bool = False,
 ) -> RunEstimate:
-    """Return what a run of a scenario would be, in seconds whatever its size; data from files are read first.
+    """Return the estimate of a scenario's run, in seconds for any size; data files are read first.
 
     Parameters
     ----------
     scenario : Scenario
     progress : Progress, optional
-        Is told what happens.
+        Receives progress messages.
     outline : callable
-        Gives what is known of the data.
+        Returns the known sizes of the data.
     played : bool
-        Whether events of small worlds are played, so that counts are exact.
+        Whether events of small runs are played, so that counts are exact.
     kept_kernels : bool
-        As of :func:`~gossiprec.emulation.assembly.prepare.prepare`: a small world is then set up to find out.
+        As in :func:`~gossiprec.emulation.assembly.prepare.prepare`; a small run is then prepared to check the cache.
 
     Raises
     ------
     ScenarioError, DataError
-        If the scenario does not fit its data, or these cannot be read.
+        If the scenario does not fit its data, or the data cannot be read.
     ResourceError
         If a module that the run needs cannot be imported.
     """
@@ -132,12 +132,12 @@ def estimate_run(
 
 
 def check_memory_early(scenario: Scenario) -> None:
-    """Refuse a run that the memory cannot hold, where drawing its data would take long.
+    """Refuse a run that does not fit into memory before data are generated that take long.
 
     Raises
     ------
     ScenarioError, DataError
-        As of :func:`estimate_run`.
+        If :func:`estimate_run` raises it.
     ResourceError
     """
     data = estimated_data_sizes(scenario)
@@ -182,7 +182,7 @@ def _foreseen(scenario: Scenario, data: DataSizes, say: Progress, *, played: boo
 
 
 def run_sizes(scenario: Scenario, data: DataSizes, protocol: Protocol, counts: EventCounts) -> dict[str, Any]:
-    """Return what a run is about, in numbers, its executor apart."""
+    """Return the sizes of a run for its summary, without its executor."""
     return {
         "scenario": scenario.name,
         "seed": scenario.seed,
@@ -209,7 +209,7 @@ def executor_of(scenario: Scenario, world: EstimateInputs) -> str:
 
 
 def _played(scenario: Scenario, data: DataSizes, say: Progress) -> EstimateInputs:
-    """Play the events."""
+    """Return the estimate inputs that follow from playing the events."""
     from gossiprec.emulation.assembly.control_setup import (  # these import the engine
         build_and_schedule,
         count_local_epochs,
@@ -231,9 +231,9 @@ def _played(scenario: Scenario, data: DataSizes, say: Progress) -> EstimateInput
 
 
 def _with_executor(scenario: Scenario, data: DataSizes, say: Progress) -> Scenario:
-    """Return the scenario that names compiled kernels if ``executor: auto`` takes them because earlier runs left them.
+    """Return the scenario with compiled kernels if ``executor: auto`` finds all of them in the cache.
 
-    Nothing is compiled. A world that is too large to be played has too many local epochs for this choice.
+    Nothing is compiled. A run that is too large to be played has too many local epochs for this choice.
     """
     world = estimate_from_sizes(scenario, data)
     nodes_train = world.extent.mode.nodes_hold_models
@@ -251,7 +251,7 @@ def _with_executor(scenario: Scenario, data: DataSizes, say: Progress) -> Scenar
 
 
 def _kept_at_a_time(protocol: Protocol, heard: float) -> float:
-    """Return the share of the users whom a single adversary has heard and will hear again, at the most.
+    """Return the largest share of users whom a single adversary has met and will meet again.
 
     With the share f(t) that it has met by t, those met both before and after t are f(t) + f(T - t) - f(T), which is
     largest at half time.
@@ -259,9 +259,9 @@ def _kept_at_a_time(protocol: Protocol, heard: float) -> float:
     Parameters
     ----------
     heard : float
-        Messages that it receives in the whole run.
+        The number of messages that it receives in the whole run.
     """
-    if protocol.chooses_by_value:  # who will be heard again is not known: every pair keeps its rows
+    if protocol.chooses_by_value:  # later contacts are not known, so that every pair keeps its rows
         return 1.0
     half, all_ = (protocol.predicted_fraction_met(wakes) for wakes in (protocol.wakes / 2, protocol.wakes))
     if half is None or all_ is None:

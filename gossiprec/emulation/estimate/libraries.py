@@ -28,15 +28,15 @@ OF_A_MODULE = {
 KERNELS = 63
 """MiB of the compiler's library and of a run's compiled kernels, once they are in memory."""
 COMPILING = 125
-"""MiB that compiling the kernels of nodes adds where no kernels are kept; those of clients add little."""
+"""MiB that compiling the kernels of nodes adds if none are cached; the kernels of clients add little."""
 TORCH = {"reference": 187, "batched": 241, "central": 246, "clients": 247}
 """MiB of torch and of the modules of it that an executor takes; compiled clients' executor imports ``batched``."""
 WORKING = {"reference": 20, "batched": 84, "central": 12}
 """MiB that torch's first training takes: modules that it imports late, and memory pools."""
 PICTURES = 88
-"""MiB that drawing the pictures at the end takes beside ``matplotlib``: more of it, pandas and pyarrow."""
+"""MiB that drawing the figures at the end takes in addition to ``matplotlib``, pandas and pyarrow included."""
 PARTS = frozenset(["python", *OF_A_MODULE, "kernels", "compiling", "torch", LOADING])
-"""Parts of an estimate that belong to the process, and not to what a run keeps."""
+"""Parts of an estimate that belong to the process rather than to the run."""
 
 
 def libraries_bytes(
@@ -59,7 +59,7 @@ def libraries_bytes(
         imported.add("pyarrow")
     sizes = {"python": PYTHON} | {name: size for name, size in OF_A_MODULE.items() if name in imported}
     if of_clients and executor == "fused":
-        sizes["torch"] = TORCH["clients"]  # kernels are loaded beside it; clients' are small
+        sizes["torch"] = TORCH["clients"]  # kernels are loaded in addition; those of clients are small
     elif executor == "fused":
         sizes["kernels"] = KERNELS
         if not has_compiled_kernels():
@@ -74,7 +74,7 @@ def libraries_bytes(
 
 
 def pictures_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
-    """Return the bytes that pictures take beyond what the run has given back before they are drawn, if any.
+    """Return the bytes that figures take beyond the memory that the run has freed before they are drawn.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The memory that a run takes, for prepared and for estimated runs, and the check that the machine has it."""
+"""The memory of prepared and estimated runs, and the check that the machine has it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 
 OF_A_WAKE, OF_A_MESSAGE = 40, 60
-"""Bytes of the events known ahead, with what the log, the planner and observers look up by message."""
+"""Bytes of an event that is known ahead, including the tables of the log, the planner and observers."""
 
 
 def peak_rss_mib() -> float:
@@ -36,12 +36,12 @@ def peak_rss_mib() -> float:
 
 
 def check_memory(needed: dict[str, int]) -> None:
-    """Refuse a run that the memory cannot hold.
+    """Refuse a run that does not fit into memory.
 
     Raises
     ------
     ResourceError
-        Naming the parts, what there is, and what to lower.
+        Names the parts, the available memory, and the keys to lower.
     """
     total, available = sum(needed.values()), available_for(needed)
     if total > available:
@@ -55,31 +55,31 @@ def check_memory(needed: dict[str, int]) -> None:
 
 
 def available_for(needed: dict[str, int]) -> int:
-    """Return the bytes that a run can have: the free ones, and what this process has of Python and libraries.
+    """Return the bytes available to a run: free memory, and what this process already holds of its libraries.
 
     Parameters
     ----------
     needed : dict of str to int
-        Bytes by part. What the process has counts as far as these parts name it.
+        Bytes by part. Memory that the process holds counts only for these parts.
     """
     of_process = sum(size for part, size in needed.items() if part in PARTS)
     return available_bytes() + min(resident_bytes(), of_process)
 
 
 def event_bytes(n_wakes: int, n_messages: int) -> int:
-    """Return what events that are known ahead take."""
+    """Return the bytes of events that are known ahead."""
     return OF_A_WAKE * n_wakes + OF_A_MESSAGE * n_messages
 
 
 def check_event_memory(n_wakes: int, messages: int) -> None:
-    """Refuse a run whose events, which are known ahead, the memory cannot hold.
+    """Refuse a run of which the events, which are known ahead, do not fit into memory.
 
     Parameters
     ----------
     n_wakes : int
         Wakes of all nodes together.
     messages : int
-        Messages that a wake sends, at the least.
+        The smallest number of messages that a wake sends.
 
     Raises
     ------
@@ -95,22 +95,22 @@ def check_event_memory(n_wakes: int, messages: int) -> None:
 
 @dataclass(frozen=True)
 class MemoryInputs:
-    """What decides how much memory a run takes, observers apart.
+    """The quantities that decide how much memory a run takes, without its observers.
 
     Attributes
     ----------
     n_interactions : int
-        Of all users, in all parts of the split.
+        Interactions of all users, in all parts of the split.
     samples : ndarray of int64, shape (n,)
-        Of one pass over the data of each user, or of each of some users.
+        Samples of one pass over the data of each user, or of each user of a sample.
     waiting : int
-        Models that wait in inboxes at a time.
+        Number of models that wait in inboxes at the same time.
     n_rewritten : int
         Nodes whose messages are rewritten.
     side_by_side : bool
-        Whether waiting updates are looked at together.
+        Whether waiting updates are stacked to be compared.
     n_versions : int
-        That a server publishes at a time; 1 without one.
+        Number of versions that a server publishes at the same time; 1 without a server.
     n_wakes, n_messages : int
     """
 
@@ -130,7 +130,7 @@ class MemoryInputs:
 
     @classmethod
     def of(cls, cast: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
-        """Return that of a run that is set up."""
+        """Return the memory inputs of a prepared run."""
         return cls(
             scenario=cast.scenario,
             protocol=cast.protocol,
@@ -149,32 +149,32 @@ class MemoryInputs:
 
     @property
     def row_bytes(self) -> int:
-        """Of a model version as it is stored."""
+        """Bytes of a stored model version."""
         return self.layout.row_size * np.dtype(self.scenario.executor.storage).itemsize
 
     @property
     def has_moments(self) -> bool:
-        """Whether the optimizer keeps two numbers for each that it trains."""
+        """Whether the optimizer keeps two moments for each parameter."""
         return self.training.optimizer == "adam"
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What a run takes, observers apart: bytes by part, and rows beside those of the nodes' own versions."""
+    """The memory of a run without its observers: bytes by part, and rows in addition to the nodes' own versions."""
 
     bytes: dict[str, int]
     rows: int
 
 
 def stacks_updates(rule: Aggregator) -> bool:
-    """Return whether an aggregator lays waiting updates side by side."""
+    """Return whether an aggregator stacks waiting updates."""
     return rule.of_changes and rule.withstands
 
 
 def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
-    """Return the bytes that a process takes for any run of a kind, by part: libraries, loading, stacks.
+    """Return the bytes that a process takes for any run of a kind, by part: libraries, loading and stacks.
 
-    What is free again once the data are loaded stays with the process.
+    Memory that is freed after loading the data stays with the process.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
 
 
 def estimate_memory(extent: MemoryInputs) -> MemoryEstimate:
-    """Return what data, events, versions, those in waiting, in inboxes and for servers, and optimizer state take."""
+    """Return the memory of data, events, model versions, inboxes, servers and optimizer state."""
     common = {"data": _of_data(extent), "events": event_bytes(extent.n_wakes, extent.n_messages)}
     own = extent.mode.memory(extent)
     return MemoryEstimate(common | own.bytes, own.rows)
@@ -209,7 +209,7 @@ def _of_stack(extent: MemoryInputs) -> int:
 
 
 def _of_data(extent: MemoryInputs) -> int:
-    """Return what a split and a feed take: each interaction in its part and in order of time, and bits of pairs."""
+    """Return the bytes of a split and a feed: interactions by part and in order of time, and bits of pairs."""
     return 2 * 4 * extent.n_interactions + extent.protocol.n_users * -(-extent.layout.n_items // 8)
 
 

@@ -1,6 +1,6 @@
-"""How fast runs were on this machine, and how long another one will take by that.
+"""The speed of earlier runs on this machine, and the predicted duration of another run.
 
-Each complete run leaves its work and its seconds in ``rates.json`` of the cache folder, beside compiled kernels.
+Each complete run leaves its work and its seconds in ``rates.json`` of the cache folder, next to the compiled kernels.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from gossiprec.models import Layout, Model
 from gossiprec.scenario import Scenario
 
 PATIENCE_S = 2.0
-"""How long a run waits for others that write down theirs."""
+"""Seconds that a run waits for the lock on the file of rates."""
 MOST_KEPT = 8
-"""Runs of a kind whose rates are kept: the latest."""
+"""Number of the latest runs of a kind of which rates are kept."""
 SURE, UNLIKE = 1.25, 4.0
-"""Factor by which a duration may be off, either way: by a run of the same kind and size; by others."""
+"""Factor of error, either way, of a prediction from a run of the same kind and size, and from other runs."""
 OF_AN_UPDATE = 2.0
-"""Time of a local epoch apart from its samples, in merges."""
+"""Time of a local epoch without its samples, in merges."""
 APART = 30.0
-"""Factor between what runs of other kinds tell, above which they tell nothing."""
+"""Largest factor between the predictions from other kinds of runs at which they are used."""
 LONG_S, LARGER = 5.0, 30.0
-"""A run tells how long one takes that is so many times as large, or any, if it took so long itself: else what it took
-is mostly what every run takes."""
+"""Seconds, and ratio of sizes. A run predicts the duration of one up to this many times as large, or of any if it took
+so long itself; otherwise its time is mostly the fixed cost of a run."""
 SETTING_UP_S = 1.0
-"""Reading, setting up and writing, whatever is computed."""
+"""Seconds of reading, preparing and writing, for any computation."""
 
 
 class RunTiming(NamedTuple):
-    """What a run took: its work (:func:`training_work`), seconds of wall time once it was set up, and threads."""
+    """The timing of a run: its work (:func:`training_work`), wall seconds after preparation, and threads."""
 
     work: float
     seconds: float
@@ -48,15 +48,15 @@ class RunTiming(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictedDuration:
-    """How long a run will take, in seconds.
+    """The predicted duration of a run, in seconds.
 
     Attributes
     ----------
     seconds : float
     low, high : float
-        It may well be anywhere between.
+        The likely range.
     by : str
-        What that follows from, in words.
+        The source of the prediction, in words.
     """
 
     seconds: float
@@ -66,19 +66,19 @@ class PredictedDuration:
 
 
 def run_kind(scenario: Scenario, executor: str) -> str:
-    """Return what runs have in common whose times are comparable."""
+    """Return the kind of a run, which runs with comparable times share."""
     observers = sorted({f"{each.name} {getattr(each.options, 'who', '')}" for each in scenario.observers})
     recommender = scenario.recommender.name if scenario.recommender else None
     return " ".join([executor, scenario.model.name, str(recommender), scenario.protocol.name, *observers])
 
 
 def training_work(model: Model, layout: Layout, *, epochs: float, samples: float) -> float:
-    """Return the work of so many local epochs of so many samples each, in numbers merged."""
+    """Return the work of a number of local epochs, each of a number of samples, in numbers merged."""
     return epochs * (OF_AN_UPDATE + samples * model.sample_cost(layout)) * layout.row_size
 
 
 def record_timing(kind: str, rate: RunTiming) -> None:
-    """Keep what a run took; nothing if the cache cannot be written to, is not the user's own, or is locked for long."""
+    """Record a run's timing, unless the cache is not writable, belongs to another user, or stays locked."""
     if exposed(_file()):
         return
     with suppress(OSError, NotImplementedError, Timeout, ResourceError):
@@ -91,17 +91,17 @@ def record_timing(kind: str, rate: RunTiming) -> None:
 
 
 def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration | None:
-    """Return how long a run will take, by those that were run on this machine; None: there was none like it.
+    """Return the predicted duration of a run, or None if no comparable run has finished on this machine.
 
-    By the run of the same kind whose work is nearest; else by runs of other kinds that train the same model by the same
-    executor, unless these say too different things.
+    The prediction follows from the run of the same kind with the nearest work. If there is none, it follows from runs
+    of other kinds that train the same model on the same executor, unless these disagree.
     """
     kinds = {name: list(_telling(rates, work)) for name, rates in _read().get(platform.node(), {}).items()}
     if same := kinds.get(kind):
         near = min(same, key=lambda rate: abs(math.log(rate.work / work)))
         off = SURE * 2.0 ** (
             abs(math.log10(near.work / work)) / 2
-        )  # twice as unsure a hundred times as large
+        )  # the error doubles for a run a hundred times as large
         found = _seconds(near, work, threads)
         return PredictedDuration(
             found, found / off, found * off, f"from {_runs(len(same))} of this kind on this machine"
@@ -115,7 +115,7 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
 
 
 def _telling(rates: list[list[float]], work: float) -> Iterator[RunTiming]:
-    """Yield the rates that say anything of a run of so much work."""
+    """Yield the timings that predict a run with this work."""
     for work_then, seconds, threads in rates:
         if seconds > LONG_S or work < LARGER * work_then:
             yield RunTiming(work_then, seconds, int(threads))
@@ -126,7 +126,7 @@ def _runs(number: int) -> str:
 
 
 def model_key(kind: str) -> list[str]:
-    """Return what trains and what is trained."""
+    """Return the model and the executor of a kind."""
     return kind.split(" ")[:3]
 
 
@@ -139,7 +139,7 @@ def _file() -> Any:
 
 
 def _read() -> dict[str, dict[str, list[Any]]]:
-    """Return what is kept, by machine and kind; nothing if the file is missing or damaged."""
+    """Return the recorded rates by machine and kind; empty if the file is missing or damaged."""
     with suppress(OSError, ValueError):
         told = None if exposed(_file()) else json.loads(_file().read_bytes())
         if isinstance(told, dict):
@@ -150,7 +150,7 @@ def _read() -> dict[str, dict[str, list[Any]]]:
 
 
 def _whole(kinds: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield what can be understood."""
+    """Yield the entries that can be parsed."""
     for kind, rates in kinds.items():
         good = [
             each
