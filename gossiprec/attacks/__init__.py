@@ -1,4 +1,4 @@
-"""Attacks that only look: one file each. They see observations, never nodes, data of others or the truth."""
+"""Passive attacks, one file each. They see observations only, never nodes, other nodes' data or the ground truth."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Gradient-based attribute inference as a community proxy: whose update looks like one on my items?
+"""Gradient-based attribute inference as a community proxy: which updates look trained on the adversary's items.
 
-The coordinator trains models of its own on samples of the adversary's items and on samples of other items, and a
-classifier to tell their updates apart. It then ranks the clients by how sure the classifier is of their updates.
+The coordinator trains shadow models on samples of the adversary's items and on samples of other items, and a
+classifier that separates their updates. It then ranks the clients by the classifier's score of their updates.
 
 References
 ----------
@@ -9,11 +9,11 @@ arXiv 2306.08929, Algorithm 6.
 
 Notes
 -----
-The paper is silent on all numbers. Here: 100 models of each kind, on samples of 50-100 % of the size of the target
-set; the clients' own recipe, from the coordinator's model of the first round seen; the feature is the item part of
+The paper gives none of the numbers. Here: 100 models of each kind, on samples of 50-100 % of the size of the target
+set; the clients' own recipe, from the coordinator's model of the first observed round; the feature is the item part of
 ``(theta - theta_global) / learning rate`` at Euclidean norm 1 (so the rate cancels, and the amount of training does
 not count); a network 256-64-1 with ReLU, trained for 50 epochs by Adam at 1e-3 in batches of 32. There is no
-momentum: a gradient is of one round.
+momentum: a gradient belongs to one round.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 
 BLOCK = 64
-"""Clients whose updates are judged together: always the same, because how numbers are summed may depend on them."""
+"""Number of clients that are scored together. It is constant, because the order of summation may depend on it."""
 
 _STATE = ("seen", "changed", "features", "latest")
-"""Arrays that change in the course of a run."""
+"""Arrays that change during a run."""
 
 
 class AIAOptions(Options):
@@ -71,20 +71,20 @@ class AIAOptions(Options):
 
 
 def _bytes(layout: Layout, n_users: int, n_adversaries: int) -> int:
-    """Return what gradients of all items, scores, and classifiers with gradients and moments take."""
+    """Return the bytes of all clients' item gradients, of the scores, and of the classifiers with their moments."""
     width = layout.n_items * layout.item_width
     return 4 * n_users * width + 4 * n_adversaries * n_users + 4 * 4 * WIDTHS[0] * width * n_adversaries
 
 
 @ATTACKS.register("aia")
 class AIA(Attack):
-    """Whose update looks like one on my items? Attribute inference, by the coordinator of a federated run.
+    """Attribute inference by the coordinator of a federated run, from the items that an update was trained on.
 
     Notes
     -----
-    A round begins when the coordinator pools its first answer: that replaces what it held, the model it had sent. A
-    whole model that comes later, when the next one is out, is compared with that one; an update with the version that
-    it was made from.
+    A round begins when the coordinator merges its first answer: this answer replaces the model that the coordinator had
+    sent. A whole model that arrives after the next model was sent is compared with the next one; an update is compared
+    with the version that it was computed from.
     """
 
     Options = AIAOptions
@@ -109,11 +109,11 @@ class AIA(Attack):
 
     @classmethod
     def table_keys(cls, options: AIAOptions) -> frozenset[TableKey]:
-        """Return what its rows are called: one for each community size."""
+        """Return the keys of its table rows, one for each community size."""
         return frozenset(("coordinator", "aia", 0.0, size) for size in as_unique_list(options.community_size))
 
     def _chosen(self) -> I64:
-        """Return the adversaries' ids; more of them contain the fewer."""
+        """Return the adversaries' ids; a larger number of adversaries includes each smaller choice."""
         chosen, n_users = self.options.adversaries, self.world.n_users
         if not isinstance(chosen, int):
             ids = np.unique(chosen)
@@ -141,12 +141,12 @@ class AIA(Attack):
 
     @property
     def label(self) -> str:
-        """The attack and who observes."""
+        """The attack and its observer."""
         return "aia-coordinator"
 
     @property
     def nodes(self) -> I64:
-        """The coordinator, which sees what it merges."""
+        """The coordinator, which sees the models that it merges."""
         return np.array([self.world.coordinator])
 
     def state(self, now: float) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class AIA(Attack):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
+        """Restore the gradients, scores, sent model and classifiers that :meth:`state` returned."""
         for name in _STATE:
             setattr(self, f"_{name}", state[name])
         self._sent = state["sent"]
@@ -172,21 +172,23 @@ class AIA(Attack):
 
     @classmethod
     def expected_bytes(cls, options: AIAOptions, prospect: AttackMemoryInputs) -> float:
-        """Return the same, which follows from sizes."""
+        """Return the memory that :attr:`state_bytes` will report, computed from sizes."""
         chosen = options.adversaries
         n_adversaries = chosen if isinstance(chosen, int) else prospect.count(chosen)
         return float(_bytes(prospect.layout, prospect.n_users, n_adversaries))
 
     def observe(self, seen: Observations) -> None:
-        """See the clients' answers, and before the first of a round the model that was sent."""
+        """Read the clients' answers, and before the first one of a round the model that was sent."""
         items, senders, keeps, places = self.world.scorer.layout.items, seen.senders, seen.keeps, seen.places
         for k in range(len(seen)):
-            if keeps[k] == 0 or (keeps[k] < 0 and places[k] == 0):  # negative: all are reduced at once
+            if keeps[k] == 0 or (
+                keeps[k] < 0 and places[k] == 0
+            ):  # negative: the whole inbox is reduced together
                 self._begin_round(seen.own_model(k))
             if senders[k] >= self.world.n_users:
-                continue  # the version pushed last, of which the new one keeps a share; or a poisoner's
+                continue  # the version sent last, of which the new one keeps a share; or a poisoner's
             if self._sent is None:
-                continue  # a client without data, before all others: it weighs nothing and begins no round
+                continue  # a client without data arrived first: its weight is 0, and it begins no round
             answer, base = seen.models(slice(k, k + 1))[0], seen.base(k)
             self._features[senders[k]] = answer[items] - (self._sent if base is None else base[items])
             self._seen[senders[k]] = self._changed[senders[k]] = True
@@ -210,7 +212,7 @@ class AIA(Attack):
             )
 
     def rankings(self) -> list[Ranking]:
-        """Rank the clients by the latest gradient of each."""
+        """Rank the clients by the classifier's score of each one's latest gradient."""
         blocks = np.unique(np.flatnonzero(self._changed) // BLOCK)
         for a, network in enumerate(self._networks):
             for low in (blocks * BLOCK).tolist():

@@ -1,4 +1,4 @@
-"""What the emulator needs to know of an attack."""
+"""The interface of attacks: context, memory estimates, rankings, membership guesses and the base class."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gossiprec.options import Options
 
 @dataclass(frozen=True)
 class AttackContext:
-    """What an attack may know when it is set up: how models work, and what its own nodes know.
+    """What an attack knows when it is prepared: how models work, and the data of its own nodes.
 
     Attributes
     ----------
     scorer : Scorer
-        Scores rows, and trains models of one's own; holds nobody's data.
+        Scores rows and trains the attack's own models; holds no user's data.
     n_users : int
         Nodes 0 .. n_users - 1 hold a user; they are the possible victims.
     coordinator : int or None
@@ -38,20 +38,20 @@ class AttackContext:
     threads : ThreadPool
         For compiled kernels.
     hides_user : ndarray of bool, shape (n_nodes,)
-        Nodes whose messages carry no user row: every receiver can tell.
+        Nodes that send no user row with their messages, which every receiver can see.
     meetings : Meetings
-        Deliveries as far as they are known before the run, to anybody: colluders may be placed by them. Nothing else
-        may follow from them; what its own nodes receive an attack is told by :meth:`Attack.foresee`.
+        Deliveries that are known before the run, of all nodes. They may be used to place colluders, and for nothing
+        else; :meth:`Attack.foresee` passes an attack the deliveries to its own nodes.
     data_of : callable
         Node ids -> the feed with the data of these nodes only. They must be the attack's own nodes, or users if the
-        coordinator observes: its accomplices, each of which uses its own data. The run refuses all others.
+        coordinator observes: its accomplices, each of which uses its own data. The run refuses other ids.
     own_models : callable
-        Node ids -> present models of these nodes, shape (n, row_size): copies. The same nodes are refused as by
-        `data_of`. For :meth:`Attack.rankings` only.
+        Node ids -> copies of the present models of these nodes, shape (n, row_size). Ids are refused as by `data_of`.
+        For :meth:`Attack.rankings` only.
     has_inbox : ndarray of bool, shape (n_nodes,), or None
-        Nodes that look at deliveries when they next wake, not as they arrive; None: nobody.
+        Nodes that read deliveries when they next wake, not on arrival; None if there are no such nodes.
     knowledge : object or None
-        For attacks on uploads: what the coordinator holds besides versions and updates
+        For attacks on uploads: the coordinator's knowledge in addition to versions and updates
         (:attr:`gossiprec.recommenders.CoordinatorHook.knowledge`). None for all other attacks.
     """
 
@@ -68,7 +68,7 @@ class AttackContext:
     knowledge: Any = None
 
     def contacts(self, until: float = math.inf) -> Any:
-        """Return how often each user sends to each other one, as far as known before the run.
+        """Return the number of deliveries between each pair of users, counting those known before the run.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class AttackContext:
         scipy.sparse.csr_array of int64, shape (n_users, n_users)
             Entry (u, v): deliveries from u to v.
         """
-        from scipy import sparse  # here, because most runs need none
+        from scipy import sparse  # imported here, because most runs do not need it
 
         met, n = self.meetings, self.n_users
         known = (met.time <= until) & (met.sender < n) & (met.receiver < n)
@@ -88,7 +88,7 @@ class AttackContext:
         return sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n, n))
 
     def need_probabilities(self, name: str) -> None:
-        """Refuse an attack that asks how likely a model finds an item, where the model says no probabilities.
+        """Refuse an attack that needs probabilities of items if the model gives none.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class AttackContext:
             )
 
     def need_items_alone(self, name: str) -> None:
-        """Refuse an attack that trains models on sets of items, where models learn from more than these.
+        """Refuse an attack that trains models on sets of items if the model learns from more than items.
 
         Raises
         ------
@@ -116,21 +116,21 @@ class AttackContext:
 
 @dataclass(frozen=True)
 class AttackMemoryInputs:
-    """What of a run decides how much memory an attack takes, where the run is not set up.
+    """The sizes and options that decide an attack's memory, for estimates before a run is prepared.
 
     Attributes
     ----------
     n_users : int
     layout : Layout
     storage : str
-        In which the run keeps rows.
+        The type in which the run stores rows.
     own_items : float
         Training items of a user, on average.
     keeps : float
-        Share of the users of whom a single adversary has rows to keep at a time, at most: those whom it has heard and
-        will hear again.
+        Largest share of the users of which a single adversary keeps rows at the same time: users that it has heard
+        from and will hear from again.
     ranked_on_sight : bool
-        Whether pools score models as they see them, and keep none that needs no momentum.
+        Whether pools score models on arrival, and keep none unless momentum is used.
     """
 
     n_users: int
@@ -141,7 +141,7 @@ class AttackMemoryInputs:
     ranked_on_sight: bool
 
     def count(self, nodes: Any) -> int:
-        """Return how many users are meant by "all", by ids, or by something with a `fraction`."""
+        """Return the number of users given by "all", by ids, or by an object with a `fraction`."""
         if nodes == "all":
             return self.n_users
         if hasattr(nodes, "fraction"):
@@ -150,13 +150,13 @@ class AttackMemoryInputs:
 
 
 def fraction_to_count(n_users: int, fraction: float) -> int:
-    """Return how many users make up a part: at least one."""
+    """Return the number of users in a fraction of `n_users`, at least one."""
     return max(1, round(fraction * n_users))
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How adversaries rank the victims at one moment.
+    """The adversaries' scores of the victims at one moment.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Ranking:
     adversaries : ndarray of int64, shape (n_adversaries,)
         Node ids.
     scores : ndarray of float32, shape (n_adversaries, n_users)
-        Relevance of each victim for each adversary's target items; NaN: not met.
+        Relevance of each victim for each adversary's target items; NaN if the adversary has received nothing from it.
     """
 
     observer: str
@@ -179,25 +179,25 @@ class Ranking:
 
 @dataclass(frozen=True)
 class MembershipGuesses:
-    """Which items a pool takes for training items of the victims it has met, at one moment.
+    """The items that a pool takes for training items of the victims it has received models from, at one moment.
 
     Attributes
     ----------
     observer : str
     momentum : float
     thresholds : tuple of float
-        An item whose entropy is below a threshold is a member by that threshold.
+        An item is taken for a member by each threshold that its entropy is below.
     adversaries : ndarray of int64, shape (n_adversaries,)
     offsets, items : ndarray
-        Adversary a asks about ``items[offsets[a]:offsets[a + 1]]``.
+        Adversary a makes guesses about ``items[offsets[a]:offsets[a + 1]]``.
     victims : ndarray of int64, shape (n_victims,)
-        Victims with a user row: every adversary guesses alike.
+        Victims that share their user row: all adversaries make the same guesses about them.
     surprise : ndarray of float32, shape (n_victims, n_items)
         Their entropies of all items.
     hidden : ndarray of int64, shape (n_hidden,)
-        Victims without one.
+        Victims that hide their user row.
     surprise_apart : callable
-        Adversary's place -> entropies of its items by the hidden victims' models, shape (n_hidden, n_asked).
+        Adversary's index -> entropies of its items by the hidden victims' models, shape (n_hidden, n_asked).
     """
 
     observer: str
@@ -224,11 +224,11 @@ class Attack(ABC):
 
     Options: ClassVar[type[Options]]
     measures: tuple[str, ...] = ()
-    """Names of its guesses and findings, so that a study can be asked for them before it runs.
+    """Names of the measures of its guesses and findings, from which a study can choose before the run.
 
-    An object whose options leave some out may have fewer than its class."""
+    Options may leave some out, so an object may have fewer names than its class."""
     by_torch: ClassVar[bool] = False
-    """Whether it computes with torch, whose last digits are each processor's own (``executor.portable`` refuses it)."""
+    """Whether it computes with torch, which rounds differently per processor (``executor.portable`` refuses it)."""
 
     def __init__(self, options: Any, world: AttackContext) -> None:
         self.options = options
@@ -236,105 +236,106 @@ class Attack(ABC):
 
     @classmethod
     def table_keys(cls, options: Any) -> frozenset[TableKey] | None:
-        """Return under which names its rows will stand in a run's tables; None: that is known only in the run."""
+        """Return the keys of its rows in a run's tables, or None if they are known only during the run."""
         return None
 
     @classmethod
     def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
-        """Return about what :attr:`state_bytes` will be in a run that is not set up."""
+        """Return an estimate of :attr:`state_bytes` before the run is prepared."""
         return 0.0
 
     @property
     def label(self) -> str:
-        """Under which name its time is counted: the attack and who observes, as in ``cda-coordinator``."""
+        """The label of its time measurements: the attack and its observer, as in ``cda-coordinator``."""
         return type(self).__name__
 
     @property
     def nodes(self) -> I64:
-        """Nodes that observe on their own: they see what they are about to merge."""
+        """Nodes that observe individually: they see the models that they are about to merge."""
         return np.zeros(0, np.int64)
 
     @property
     def weighs(self) -> bool:
-        """Whether :attr:`Observations.keeps` must also be there for merges by performance, which takes time."""
+        """Whether :attr:`Observations.keeps` must also be available for merges by performance, which takes time."""
         return False
 
     @property
     def pools(self) -> Sequence[I64]:
-        """Groups of nodes that share what they receive: they see it in the order of delivery, a copy once."""
+        """Groups of nodes that share their deliveries. They see them in the order of delivery, each copy once."""
         return ()
 
     @property
     def coalitions(self) -> Mapping[str, I64]:
-        """Members of the groups of users that share what they receive, by observer."""
+        """Members of the groups of users that share their deliveries, by observer."""
         return {}
 
     def foresee(self, meetings: KnownDeliveries) -> None:  # noqa: B027 (many keep nothing)
-        """Take the memory needed, for the deliveries to the attack's own nodes; called before the first observation."""
+        """Allocate memory for the deliveries to the attack's own nodes; called before the first observation."""
 
     def announce(self, meetings: KnownDeliveries) -> None:  # noqa: B027
-        """Learn of deliveries that will be observed next, where :meth:`foresee` was not told all of them."""
+        """Note the next deliveries to be observed, if :meth:`foresee` did not receive all of them."""
 
     def warm_up(self) -> None:  # noqa: B027
-        """Do with nothing what will be done with much: compiled attacks compile. Called before :meth:`foresee`."""
+        """Compile the loops by running them on empty input. Called before :meth:`foresee`."""
 
     @abstractmethod
     def observe(self, seen: Observations) -> None:
-        """See what nodes of :attr:`nodes`, or groups of :attr:`pools`, have received. Called from several threads."""
+        """Process deliveries to :attr:`nodes` or to the groups in :attr:`pools`. Called from several threads."""
 
     def state(self, now: float) -> Mapping[str, Any]:
-        """Return what the attack has learnt by the report at time `now`, for a checkpoint.
+        """Return the attack's state at the report at time `now`, for a checkpoint.
 
-        Names and plain values, lists, arrays (references will do: they are written before the run goes on) and
-        :class:`~gossiprec.eventlog.checkpoints.PartialArray` arrays. What :meth:`foresee` computes need not be in it.
+        Names and plain values, lists, arrays (references suffice: they are written before the run continues) and
+        :class:`~gossiprec.eventlog.checkpoints.PartialArray` arrays. It may leave out values that
+        :meth:`foresee` computes.
 
         Raises
         ------
         NotImplementedError
-            If the attack does not say. A run with such an attack takes no checkpoints, and says so.
+            If the attack does not implement it. A run with such an attack writes no checkpoints, and reports this.
         """
         raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave in an earlier process, after :meth:`foresee`."""
+        """Restore the state that :meth:`state` returned in an earlier process; called after :meth:`foresee`."""
         raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     def learnt(self, nodes: I64, *, whole: bool) -> Mapping[str, Any]:
-        """Return copies of what some of its single nodes have learnt, where a run is divided among shards.
+        """Return copies of the state of some individual nodes, for a run divided among shards.
 
         Parameters
         ----------
         nodes : ndarray of int64
             Some of :attr:`nodes`, ascending.
         whole : bool
-            All that a checkpoint needs; else what a report asks for.
+            Whether to return all that a checkpoint needs, or only the values for a report.
 
         Raises
         ------
         NotImplementedError
-            If the attack does not say. A run with such an attack is not divided.
+            If the attack does not implement it. A run with such an attack is not divided.
         """
         raise NotImplementedError(f"the attack {type(self).__name__} has no learnt() and learn()")
 
     def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
-        """Take over what :meth:`learnt` gave of these nodes in another process."""
+        """Take over the state of these nodes that :meth:`learnt` returned in another process."""
         raise NotImplementedError(f"the attack {type(self).__name__} has no learnt() and learn()")
 
     @property
     def state_bytes(self) -> int:
-        """Memory of what it keeps."""
+        """Bytes of the attack's state."""
         return 0
 
     def rankings(self) -> Sequence[Ranking]:
-        """Return how its adversaries rank the victims now, one ranking per observer, relevance and momentum."""
+        """Return the present rankings, one per observer, relevance and momentum."""
         return ()
 
     def guesses(self) -> Iterable[MembershipGuesses]:
-        """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""
+        """Return guesses about single training items, one per observer and momentum, if the attack makes any."""
         return ()
 
     def findings(self, now: float) -> Iterable[Finding]:
-        """Return what else the attack has found by the report at time `now`, if anything: numbers with labels."""
+        """Return the attack's other findings at the report at time `now`, if any: numbers with labels."""
         return ()
 
 

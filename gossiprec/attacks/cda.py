@@ -1,7 +1,7 @@
-"""The Community Detection Attack (CDA; later versions of its paper say CIA): who shares my taste?
+"""The Community Detection Attack (CDA; later versions of its paper call it CIA): which users share a taste.
 
-An adversary u scores the models it receives on its own items: a victim whose model serves them well is taken for a
-member of u's community. Momentum makes the models of several receptions one.
+An adversary u scores the models it receives on its own items, and takes a victim for a member of u's community if
+the victim's model scores them well. Momentum averages the models of several deliveries into one.
 
 References
 ----------
@@ -10,9 +10,10 @@ arXiv 2306.08929: Algorithm 1 (relevance), eq. 5 (momentum), section 6.4 (collud
 
 Notes
 -----
-The paper's relevance (eq. 4) is ``mean_score``; its code ranks by NDCG against 99 negatives (``ndcg``). Both are here,
-and ``standardized``. References are 99 fixed items per adversary; the code draws 99 per target item. All parameters
-are averaged by momentum; a branch of the code kept the first user row. Colluders are possible members of a community.
+The paper's relevance (eq. 4) is ``mean_score``; its code ranks by NDCG against 99 negatives (``ndcg``). Both are
+implemented, and ``standardized``. References are 99 fixed items per adversary; the code draws 99 per target item. All
+parameters are averaged by momentum; a branch of the code kept the first user row. Colluders are possible members of a
+community.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Rules = Annotated[tuple[Rule, ...], Field(min_length=1)]
 
 
 class CDAOptions(ObserverOptions):
-    """Options of the attack. A list stands for one observer per combination; all are served by one run."""
+    """Options of the attack. A list gives one observer per combination; one run serves them all."""
 
     relevance: Rule | Rules = Field(default="standardized", description="rule for scoring a received model")
     reference_items: Annotated[int, Field(ge=2, le=LARGEST)] | Literal["all"] = Field(
@@ -47,7 +48,7 @@ class CDAOptions(ObserverOptions):
 
 @ATTACKS.register("cda")
 class CDA(ScoringAttack):
-    """Who shares my taste? The community-detection attack, by single nodes, coalitions or the coordinator."""
+    """The community-detection attack, by single nodes, coalitions or the coordinator."""
 
     name = "cda"
     Options = CDAOptions
@@ -59,5 +60,5 @@ class CDA(ScoringAttack):
 
     @staticmethod
     def references_of(options: CDAOptions) -> int | Literal["all"]:
-        """Return as the options say."""
+        """Return the option `reference_items`."""
         return options.reference_items

@@ -1,4 +1,4 @@
-"""Coalitions: which nodes collude, drawn at random or placed by who meets whom."""
+"""Coalitions: nodes that collude, drawn at random or placed by the deliveries between nodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gossiprec.rng import generator
 
 
 def draw_members(world: AttackContext, fraction: float) -> I64:
-    """Return a random part of the nodes; a larger part contains a smaller one."""
+    """Return a random share of the nodes; a larger share contains each smaller one."""
     order = generator(world.seed, "observers").permutation(world.n_users)
     return np.sort(order[: coalition_size(world, fraction)])
 
 
 def coalition_size(world: AttackContext, fraction: float) -> int:
-    """Return how many nodes make up a part: at least one."""
+    """Return the number of nodes in a fraction of the users, at least one."""
     return fraction_to_count(world.n_users, fraction)
 
 
@@ -49,7 +49,7 @@ def choose_coalitions(world: AttackContext, options: Any) -> list[I64]:
 
 
 class _Chooser:
-    """Places colluders by the contacts of a run."""
+    """Placement of colluders by the deliveries of a run."""
 
     def __init__(self, world: AttackContext, until: float | None) -> None:
         if world.coordinator is not None:

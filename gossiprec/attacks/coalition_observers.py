@@ -1,4 +1,4 @@
-"""Pools: a coalition, or the coordinator, keeps one whole momentum model per victim and shares it."""
+"""Pools: a coalition, or the coordinator, keeps and shares one whole momentum model per victim."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from gossiprec.rng import philox_words, purpose_id
 
 ROUNDING = purpose_id("rounding-momentum")
 CHUNK = 256
-"""Victims scored at a time."""
+"""Number of victims that are scored together."""
 
 
 class CoalitionObservers(Stateful):
-    """Momentum models of several pools, and the rankings made of them.
+    """Momentum models of several pools, and the rankings computed from them.
 
     Parameters
     ----------
     world : World
     targets : sequence of TargetItems
-        Of each pool: its members' own items, or everyone's for the coordinator.
+        For each pool: its members' own items, or all users' items for the coordinator.
     momenta : ndarray of float32, shape (n_momenta,)
     rules : sequence of str
     fictive : sequence of FictiveUsers
-        Of each pool: what its adversaries look with at victims that hide their user row.
+        For each pool: the user rows with which its adversaries score victims that hide their user row.
     hosts : sequence of ndarray of int64, shape (n_adversaries,)
-        Of each pool: the nodes whose present models its adversaries have at hand.
+        For each pool: the nodes of which its adversaries have the present models.
 
     Notes
     -----
-    A ranking is a function of what a pool has received and of its members' present models: it does not depend on when
-    it was last asked for one. A victim's score changes only when one of its models was seen, so a ranking scores the
-    victims seen since the last; and all those that hide their user row, because what to look at them with is made anew.
+    A ranking is a function of a pool's deliveries and of its members' present models: it does not depend on the time of
+    the ranking before. A victim's score changes only when one of its models was seen, so a ranking scores the victims
+    seen since the last one. It also scores all that hide their user row, because the rows for them have changed.
 
-    Models whose kernels rank every victim are large. Without momentum, and if nobody hides its user row, they are
-    scored when they are seen, and none is kept. Kept ones are stored as the run stores its own: in float16 rounded at
-    random.
+    Models whose kernels rank every victim are large. Without momentum, and if no victim hides its user row, they are
+    scored on arrival, and none is kept. Kept models are stored as the run stores its own: in float16 with stochastic
+    rounding.
     """
 
     changing = ("memory", "met", "changed", "latest", "shared_of")
@@ -99,7 +99,7 @@ class CoalitionObservers(Stateful):
         )
 
     def foresee(self, meetings: KnownDeliveries) -> None:
-        """Take the memory: a row per momentum, pool and victim."""
+        """Allocate the memory: a row per momentum, pool and victim."""
         shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._world.n_users)
         kind = self._scorer.storage
         self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
@@ -108,7 +108,7 @@ class CoalitionObservers(Stateful):
         self._written = RowWriteTimes(self._met.size)
 
     def state_at(self, now: float) -> dict[str, Any]:
-        """Return what changes, for a checkpoint at a report at time `now`."""
+        """Return the changing state, for a checkpoint at a report at time `now`."""
         self._written.report(now)
 
         def extents(places: I64) -> I64:
@@ -123,7 +123,7 @@ class CoalitionObservers(Stateful):
         return {**self.state(), "memory": memory}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_at` gave.
+        """Restore the state that :meth:`state_at` returned.
 
         Raises
         ------
@@ -141,10 +141,10 @@ class CoalitionObservers(Stateful):
         super().restore(state)
 
     def announce(self, meetings: KnownDeliveries) -> None:
-        """Pools see what comes when it comes."""
+        """Do nothing: pools need no notice of deliveries."""
 
     def warm_up(self) -> None:
-        """See and rank nobody once, with the loops that are compiled."""
+        """Compile the loops by running them on empty input."""
         none = np.zeros(0, np.int32)
         self.foresee(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self._scorer.plain:
@@ -165,7 +165,7 @@ class CoalitionObservers(Stateful):
         return self._memory.nbytes + sum(latest.nbytes for latest in self._latest)
 
     def observe(self, seen: Observations) -> None:
-        """See what the pools receive."""
+        """Process the deliveries to the pools."""
         senders = seen.senders
         of_users = np.flatnonzero(senders < self._world.n_users)
         pool, victim = seen.groups[of_users], senders[of_users].astype(np.int64)
@@ -180,7 +180,7 @@ class CoalitionObservers(Stateful):
         self._blend(seen.raw.rows, pool, row, victim, message)
 
     def _blend(self, rows: F32, pool: Any, row: Any, victim: I64, message: Any) -> None:
-        """Blend versions into the victims' models; of those who hide it, the user part is not read."""
+        """Blend versions into the victims' models; the user part of victims that hide it is not read."""
         layout, hides = self._scorer.layout, self._world.hides_user
         keys = np.zeros(len(victim), np.uint32)
         if self._memory.dtype == np.float16:
@@ -227,7 +227,7 @@ class CoalitionObservers(Stateful):
         return self._world.hides_user[: self._world.n_users]
 
     def _look_anew(self, p: int) -> None:
-        """Bring what a pool looks at hidden victims with up to the present models of its hosts."""
+        """Refit the user rows for hidden victims in a pool to the present models of its hosts."""
         fictive, hosts, layout = self.fictive[p], self._hosts[p], self._scorer.layout
         if fictive.kind == "paper":
             return
@@ -242,11 +242,11 @@ class CoalitionObservers(Stateful):
         self._shared_of[p] = np.ascontiguousarray(models[:, layout.shared])
 
     def open_met(self, p: int) -> I64:
-        """Return the victims that a pool has met and that share their user row."""
+        """Return the victims that a pool has received models from and that share their user row."""
         return np.flatnonzero(self._met[p] & ~self._hides)
 
     def hidden_met(self, p: int) -> I64:
-        """Return the victims that a pool has met and that hide their user row."""
+        """Return the victims that a pool has received models from and that hide their user row."""
         return np.flatnonzero(self._met[p] & self._hides)
 
     def _rank_share(self, p: int, b: int, victims: I64, part: int) -> None:
@@ -266,7 +266,7 @@ class CoalitionObservers(Stateful):
         ).reshape(len(victims), layout.n_items)  # fmt: skip
 
     def _rank(self, p: int, b: int, victims: I64) -> None:
-        """Score some victims anew, who share their user row, for every target set of a pool."""
+        """Score again some victims that share their user row, for every target set of a pool."""
         targets, latest = self.targets[p], self._latest[p][b]
         if targets.contexts or self._ranks_open:
             return self._rank_apart(p, b, victims)
@@ -278,19 +278,19 @@ class CoalitionObservers(Stateful):
                 own, references = targets.parts(a)
                 for r, rule in enumerate(self._rules):
                     score = get_rule(rule, probabilities=self._probabilities)
-                    # np.take: the order of summation then does not depend on how many victims there are
+                    # np.take: the order of summation then does not depend on the number of victims
                     latest[r, a, victims] = score(
                         np.take(scores, own, axis=1), np.take(scores, references, axis=1)
                     )
         return self._forget_themselves(p, b)
 
     def _forget_themselves(self, p: int, b: int) -> None:
-        """Nobody is a victim of its own."""
+        """Clear the scores of adversaries by themselves: no node is its own victim."""
         adversaries = self.targets[p].adversaries
         self._latest[p][b][:, np.arange(len(adversaries)), adversaries] = np.nan
 
     def _rank_scores(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
-        """Judge the scores of all items, compiled, whatever the model."""
+        """Apply the relevance rules to the scores of all items, in compiled loops for any model."""
         from gossiprec.attacks import ndcg_kernels, ranking_kernels
 
         kept, (codes, thresholds) = (targets.offsets, targets.items, targets.n_targets), self._codes
@@ -309,7 +309,7 @@ class CoalitionObservers(Stateful):
                 ranking_kernels.rank_by_rule(scores, victims, *kept, code, found)
 
     def _rank_apart(self, p: int, b: int, victims: I64) -> None:
-        """Score some victims anew one by one for every adversary, as each of them sees them."""
+        """Score some victims again one by one for every adversary, each with the adversary's own user row."""
         if self._scorer.kernels is not None:
             self._rank_compiled(self._memory[self._place_of[b], p], victims, p, b, victims)
             return
@@ -322,7 +322,7 @@ class CoalitionObservers(Stateful):
         self._forget_themselves(p, b)
 
     def _rank_compiled(self, rows: F32, row: I64, p: int, b: int, victims: I64) -> None:
-        """Score victims, whose models are some of `rows`, by the model's own loops."""
+        """Score victims by the model's own loops; `rows` contains their models."""
         assert self._scorer.kernels is not None
         self._scorer.kernels.rank(self._victims(rows, row, p, victims), self._asked[p], self._latest[p][b])
         self._forget_themselves(p, b)
@@ -331,9 +331,9 @@ class CoalitionObservers(Stateful):
         return VictimModels(rows, row, ids, self._world.hides_user, self.fictive[p].users, self._shared_of[p])
 
     def scores_apart(self, p: int, b: int, a: int, victims: I64) -> F32:
-        """Return adversary a's scores of all it asks about by some victims' models, shape (n_victims, n_asked).
+        """Return adversary a's scores of its queries by some victims' models, shape (n_victims, n_asked).
 
-        Those that hide their user row are seen with the adversary's fictive user.
+        Victims that hide their user row are scored with the adversary's fictive user.
         """
         layout, targets = self._scorer.layout, self.targets[p]
         models = self._memory[self._place_of[b], p, victims].astype(np.float32)

@@ -1,7 +1,7 @@
-"""Entropy-based membership inference as a community proxy: whose model was trained on most of my items?
+"""Entropy-based membership inference as a community proxy: which models were trained on most of the adversary's items.
 
-An item is taken for a member of a victim's training set if the victim's model is not surprised by it. The victims with
-most members among the adversary's items are taken for its community.
+An item is taken for a member of a victim's training set if its entropy by the victim's model is low. The victims with
+the most members among the adversary's items are taken for its community.
 
 References
 ----------
@@ -11,7 +11,7 @@ models", USENIX Security 2021.
 Notes
 -----
 The paper mentions neither momentum nor ties: the attack keeps the same momentum models as CDA, and of two
-victims with equally many members the one whose model is less surprised on average comes first.
+victims with the same number of members the one with the lower mean entropy comes first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
 
 
 class EntropyMIAOptions(ObserverOptions):
-    """Options of the attack. A list stands for one observer per combination; all are served by one run."""
+    """Options of the attack. A list gives one observer per combination; one run serves them all."""
 
     threshold: Threshold | Thresholds = Field(
         default=(0.2, 0.4, 0.6, 0.8, 1.0),
@@ -46,7 +46,7 @@ class EntropyMIAOptions(ObserverOptions):
 
 @ATTACKS.register("entropy-mia")
 class EntropyMIA(ScoringAttack):
-    """Whose model was trained on my items? Membership inference, by single nodes, coalitions or the coordinator."""
+    """Membership inference from entropies, by single nodes, coalitions or the coordinator."""
 
     name = "entropy-mia"
     measures = RATES
@@ -62,16 +62,16 @@ class EntropyMIA(ScoringAttack):
 
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:
-        """Return one rule for each threshold."""
+        """Return one rule per threshold."""
         return [f"{MIA}{rho:g}" for rho in as_unique_list(options.threshold)]
 
     @staticmethod
     def references_of(options: EntropyMIAOptions) -> int:
-        """Return none: an item is judged by itself."""
+        """Return 0: an item is classified without references."""
         return 0
 
     def guesses(self) -> Iterator[MembershipGuesses]:
-        """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""
+        """Yield the membership guesses of pools; single adversaries keep too little of a model for guesses."""
         pools = self._observers
         if isinstance(pools, IndividualObservers):
             return

@@ -1,14 +1,14 @@
-"""Fictive users: what an adversary puts in place of a user row that a victim keeps to itself.
+"""Fictive users: the rows that an adversary uses in place of user rows that victims hide.
 
 References
 ----------
-arXiv 2306.08929, Algorithm 3 (``paper``). Its code (``own_embedding``) fits nothing: it takes the attacker's own user
-row and shared weights, and only the item tables of the victim.
+arXiv 2306.08929, Algorithm 3 (``paper``). Its code (``own_embedding``) fits nothing: it combines the attacker's own
+user row and shared weights with the item tables of the victim.
 
 Notes
 -----
 ``fitted``, the default: Adam fits one user row to the adversary's targets, with item tables and shared weights frozen.
-A row trained elsewhere does not fit the victims' item tables, whose axes mean something else in every training run.
+A row trained elsewhere does not fit the victims' item tables, because the axes differ between training runs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from gossiprec.rng import generator, purpose_id
 Kind = Literal["fitted", "own_embedding", "paper"]
 
 PAPER_EPOCHS = 30
-"""Local updates of the model that ``paper`` trains; the paper gives no number. As many as a fit has steps."""
+"""Local updates of the model that ``paper`` trains, equal to the steps of a fit; the paper gives no number."""
 
 
 class FictiveUsers:
-    """One stand-in user row per adversary.
+    """One fictive user row per adversary.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class FictiveUsers:
     targets : TargetItems
     kind : str
     refit_every : float
-        ``fitted``: virtual time after which a reception makes a row outdated.
+        For ``fitted``: virtual time after which a delivery makes a row outdated.
 
     Attributes
     ----------
     users : ndarray of float32, shape (n_adversaries, user_width)
         Zero until fitted.
     due : ndarray of float64, shape (n_adversaries,)
-        Virtual time from which a row is outdated; ``paper``, ``own_embedding``: never.
+        Virtual time from which a row is outdated; infinite for ``paper`` and ``own_embedding``.
     n_fits : ndarray of int64, shape (n_adversaries,)
     """
 
@@ -71,25 +71,25 @@ class FictiveUsers:
 
     @property
     def own(self) -> bool:
-        """Whether adversaries look with their own present user row and shared weights."""
+        """Whether adversaries score with their own present user row and shared weights."""
         return self.kind == "own_embedding"
 
     @property
     def compiled(self) -> bool:
-        """Whether rows are fitted by compiled code."""
+        """Whether compiled code fits the rows."""
         return self._scorer.kernels is not None
 
     def state(self) -> dict[str, Any]:
-        """Return the rows and how old they are, for a checkpoint."""
+        """Return the rows, their due times and their numbers of fits, for a checkpoint."""
         return {"users": self.users, "due": self.due, "n_fits": self.n_fits}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore the state that :meth:`state` returned."""
         for name in ("users", "due", "n_fits"):
             getattr(self, name)[...] = state[name]
 
     def prepare(self) -> None:
-        """Train what is trained once."""
+        """Train the rows or models that are trained only once."""
         if self.kind != "paper":
             return
         layout = replace(self._scorer.layout, n_users=1)
@@ -129,20 +129,20 @@ class FictiveUsers:
         self.begin(np.array([a]), now)
 
     def begin(self, which: I64, now: Any) -> I64:
-        """Count fits of some adversaries' rows, each once, to models received by then; return the number of each."""
+        """Count one more fit, at time `now`, of each of some adversaries' rows; return the counts before."""
         numbers = self.n_fits[which]
         self.n_fits[which] += 1
         self.due[which] = now + self.refit_every
         return numbers
 
     def fitted(self, which: I64, numbers: I64, frozen: Callable[[I64], F32]) -> F32:
-        """Return fits that have begun, stacked: what :meth:`fit` finds one by one; for models without kernels.
+        """Return the started fits stacked, as :meth:`fit` finds them one by one; for models without kernels.
 
         Parameters
         ----------
         which, numbers : ndarray of int64, shape (n,)
         frozen : callable
-            Places below n -> item tables and shared weights that each is fitted to, shape (n_asked, n_columns).
+            Indices below n -> item tables and shared weights that each is fitted to, shape (n_asked, n_columns).
         """
         from gossiprec.compute.executors.user_row_fitting import fit_user_rows
 
@@ -159,7 +159,7 @@ class FictiveUsers:
         return self.feed.samples(node, update=number, negatives=FIT_NEGATIVES, seed=self.seed)
 
     def fit_all(self, models: F32, row_of: I64) -> None:
-        """Fit every row, as if for the first time: what is found depends on the models alone.
+        """Fit every row, as if for the first time: the result depends on the models only.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class FictiveUsers:
                 self.fit(a, models[row].astype(np.float32), now)
 
     def warm_up(self, rows: F32) -> None:
-        """Compile, if it is to be compiled."""
+        """Compile the fit, if it is compiled."""
         if self.compiled:
             none = np.zeros(0, np.int64)
             self._fit_compiled(rows[:1], none, none, range(0), 0.0)
@@ -202,7 +202,7 @@ class FictiveUsers:
         )  # fmt: skip
 
     def kernel_state(self) -> tuple[object, ...]:
-        """Return what compiled loops need, in the order of :func:`gossiprec.attacks.individual_kernels.fit_user`."""
+        """Return the `state` argument of :func:`gossiprec.attacks.individual_kernels.fit_user`."""
         learnt = getattr(self.feed, "moves", self.feed.positives)
         return (
             self.own, self.users, self.start, self.due, self.n_fits, float(self.refit_every),
@@ -210,5 +210,5 @@ class FictiveUsers:
         )  # fmt: skip
 
     def recipe(self) -> tuple[object, ...]:
-        """Return what else compiled fits need of the model."""
+        """Return the model's further arguments for compiled fits."""
         return () if self._scorer.kernels is None else self._scorer.kernels.fit_recipe(self.feed)

@@ -1,7 +1,7 @@
-"""What an attack reports in tidy form: a number, and labels that say of what.
+"""Findings: the numbers that an attack reports in tidy form, with labels.
 
-Rankings and guesses (:mod:`gossiprec.attacks.base`) are the two richer kinds: they are joined with the truth, which no
-attack sees. A finding is a number that the attack knows by itself.
+Rankings and guesses (:mod:`gossiprec.attacks.base`) are the two richer kinds: they are joined with the ground truth,
+which no attack sees. A finding is a number that the attack computes by itself.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gossiprec.arrays import F64, I64
 Label = str | int | float | bool
 
 RATES = ("mia_accuracy", "mia_precision", "mia_recall")
-"""What guesses come to, once joined with the truth."""
+"""Measures of membership guesses, computed by joining them with the ground truth."""
 
 _MEASURE = re.compile(r"[A-Za-z0-9_.]+", re.ASCII)
 _UNSPEAKABLE = re.compile(r"[\[\],]")
-"""What cannot stand in ``measure[label=value,...]``, by which studies and figures choose findings."""
+"""Characters that are not allowed in ``measure[label=value,...]``, with which studies and figures choose findings."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Finding:
     Attributes
     ----------
     measure : str
-        What it is: letters, digits, ``_`` and ``.``.
+        Its name: letters, digits, ``_`` and ``.``.
     labels : mapping of str to str, int, float or bool
-        What tells it apart from others of its measure and attack, such as observer, relevance, momentum.
+        Labels that distinguish it from others of its measure and attack, such as observer, relevance, momentum.
     value : float
-        NaN: not known.
+        NaN if it is not known.
     per_node : (nodes, values), optional
-        Node ids, shape (n,), and a value of each: the number's parts, for ``positions.csv``.
+        Node ids, shape (n,), and one value per node: the parts of the number, for ``positions.csv``.
 
     Raises
     ------
     ValueError
-        If measure or labels could not be written down, or asked for.
+        If measure or labels cannot be written, or chosen by a study.
     """
 
     measure: str

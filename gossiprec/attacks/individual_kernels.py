@@ -1,7 +1,7 @@
-"""What single adversaries see, compiled, for any model.
+"""Compiled loops of single adversaries, for any model: observing, fitting user rows and planning slots.
 
-The loops are templates: :func:`gossiprec.native.jit.specialise` puts a model's own `score_kept` and `fit_user` (see
-:class:`gossiprec.models.base.kernel_interface.ModelKernels`) in the places of those named here.
+The loops are templates: :func:`gossiprec.native.jit.specialise` replaces the `score_kept` and `fit_user` of this
+module by the model's own (see :class:`gossiprec.models.base.kernel_interface.ModelKernels`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, ent
 
 
 def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
-    """Stand in for the model's: fill `scores` of all that is asked of a kept vector ``[user | items | shared]``."""
+    """Stand in for the model's: fill `scores` of the queries on a kept vector ``[user | items | shared]``."""
     raise NotImplementedError
 
 
 def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
-    """Stand in for the model's: fit adversary a's fictive user to the version at place `row` of the flat `rows`."""
+    """Stand in for the model's: fit adversary a's fictive user to the version at index `row` of the flat `rows`."""
     raise NotImplementedError
 
 
 @inline
 def merge_into_own(own, keep, rows, user, shared, dim, user_travels):
-    """Merge a version, whose user row and shared weights are at these places, into ``[user | shared]``."""
+    """Merge a version, given the offsets of its user row and shared weights, into ``[user | shared]``."""
     for k in range(0 if user_travels else dim, len(own)):
         value = load_float32(rows[user + k if k < dim else shared + k - dim])
         own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
@@ -51,12 +51,12 @@ def observe_individuals(
     adversary_of, asked_offsets, n_targets, kept, weights, lengths, slot_of, seen_before, memory, memory_offsets,
     momenta, rules, thresholds, fictive, recipe, latest, n_items, n_users, n_shared, dims, item_dims,
 ):  # fmt: skip
-    """Let every receiver among the adversaries observe what it is about to merge.
+    """Show each receiver among the adversaries the models that it is about to merge.
 
     `rows` is flat, of float32 or of the bits of float16. `memory` has one row per positive momentum; adversary a's slot
-    s lies at ``memory_offsets[a] + s * lengths[a]``. `latest` is (momentum, rule, adversary, victim). Of a victim that
-    hides it, the user row is not read. `hides` is None where nobody does, and what concerns that is left out of the
-    machine code.
+    s begins at ``memory_offsets[a] + s * lengths[a]``. `latest` is (momentum, rule, adversary, victim). The user row
+    of a victim that hides it is not read. `hides` is None if no victim hides its row; the machine code then leaves
+    these branches out.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim, item_dim = len(dims), len(item_dims)
@@ -94,8 +94,8 @@ def observe_individuals(
                 travels = n_users > 1 and not hidden
                 merge_into_own(own, merge_keep[merge], rows, row + my_user, row + shared, dim, travels)
             if victim >= latest.shape[3]:
-                continue  # the coordinator's model is nobody's
-            if hides is not None:  # noqa: SIM102 - the compiler looks at such a line alone
+                continue  # the coordinator's model belongs to no user
+            if hides is not None:  # noqa: SIM102 - the compiler removes only a line of this form
                 if hidden and due[a] <= time_of[message]:
                     fit_user(a, rows, row, begin, shared, n_items, time_of[message], fictive, recipe, dim)
             if hidden:
@@ -137,13 +137,13 @@ def observe_individuals(
 
 
 def fit_users(rows, width, row_of, late, now, n_items, n_users, state, recipe, dims, item_dims):
-    """Fit the user rows of the adversaries `late`, that of number k with version ``row_of[k]`` of the flat `rows`."""
+    """Fit the user row of each adversary ``late[k]`` to version ``row_of[k]`` of the flat `rows`."""
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
     begin = n_users * dim
     shared = begin + n_items * len(item_dims)
     for k in range(len(late)):
-        a, row = np.int32(late[k]), np.int64(row_of[k]) * width  # of the types above: compiled once for both
+        a, row = np.int32(late[k]), np.int64(row_of[k]) * width  # the types above: compiled once for both
         fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim)
     swap_float_mode(mode)
 
@@ -152,10 +152,10 @@ def fit_users(rows, width, row_of, late, now, n_items, n_users, state, recipe, d
 def plan_slots(
     message, sender, receiver, adversary_of, again, slot_at, free, n_free, used, slot_of, seen_before
 ):
-    """Give each pair of adversary and victim a slot from its first to its last meeting, if it meets more than once.
+    """Give each pair of adversary and victim a slot from its first to its last delivery, if it has more than one.
 
-    Slots of one adversary are numbered from 0 and used again; `used` is how many it needs at most. All tables are
-    (n_adversaries, n_nodes) and start at zero but for `slot_at`, which starts at -1.
+    Slots of one adversary are numbered from 0 and reused; `used` is the largest number that it needs. All tables have
+    shape (n_adversaries, n_nodes) and start at 0, except `slot_at`, which starts at -1.
     """
     for d in range(len(message) - 1, -1, -1):
         a = adversary_of[receiver[d]]
@@ -194,6 +194,6 @@ class _Specialised(NamedTuple):
 
 @functools.cache
 def specialise_kernels(kind: type[ModelKernels]) -> _Specialised:
-    """Return the loops with a model's own functions in them."""
+    """Return the loops with the model's own functions in place."""
     own = {"score_kept_rows": kind.score_kept, "fit_user": kind.fit_user}
     return _Specialised(specialise(observe_individuals, **own), specialise(fit_users, **own))

@@ -1,4 +1,4 @@
-"""Single adversaries: each keeps, of every victim, the few rows its target and reference items need."""
+"""Single adversaries: momentum models of the rows that their queries need, plain, compiled or stacked."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class IndividualObservers:
     momenta : ndarray of float32, shape (n_momenta,)
     rules : sequence of str
     fictive : FictiveUsers
-        What to look with at victims that hide their user row.
+        The user rows with which victims that hide their own are scored.
 
     Notes
     -----
-    A pair's rows are kept from its first to its last meeting, and only if there is more than one: with all meetings
-    known ahead, the memory is known before the run and is a fraction of one slot per pair. Where meetings depend on
-    the models' values, each pair that meets has a slot until the end.
+    A pair's rows are kept from its first to its last delivery, and only if it has more than one: if all deliveries are
+    known ahead, the memory is known before the run and is a fraction of one slot per pair. If deliveries depend on
+    the models' values, each pair with a delivery has a slot until the end.
 
-    Three forms of the same: compiled with the model's own functions;
-    :class:`~gossiprec.attacks.individual_observers.StackedObservers`, for
-    models without any, many messages at once; and :meth:`observe_one`, plain, for tiny runs.
+    There are three equivalent forms: compiled with the model's own functions;
+    :class:`~gossiprec.attacks.individual_observers.StackedObservers`, many messages per call, for models without
+    kernels; and the plain :meth:`_observe_plainly`, for tiny runs.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class IndividualObservers:
             self._weights = self.scorer.kernels.query_weights(targets.items, targets.context)
 
     def foresee(self, meetings: KnownDeliveries) -> None:
-        """Assign slots and take the memory."""
+        """Assign slots and allocate the memory."""
         from gossiprec.attacks.individual_kernels import plan_slots
 
         n_adversaries, n_users = len(self.lengths), self.world.n_users
@@ -87,7 +87,7 @@ class IndividualObservers:
             self._n_met = np.zeros(n_adversaries, np.int32)
             self._take_memory(np.full(n_adversaries, n_users))
             return
-        of_users = meetings.sender < n_users  # a coordinator sends too, but is nobody's victim
+        of_users = meetings.sender < n_users  # a coordinator sends too, but is no victim
         plan = plan_slots.py_func if self.scorer.plain else plan_slots
         self._arrivals = (meetings.message, self.adversary_of[meetings.receiver], meetings.time)
         table = (n_adversaries, n_users)
@@ -100,7 +100,7 @@ class IndividualObservers:
         self._take_memory(used)
 
     def announce(self, meetings: KnownDeliveries) -> None:
-        """Learn of the next deliveries: every pair has a slot of its own, the adversary's next, from its first on."""
+        """Note the next deliveries: every pair gets the adversary's next slot at its first delivery."""
         adversary = self.adversary_of[meetings.receiver]
         mine = (adversary >= 0) & (meetings.sender < self.world.n_users)
         message, sender, adversary = meetings.message[mine], meetings.sender[mine], adversary[mine]
@@ -116,13 +116,13 @@ class IndividualObservers:
         self.seen_before[message[fresh]] = False
 
     def _take_memory(self, n_slots: I64) -> None:
-        """Take as many slots for each adversary; a page of memory is taken when it is first written."""
+        """Allocate the given number of slots for each adversary; the system maps a page when it is first written."""
         self.memory_offsets = np.concatenate([[0], np.cumsum(n_slots * self.lengths)])
         n_kept = int((self.momenta > 0).sum())
         self.memory = np.zeros((n_kept, int(self.memory_offsets[-1])), np.float32)
 
     def warm_up(self) -> None:
-        """Compile, if it is to be compiled."""
+        """Compile the loops, if they are compiled."""
         none = np.zeros(0, np.int32)
         self.foresee(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self.scorer.kernels is not None:
@@ -142,7 +142,7 @@ class IndividualObservers:
         return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore the state that :meth:`state` returned.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class IndividualObservers:
             self._slot_at, self._n_met = state["slot_at"], state["n_met"]
 
     def _check_slots(self, slot_at: I32, n_met: I32) -> None:
-        """Refuse slots that are not the first ones of each adversary, each given once."""
+        """Refuse slots unless they are the first ones of each adversary, each used once."""
         check_array("observers.slot_at", slot_at, self._slot_at)
         check_array("observers.n_met", n_met, self._n_met)
         check_range("observers.n_met", n_met, 0, slot_at.shape[1])
@@ -169,7 +169,7 @@ class IndividualObservers:
                 )
 
     def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
-        """Return copies of the scores of some adversaries, or of all that they have learnt."""
+        """Return copies of the scores of some adversaries, or of their whole state."""
         self._settle()
         some = self.adversary_of[nodes]
         scores = {"latest": self.latest[:, :, some]}
@@ -180,7 +180,7 @@ class IndividualObservers:
         return {**scores, **slots, "fictive": fictive, "memory": self.memory[:, self._places(some)]}
 
     def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
-        """Take over what :meth:`learnt` gave."""
+        """Take over the state that :meth:`learnt` returned."""
         some = self.adversary_of[nodes]
         self.latest[:, :, some] = learnt["latest"]
         if "memory" not in learnt:
@@ -192,19 +192,19 @@ class IndividualObservers:
             self._slot_at[some], self._n_met[some] = learnt["slot_at"], learnt["n_met"]
 
     def _places(self, adversaries: I32) -> I64:
-        """Return where the memory of some adversaries lies, of any momentum."""
+        """Return the memory entries of some adversaries, for any momentum."""
         return row_entries(self.memory_offsets, adversaries.astype(np.int64))[0]
 
     def _live(self, now: float, since: float | None = None) -> I64:
-        """Return the stretches of memory that will be read again, of all momenta; or those written after `since`."""
+        """Return the ranges of memory that will be read again, of all momenta, or those written after `since`."""
         n_kept, size = self.memory.shape
         slots = self._live_slots(now, since)
         return np.concatenate([slots + b * size for b in range(n_kept)] or [slots[:0]])
 
     def _live_slots(self, now: float, since: float | None) -> I64:
-        """Return those of one momentum: of pairs that have met and are to meet again.
+        """Return the live ranges of one momentum: of pairs with both past and future deliveries.
 
-        Of adversaries with an inbox all: what has arrived there may be looked at later.
+        All ranges of adversaries with an inbox are live: deliveries in it may be read later.
         """
         begins = self.memory_offsets[:-1]
         if not self._complete:
@@ -229,7 +229,7 @@ class IndividualObservers:
         return self.memory.nbytes + self.latest.nbytes
 
     def observe(self, seen: Observations) -> None:
-        """See what the adversaries among the receivers are about to merge."""
+        """Process the deliveries that the adversaries among the receivers are about to merge."""
         assert isinstance(seen.raw, MergeDeliveries)
         if self.scorer.kernels is not None:
             self._observe_compiled(seen.raw, seen.deliveries.sender, seen.deliveries.time)
@@ -240,7 +240,7 @@ class IndividualObservers:
             self._stacked.observe(seen)
 
     def _settle(self) -> None:
-        """Score what waits."""
+        """Score the small models that wait."""
         if "_stacked" in vars(self):
             self._stacked.settle()
 
@@ -285,7 +285,7 @@ class IndividualObservers:
                 self.latest[b, r, a, victim] = score(scores[None, :n], scores[None, n:])[0]
 
     def _with_momentum(self, a: int, message: int, fresh: F32) -> Iterator[F32]:
-        """Yield the small model that adversary a holds after a message, for each momentum."""
+        """Yield the small model of adversary a after a message, for each momentum."""
         slot, length, place = self.slot_of[message], self.lengths[a], 0
         for momentum in self.momenta:
             vector = fresh
@@ -302,7 +302,7 @@ class IndividualObservers:
             yield vector
 
     def _scores(self, a: int, vector: F32) -> F32:
-        """Return the scores of all that adversary a asks about by a small model."""
+        """Return the scores of adversary a's queries by a small model."""
         targets, kept = self.targets, self.targets.kept
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
         return self.scorer.scores(
@@ -313,14 +313,14 @@ class IndividualObservers:
         )  # fmt: skip
 
     def _kept_part(self, a: int, model: F32, victim: int) -> F32:
-        """Return the small model ``[user | kept items | shared]`` out of a full row; a user row kept back is zero."""
+        """Return the small model ``[user | kept items | shared]`` of a full row; a hidden user row is zero."""
         vector = self.scorer.layout.part(model, self.targets.kept[a], victim)
         if self.world.hides_user[victim]:
             vector[self.small[a].users] = 0.0
         return vector
 
     def _seen_by(self, a: int, vector: F32, own: F32 | None) -> F32:
-        """Return a small model with the adversary's own or fictive user in it."""
+        """Return a small model with the adversary's own or fictive user row in it."""
         small, seen = self.small[a], vector.copy()
         seen[small.users] = self.fictive.users[a]
         if own is not None:
@@ -328,7 +328,7 @@ class IndividualObservers:
         return seen
 
     def own_part(self, seen: Observations, k: int) -> F32 | None:
-        """Return the receiver's own ``[user | shared]`` with delivery k merged as its model will; None: not needed."""
+        """Return the receiver's own ``[user | shared]`` after merging delivery k, or None if it is not needed."""
         if not self.fictive.own:
             return None
         layout, node = self.scorer.layout, int(seen.receivers[k])
@@ -336,7 +336,7 @@ class IndividualObservers:
         own = self._own_of(seen.own_model(first), node)
         for entry in range(first, k + 1):
             keep, sender = seen.keeps[entry], seen.senders[entry]
-            if keep < 0:  # of an inbox, which is merged after its last delivery
+            if keep < 0:  # an inbox, which is merged after its last delivery
                 continue
             travels = layout.n_users > 1 and not self.world.hides_user[sender]
             at = slice(0 if travels else layout.user_width, None)
@@ -360,18 +360,18 @@ class IndividualObservers:
 
 
 LEAST = 32
-"""Kept items are padded to powers of two from here on, so that few sizes of small models occur."""
+"""Number of kept items from which on they are padded to powers of two, so that few sizes of small models occur."""
 MOST_BYTES = 32 * 2**20
-"""Small models that wait to be scored; likewise, models that wait for a user to be fitted to them."""
+"""Bytes of small models that may wait to be scored; also the limit of models waiting for a user row to be fitted."""
 
 
 class StackedObservers:
-    """Does what :class:`~gossiprec.attacks.individual_observers.IndividualObservers` do, many deliveries at once.
+    """Single adversaries that process many deliveries per call, for models without kernels.
 
-    Rows are collected and blended by compiled loops that serve any model. The small models wait until there are many,
-    or somebody asks for a ranking or a checkpoint; then the executor scores them in stacks, of each pair of adversary
-    and victim the latest alone, and compiled rules judge the scores: no Python for each message. Fictive users are
-    fitted then, too, many at once; until then what they are fitted to is kept.
+    Compiled loops that serve any model collect and blend rows. The small models wait until there are many, or until a
+    ranking or a checkpoint is requested; then the executor scores them in stacks, only the latest of each pair of
+    adversary and victim, and compiled rules evaluate the scores: no Python per message. Fictive users are also fitted
+    then, many per call; until then the models that they are fitted to are kept.
     """
 
     def __init__(self, observers: IndividualObservers) -> None:
@@ -403,16 +403,16 @@ class StackedObservers:
         self._judge(np.zeros(0, np.float32), np.zeros(1, np.int64), none)
 
     def observe(self, seen: Observations) -> None:
-        """See what the adversaries among the receivers are about to merge."""
+        """Process the deliveries that the adversaries among the receivers are about to merge."""
         of_users = np.flatnonzero(seen.senders < self._of.world.n_users)
         for some in self._passes(seen, of_users):
             for low in range(0, len(some), self._most):
                 self._observe(seen, some[low : low + self._most])
 
     def _passes(self, seen: Observations, ks: I64) -> Iterator[I64]:
-        """Yield deliveries that can be looked at together.
+        """Yield groups of deliveries that can be processed together.
 
-        A fictive user may be fitted anew between two deliveries of one merge, so these are then taken one by one.
+        A fictive user may be refitted between two deliveries of one merge, so they are then processed one by one.
         """
         if not self._of.world.hides_user[seen.senders[ks]].any():
             yield ks
@@ -441,7 +441,7 @@ class StackedObservers:
             self._finish_fits()
 
     def _begin_fits(self, seen: Observations, ks: I64, adversaries: I64, hidden: I64) -> I64:
-        """Return the waiting fit with which each delivery is to be looked at, after those that are due; -1: none."""
+        """Start the fits that are due, and return the waiting fit for each delivery as an index, -1 for none."""
         of, frozen = self._of, slice(self._of.scorer.layout.items.start, self._of.scorer.layout.shared.stop)
         late = hidden[of.fictive.due[adversaries[hidden]] <= seen.times[ks[hidden]]]
         for some in (late[low : low + self._most_fits] for low in range(0, len(late), self._most_fits)):
@@ -455,19 +455,19 @@ class StackedObservers:
         return fits
 
     def _finish_fits(self) -> None:
-        """Fit the users that wait, and put them into the small models that wait for them."""
+        """Fit the user rows that wait, and write them into the small models that wait for them."""
         of, width = self._of, self._of.scorer.layout.user_width
         whose, numbers, frozen = (np.concatenate(parts) for parts in zip(*self._fits, strict=True))
         users = of.fictive.fitted(whose, numbers, lambda some: frozen[some])
         fits = self._waiting_for[: self._n_waiting]
         self._small[: self._n_waiting][fits >= 0, :, :width] = users[fits[fits >= 0], None]
         fits[:] = -1
-        of.fictive.users[whose] = users  # of several of one adversary the last
+        of.fictive.users[whose] = users  # the last one, if an adversary has several
         self._fits, self._n_fits = [], 0
         self._fit_of[:] = -1
 
     def settle(self) -> None:
-        """Score all that waits."""
+        """Score all small models that wait."""
         if not self._n_waiting:
             return
         if self._fits:
@@ -486,7 +486,7 @@ class StackedObservers:
     def _collect(
         self, rows: F32, row: I64, adversaries: I64, victims: I64, messages: I64, own: F32, small: F32
     ) -> None:
-        """Fill the small models that the adversaries hold after some deliveries, shape (n, n_momenta, width)."""
+        """Fill the small models of the adversaries after some deliveries, shape (n, n_momenta, width)."""
         from gossiprec.attacks.ranking_kernels import collect_submodels
 
         of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
@@ -520,7 +520,7 @@ class StackedObservers:
         return found
 
     def _constants(self, whose: I64, size: int) -> dict[str, F32]:
-        """Return the model's constants of what each adversary keeps, shape (n, size, ...)."""
+        """Return the model's constants for the kept items of each adversary, shape (n, size, ...)."""
         kept, constants = self._of.targets.kept, self._of.scorer.model.constants
         if not constants:
             return {}

@@ -1,7 +1,7 @@
-"""Rule `ndcg` for many target sets: a victim's items are walked once, from the best down, for a block of sets.
+"""Rule `ndcg` for many target sets: one pass over a victim's items, from the best down, for a block of sets.
 
-How many references of a set came before is a byte; bytes of all sets of a block lie side by side and are counted up
-together, as vectors. Per victim and set this takes a seventh of the time of counting up one after the other.
+The number of references of a set that came before is one byte. The bytes of all sets of a block are stored together
+and counted up as vectors. Per victim and set this takes a seventh of the time of separate counts.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from gossiprec.native.jit import inline, kernel
 from gossiprec.numerics.relevance_kernels import SCRATCH, WORTH, mean_ndcg
 
 SETS = 512
-"""Target sets of a block: a byte for each, and each item, stays in the second-level cache."""
+"""Number of target sets per block: one byte for each set and item stays in the second-level cache."""
 OFTEN = 16
-"""After how many items it is asked whether any set can still gain."""
+"""Number of items after which the loop checks whether any set can still gain."""
 
 
 def rank_items_descending(scores: F32) -> I64:
-    """Return the items of each model from the best score down, those of equal score side by side.
+    """Return the items of each model from the best score down, items of equal score next to each other.
 
     Parameters
     ----------
     scores : ndarray of float32, shape (n_models, n_items)
-        Where one is NaN, the row of its model means nothing.
+        If a model has a NaN, its row is meaningless.
 
     Notes
     -----
-    A float's bits, with all but the sign turned round where it is set, are in the order of floats. With the item below
-    them they are one number, and sorting numbers takes a third of the time of sorting places.
+    The bits of a float are in the order of floats once all bits but the sign are inverted in negative ones. With the
+    item below them they are one number, and sorting numbers takes a third of the time of sorting indices.
     """
     bits = (-scores).view(np.int32)
     packed = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
@@ -44,7 +44,7 @@ def rank_items_descending(scores: F32) -> I64:
 
 @inline
 def mark_target_items(offsets, items, n_targets, first, count, is_reference, begin, sets):
-    """Note in which of the target sets from `first` on each item is.
+    """Note which of the target sets from `first` on contain each item.
 
     As a reference: ``is_reference[item, set]``; as a target: ``sets[begin[item]:begin[item + 1]]``.
     """
@@ -70,8 +70,8 @@ def mark_target_items(offsets, items, n_targets, first, count, is_reference, beg
 def accumulate_ndcg(scores, order, is_reference, begin, sets, ahead, total):
     """Fill `total` with the NDCG sums of a block of target sets for one model.
 
-    `ahead` holds how many references of each set came before: none at first, or the cutoff where there is no set. Among
-    equal scores references come first: ties count against a target.
+    `ahead` holds the number of references of each set that came before: 0 at first, or the cutoff for unused sets. On
+    ties references come first: ties count against a target.
     """
     k, due = 0, 0
     while k < len(order):

@@ -1,4 +1,4 @@
-"""What an attack's own nodes have received: all that an attack may see of other nodes."""
+"""Observations: the deliveries to an attack's own nodes, all that an attack may see of other nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class KnownDeliveries:
     ----------
     message, sender, receiver : ndarray of int32, shape (n_deliveries,)
     time : ndarray of float64, shape (n_deliveries,)
-        When it arrived, in mean wake periods.
+        Arrival times, in mean wake periods.
     n_messages : int
         Message ids are below this.
     complete : bool
-        These are all deliveries of the run; else more are announced as they come to be known.
+        Whether these are all deliveries of the run; if not, more are announced as they become known.
     """
 
     message: I32
@@ -37,7 +37,7 @@ class KnownDeliveries:
     complete: bool = True
 
     def at(self, nodes: Bools) -> KnownDeliveries:
-        """Return the deliveries to some of all nodes."""
+        """Return the deliveries to a subset of the nodes."""
         own = nodes[self.receiver]
         if own.all():
             return self
@@ -46,7 +46,7 @@ class KnownDeliveries:
 
 
 class MessageIndex:
-    """Who sent each message and when it arrived, as far as it is known.
+    """The sender and arrival time of each message that is known so far.
 
     Attributes
     ----------
@@ -70,12 +70,12 @@ class MergeDeliveries:
 
     Attributes
     ----------
-    rows : ndarray of float32 or float16, shape (n_rows, row_size), or what is read like one
-        Where updates are sent, models are put together as they are read.
+    rows : ndarray of float32 or float16, shape (n_rows, row_size), or an object read like one
+        If updates are sent, models are reconstructed as they are read.
     bases : the same, or None
-        At an update's row the version that it was made from; None: whole models are sent.
+        At an update's row, the version that it was computed from; None if whole models are sent.
     uploads : the same, or None
-        At an update's row the vector that came with it, NaN if there is none; None: whole models are sent.
+        At an update's row, the vector that came with it, NaN if there is none; None if whole models are sent.
     """
 
     rows: Any
@@ -87,7 +87,7 @@ class MergeDeliveries:
 
 @dataclass(frozen=True)
 class GroupDeliveries:
-    """Deliveries to groups, for compiled loops: each group sees a version of a message once."""
+    """Deliveries to groups, for compiled loops: each group sees each version of a message once."""
 
     rows: F32
     group: I32
@@ -95,19 +95,19 @@ class GroupDeliveries:
 
 
 class Observations:
-    """Deliveries at an attack's own nodes, those at each node in their order of arrival.
+    """Deliveries at an attack's own nodes, in order of arrival per node.
 
-    Blocks that a sender keeps back are not there: :meth:`users` and :meth:`models` give NaN for them.
+    Blocks that a sender hides are left out: :meth:`users` and :meth:`models` give NaN for them.
 
     Parameters
     ----------
     raw : Tasks or Seen
-        Where the versions lie, for compiled loops. These must look at delivered versions alone, and not at user rows of
-        nodes that hide them: tests overwrite all else.
+        The stored versions, for compiled loops. These must read only delivered versions, and no user rows of nodes that
+        hide them: tests overwrite everything else.
     layout : Layout
     hides_user : ndarray of bool, shape (n_nodes,)
     messages : ndarray of int32, shape (n,), or None
-        Worked out from the tasks if they are not given.
+        Derived from the tasks if they are not given.
     deliveries : Deliveries
     """
 
@@ -130,7 +130,7 @@ class Observations:
 
     @functools.cached_property
     def _entries(self) -> tuple[I64, I64]:
-        """Return the merge entries of the tasks one after the other, and the task of each."""
+        """Return the merge entries of the tasks in order, and the task of each."""
         assert isinstance(self.raw, MergeDeliveries)
         entries, place = row_entries(self.raw.program.merge_offsets, self.raw.tasks)
         return entries, self.raw.tasks[place]
@@ -150,7 +150,7 @@ class Observations:
 
     @property
     def times(self) -> F64:
-        """When each arrived, shape (n,)."""
+        """Arrival times, shape (n,)."""
         return self.deliveries.time[self.messages]
 
     @property
@@ -161,17 +161,17 @@ class Observations:
 
     @property
     def places(self) -> I64:
-        """Number of each delivery among those that its receiver merges together, from 0, shape (n,)."""
+        """Index of each delivery among those that its receiver merges together, from 0, shape (n,)."""
         assert isinstance(self.raw, MergeDeliveries)
         entries, tasks = self._entries
         return entries - self.raw.program.merge_offsets[tasks]
 
     @property
     def keeps(self) -> F32:
-        """What the receiver's own version keeps in the merge, shape (n,); 0: it is replaced; -1: not known yet.
+        """Share of the receiver's own version that the merge keeps, shape (n,): 0 if replaced, -1 if not known yet.
 
         An inbox is merged as a whole after its last delivery, and merges by performance are weighed when they are made,
-        unless the attack asks for their weights before (:attr:`gossiprec.attacks.Attack.weighs`).
+        unless the attack requests their weights earlier (:attr:`gossiprec.attacks.Attack.weighs`).
         """
         assert isinstance(self.raw, MergeDeliveries)
         return self.raw.program.merge_keep[self._entries[0]]
@@ -184,7 +184,7 @@ class Observations:
 
     @property
     def rows(self) -> I32:
-        """Where each version lies among ``raw.rows``, shape (n,)."""
+        """Row of each version among ``raw.rows``, shape (n,)."""
         return (
             self.raw.row
             if isinstance(self.raw, GroupDeliveries)
@@ -192,14 +192,14 @@ class Observations:
         )
 
     def models(self, some: I64 | slice = slice(None)) -> F32:
-        """Return received versions, shape (n, size); NaN where the sender keeps its user row."""
+        """Return received versions, shape (n, size); NaN in user rows that the sender hides."""
         found = self.raw.rows[self.rows[some], : self.layout.size].astype(np.float32)
         found[self._hides[self.senders[some]], self.layout.users] = np.nan
         found[:, self.layout.private] = np.nan
         return found
 
     def users(self) -> F32:
-        """Return the senders' user rows, shape (n, user_width); NaN where they are kept back."""
+        """Return the senders' user rows, shape (n, user_width); NaN if they are hidden."""
         senders = self.senders.astype(np.int64)
         users = self.models()[:, self.layout.users].reshape(
             len(senders), self.layout.n_users, self.layout.user_width
@@ -214,7 +214,7 @@ class Observations:
         return np.asarray(self.raw.rows[self.rows[:, None, None], columns], np.float32)
 
     def own_model(self, k: int) -> F32:
-        """Return the receiver's version before delivery number k was merged, shape (size,), as its task began."""
+        """Return the receiver's version before delivery number k was merged, shape (size,)."""
         assert isinstance(self.raw, MergeDeliveries)
         source = self.raw.program.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
@@ -227,7 +227,7 @@ class Observations:
         return np.asarray(self.raw.uploads[self.rows, :], np.float32)
 
     def base(self, k: int) -> F32 | None:
-        """Return the version that delivery number k is an update of, shape (size,); None: it is a whole model."""
+        """Return the base version of the update in delivery k, shape (size,), or None if it is a whole model."""
         assert isinstance(self.raw, MergeDeliveries)
         if self.raw.bases is None:
             return None

@@ -1,4 +1,4 @@
-"""What observers are called in a run's tables; a study needs to know it before the run."""
+"""Names of observers in a run's tables, which a study needs to know before the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.measures.selectors import FILTERS
 
 TableKey = tuple[str, str, float, int]
-"""Observer, relevance, momentum and community size: what tells the rows of a run's attacks apart."""
+"""Observer, relevance, momentum and community size, which together identify a row of a run's attacks."""
 
 
 def key_to_labels(key: TableKey) -> dict[str, Any]:
@@ -54,10 +54,10 @@ def _placed(how: str, victim: int | None, until: float | None) -> str:
 
 
 def as_unique_list(value: Any) -> list[Any]:
-    """Return the values of an option that holds one or several, each once."""
+    """Return the distinct values of an option that holds one or several."""
     return list(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
 
 
 def shortest_decimal(value: np.float32) -> float:
-    """Return a float32 as the number it was written as."""
+    """Return a float32 as the shortest decimal number that rounds to it."""
     return float(np.format_float_positional(value))

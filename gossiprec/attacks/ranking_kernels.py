@@ -1,4 +1,4 @@
-"""Ranking the victims of a pool by what their models score, compiled; any model's scores."""
+"""Compiled loops that rank victims by scores and blend and collect their momentum models, for any model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gossiprec.numerics.relevance_kernels import (
 
 @inline
 def mean_selected_rows(columns, picked, out):
-    """Fill `out` with the mean of some rows of `columns`, over all victims side by side."""
+    """Fill `out` with the mean of some rows of `columns`, for all victims together."""
     for v in range(len(out)):
         out[v] = 0.0
     for item in picked:
@@ -38,7 +38,7 @@ def mean_selected_rows(columns, picked, out):
 def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certain, latest):
     """Fill ``latest[target set, victim]`` with ``mean_score``, or ``standardized``, from scores (n_victims, n_items).
 
-    Sums run over all victims side by side, item by item: whole vectors instead of single picks.
+    Sums run over all victims together, item by item: whole vectors instead of single reads.
     """
     n = len(victims)
     columns = np.empty((scores.shape[1], n), float32)
@@ -67,7 +67,7 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certai
 
 @kernel
 def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
-    """Fill ``latest[target set, victim]`` with any rule on scores, from scores (n_victims, n_items)."""
+    """Fill ``latest[target set, victim]`` with any rule, from scores (n_victims, n_items)."""
     picked, scratch = np.empty(scores.shape[1], float32), np.empty(SCRATCH, float32)
     for v in range(len(victims)):
         for a in range(len(n_targets)):
@@ -80,7 +80,7 @@ def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
 
 @kernel
 def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, latest):
-    """Fill ``latest[rule, target set, victim]``, one rule a threshold, from scores (n_victims, n_items)."""
+    """Fill ``latest[rule, target set, victim]``, one rule per threshold, from scores (n_victims, n_items)."""
     n = len(victims)
     columns = np.empty((scores.shape[1], n), float32)
     for item in range(len(columns)):
@@ -106,9 +106,9 @@ def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, l
 
 @kernel
 def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momenta, met, n):
-    """Blend sightings into ``memory[momentum, pool, victim]``, which is flat and kept like `rows`; the first is copied.
+    """Blend deliveries into the flat ``memory[momentum, pool, victim]``, stored like `rows`; the first one is copied.
 
-    `keys` are those of rounding, where rows are float16. Of a victim that hides it, the user part, all that lies before
+    `keys` are the rounding keys, used if rows are float16. The user part of a victim that hides it, everything before
     `begin`, is not read.
     """
     mode = swap_float_mode(NO_DENORMALS)
@@ -141,11 +141,11 @@ def collect_submodels(
     rows, width, row, adversary, victim, message, hides, kept_offsets, kept_items, padded, lengths, slot_of,
     seen_before, memory, memory_offsets, momenta, users, own, small, n_items, n_users, dim, item_dim, n_shared,
 ):  # fmt: skip
-    """Fill ``small[k, momentum]`` with what the receiver of delivery k holds of its victim, one after the other.
+    """Fill ``small[k, momentum]`` with the receiver's model of its victim after delivery k, in order.
 
     `rows` and `memory` are as in :func:`gossiprec.attacks.individual_kernels.observe_individuals`; a small model is
-    ``[user | kept items, padded | shared]``. `own`, (n, dim + n_shared), is what to look with at those who hide their
-    user rows, or empty: `users` then.
+    ``[user | kept items, padded | shared]``. `own`, (n, dim + n_shared), replaces the user rows that victims hide; if
+    it is empty, `users` replaces them.
     """
     mode = swap_float_mode(NO_DENORMALS)
     begin = n_users * dim

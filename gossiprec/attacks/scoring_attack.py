@@ -1,6 +1,6 @@
-"""Attacks that rank victims by how their models score the adversary's items: who observes, and the machinery.
+"""Attacks that rank victims by their models' scores of the adversary's items: observer options and the base class.
 
-Momentum makes the models of several receptions one; a rule turns a model's scores into one number.
+Momentum averages the models of several deliveries into one; a rule turns a model's scores into one number.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Placements = Annotated[tuple[Placement, ...], Field(min_length=1)]
 
 
 class NodeShare(Options):
-    """A random part of the nodes."""
+    """A random share of the nodes."""
 
     fraction: Fraction
 
 
 class ObserverOptions(Options):
-    """Who observes, and what every rule needs. A list stands for one observer per combination."""
+    """Options of observers that all relevance rules share. A list gives one observer per combination."""
 
     who: Literal["single", "coalition", "coordinator"] = Field(
         description="single: every node on its own; coalition: nodes that share what they receive; coordinator: "
@@ -106,7 +106,7 @@ class ObserverOptions(Options):
         self._placement_fits()
         if self.who == "coalition" and self.nodes != "all":
             raise ValueError("nodes belongs to who: single or coordinator, found who: coalition")
-        default = type(self).model_fields["refit_every"].default  # which a resolved scenario writes out
+        default = type(self).model_fields["refit_every"].default  # which a resolved scenario contains
         if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
                 f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
@@ -131,7 +131,7 @@ class ObserverOptions(Options):
 
 
 def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[int]:
-    """Return how many adversaries each pool has."""
+    """Return the number of adversaries of each pool."""
     if options.who == "coordinator":
         return [prospect.count(options.nodes)]
     if options.members is not None:
@@ -154,7 +154,7 @@ class ScoringAttack(Attack):
     """
 
     name: ClassVar[str]
-    """The name it is registered under."""
+    """The name under which it is registered."""
 
     options: ObserverOptions
 
@@ -182,7 +182,7 @@ class ScoringAttack(Attack):
             self._observers = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
-        """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
+        """Return observer names, the nodes that share deliveries per pool, and the nodes that supply the targets."""
         options, world = self.options, self.world
         names = observer_names(options)
         if options.who == "coordinator":
@@ -195,7 +195,7 @@ class ScoringAttack(Attack):
         return names, members, members
 
     def _named(self) -> I64:
-        """Return the users that ``nodes`` names."""
+        """Return the users that the option ``nodes`` selects."""
         nodes = self.options.nodes
         if nodes == "all":
             return np.arange(self.world.n_users)
@@ -205,12 +205,12 @@ class ScoringAttack(Attack):
 
     @staticmethod
     def rules_of(options: Any) -> list[str]:
-        """Return the names of the relevance rules that the options ask for."""
+        """Return the names of the relevance rules in the options."""
         raise NotImplementedError
 
     @classmethod
     def table_keys(cls, options: Any) -> frozenset[TableKey]:
-        """Return what its rows are called: one for each observer, rule, momentum and community size."""
+        """Return the keys of its table rows, one for each observer, rule, momentum and community size."""
         momenta = [shortest_decimal(np.float32(momentum)) for momentum in as_unique_list(options.momentum)]
         named = (
             observer_names(options),
@@ -222,12 +222,12 @@ class ScoringAttack(Attack):
 
     @staticmethod
     def references_of(options: Any) -> int | Literal["all"]:
-        """Return how many items outside its targets each adversary compares with."""
+        """Return the number of items outside its targets that each adversary compares with."""
         raise NotImplementedError
 
     @classmethod
     def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
-        """Return about what momentum models and scores take; see the classes of observers for what they keep."""
+        """Return an estimate of the bytes of momentum models and scores, which the observer classes describe."""
         momenta, n_rules = as_unique_list(options.momentum), len(cls.rules_of(options))
         n_items, references = prospect.layout.n_items, cls.references_of(options)
         if options.who == "single":
@@ -245,7 +245,7 @@ class ScoringAttack(Attack):
 
     @property
     def label(self) -> str:
-        """The attack and who observes."""
+        """The attack and its observer."""
         return f"{self.name}-{self.options.who}"
 
     @property
@@ -257,7 +257,7 @@ class ScoringAttack(Attack):
 
     @property
     def weighs(self) -> bool:
-        """Single adversaries that look with their own models follow what these merge."""
+        """Whether single adversaries use their own models and so must follow their merges."""
         singles = isinstance(self._observers, IndividualObservers)
         return singles and self._fictive[0].own and bool(self.world.hides_user.any())
 
@@ -268,24 +268,24 @@ class ScoringAttack(Attack):
 
     @property
     def coalitions(self) -> dict[str, I64]:
-        """Colluders by the name of their coalition."""
+        """Members of each coalition, by the coalition's name."""
         if self.options.who != "coalition":
             return {}
         return dict(zip(self._names, self._groups, strict=True))
 
     def foresee(self, meetings: KnownDeliveries) -> None:
-        """Take the memory for what will be received, and train the fictive users that are trained once."""
+        """Allocate memory for the deliveries to come, and train the fictive users that are trained only once."""
         self._observers.foresee(meetings)
         if self.world.hides_user.any():
             for fictive in self._fictive:
                 fictive.prepare()
 
     def announce(self, meetings: KnownDeliveries) -> None:
-        """Tell observers what they are about to receive."""
+        """Pass the next deliveries to the observers."""
         self._observers.announce(meetings)
 
     def warm_up(self) -> None:
-        """Compile what will be needed."""
+        """Compile the loops of observers and fictive users."""
         self._observers.warm_up()
 
     def state(self, now: float) -> dict[str, Any]:
@@ -295,18 +295,18 @@ class ScoringAttack(Attack):
         return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
+        """Restore the momentum models, scores and fictive users that :meth:`state` returned."""
         self._observers.restore(state["observers"])
         for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
             fictive.restore(kept)
 
     def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
-        """Return what single nodes have learnt."""
+        """Return the state of single nodes."""
         assert isinstance(self._observers, IndividualObservers)
         return self._observers.learnt(nodes, whole=whole)
 
     def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
-        """Take it over."""
+        """Take over the state of single nodes that :meth:`learnt` returned."""
         assert isinstance(self._observers, IndividualObservers)
         self._observers.learn(nodes, learnt)
 
@@ -316,7 +316,7 @@ class ScoringAttack(Attack):
         return self._observers.state_bytes
 
     def observe(self, seen: Observations) -> None:
-        """See what single nodes merge, or pools receive."""
+        """Process the deliveries that single nodes merge, or that pools receive."""
         self._observers.observe(seen)
 
     def rankings(self) -> list[Ranking]:

@@ -38,12 +38,12 @@ def shadow_features(
     ----------
     scorer : Scorer
     feed : Feed
-        Of the kind that the model learns from.
+        A feed of the kind that the model learns from.
     common : ndarray of float32
-        Item tables and shared weights to start from; each model has a fresh user row, as a client has.
+        Item tables and shared weights to start from; each model has a new user row, as a client has.
     own, others : ndarray of int32
     models : int
-        Of each kind.
+        Number of models of each kind.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def shadow_features(
 
 
 def normalise_rows(rows: F32) -> F32:
-    """Return rows of Euclidean norm 1; a row of zeros stays."""
+    """Return the rows scaled to Euclidean norm 1; a row of zeros stays zero."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0))
 
@@ -74,14 +74,14 @@ def normalise_rows(rows: F32) -> F32:
 def train_update_classifier(
     features: F32, labels: F32, *, epochs: int, draw: np.random.Generator
 ) -> torch.nn.Module:
-    """Train a classifier of updates, on one torch thread; its first weights and its batches come from `draw`."""
+    """Train a classifier of updates on one torch thread; `draw` gives its first weights and its batches."""
     import torch
 
     from gossiprec.numerics.torch_optimizers import Adam
 
     weights: list[F32] = []
     for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):
-        # torch's own law, from our draws: torch's generator belongs to the process
+        # torch's own distribution, from our draws: torch's generator belongs to the process
         bound = 1.0 / np.sqrt(inputs)
         for shape in ((outputs, inputs), (outputs,)):
             weights.append(draw.uniform(-bound, bound, shape).astype(np.float32))
@@ -101,7 +101,7 @@ def train_update_classifier(
 
 
 def build_network(weights: Sequence[F32]) -> torch.nn.Module:
-    """Return the network that has these weights, layer by layer the matrix and the offsets; it writes into them."""
+    """Return the network with these weights, per layer the matrix and the offsets. It shares their memory."""
     import torch
 
     layers: list[torch.nn.Module] = []
@@ -113,7 +113,7 @@ def build_network(weights: Sequence[F32]) -> torch.nn.Module:
 
 
 def classifier_logits(network: torch.nn.Module, features: F32) -> F32:
-    """Return the classifier's logits; an update of numbers that are none comes last."""
+    """Return the classifier's logits; an update with a NaN comes last."""
     import torch
 
     with torch.no_grad(), single_torch_thread():

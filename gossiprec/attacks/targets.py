@@ -1,4 +1,4 @@
-"""What an adversary scores: its own items or moves, and others to compare with."""
+"""Target items of an adversary, its own items or moves, and reference items to compare them with."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gossiprec.rng import generator
 
 @dataclass(frozen=True, eq=False)
 class KeptItems(Ragged):
-    """Items whose rows each adversary needs of a victim, and what it asks in terms of them.
+    """The items of which each adversary keeps a victim's rows, and its queries as indices into them.
 
     Attributes
     ----------
     asked : ndarray of int32, shape (n_asked,)
-        The targets' items, as numbers among the kept ones of their adversary.
-    contexts : mapping of str to ndarray of int32, shape (n_asked,)
-        Their contexts, likewise; -1: not known.
+        The targets' items, as indices into the kept items of their adversary.
+        contexts : mapping of str to ndarray of int32, shape (n_asked,)
+            Their contexts, also as indices; -1 if a context is not known.
     """
 
     asked: I32
@@ -40,7 +40,7 @@ class KeptItems(Ragged):
 
 @dataclass(frozen=True, eq=False)
 class TargetItems(Ragged):
-    """Target and reference items of several adversaries: a row of each, first its targets, then its references.
+    """Target and reference items of several adversaries: one row each, first its targets, then its references.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class TargetItems(Ragged):
         Node ids.
     n_targets : ndarray of int64, shape (n,)
     n_items : int
-        Of the catalogue.
+        Number of items in the catalogue.
     contexts : mapping of str to ndarray of int32, shape (offsets[-1],)
-        The feed's context columns; -1: not known. With them items may occur again among targets.
+        The feed's context columns, -1 if not known. With contexts, an item may occur several times among targets.
     """
 
     adversaries: I64
@@ -69,7 +69,7 @@ class TargetItems(Ragged):
 
     @functools.cached_property
     def kept(self) -> KeptItems:
-        """What to keep of a model: the items asked about, and each item of their contexts, once."""
+        """The rows of a model to keep: the items in queries, and each item of their contexts, once."""
         if not self.contexts:
             local = np.arange(len(self.items)) - self.offsets[self.owners]
             return KeptItems(self.offsets, self.items, local.astype(np.int32), {})
@@ -88,19 +88,19 @@ class TargetItems(Ragged):
 
     @property
     def context(self) -> I32:
-        """The first context column, for compiled loops, which know of one; empty if there is none."""
+        """The first context column, for compiled loops, which support one; empty if there is none."""
         return next(iter(self.contexts.values()), NO_CONTEXT)
 
     @classmethod
     def of(
         cls, feed: Feed, adversaries: I64, *, n_references: int | Literal["all"], seed: int
     ) -> TargetItems:
-        """Collect the targets of adversaries, whose data `feed` holds, and draw their references, fixed for the run.
+        """Collect the targets of adversaries from their data in `feed`, and draw their references, fixed for the run.
 
         Raises
         ------
         ScenarioError
-            If a user leaves too few items to draw from.
+            If a user has too few other items to draw from.
         """
         parts: list[Columns] = []
         for user in adversaries.tolist():

@@ -1,7 +1,7 @@
-"""Attacks by the coordinator on what clients of a federated recommender upload besides updates: one file each.
+"""Attacks by the coordinator on clients' uploads to a federated recommender other than updates, one file each.
 
-The option ``leaks`` of a recommender adds its attack to a run. An attack sees observations and what the coordinator
-itself holds. It never sees training items of a user that is not its accomplice, present rows of users, or the truth,
+The option ``leaks`` of a recommender adds its attack to a run. An attack sees observations and the coordinator's own
+state. It never sees training items of a user that is not its accomplice, present rows of users, or the ground truth,
 with which :mod:`gossiprec.emulation.scoring.upload_leakage` joins its guesses.
 """
 

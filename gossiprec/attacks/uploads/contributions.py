@@ -1,8 +1,8 @@
 """Attacks on contributed items, and on the auxiliary model that the coordinator has trained on them.
 
 The coordinator holds the contributed sets, knows the mechanism that perturbs items and how popular items are, and has
-trained the model itself. To rank users it compares their sets with each other, or asks its model for the scores of an
-accomplice's training items.
+trained the model itself. To rank users it compares their sets with each other, or scores an accomplice's training
+items with its model.
 
 References
 ----------
@@ -28,17 +28,17 @@ from gossiprec.recommenders.contribution import ReleasedSets
 from gossiprec.recommenders.user_vectors import set_mean_matrix
 
 BATCH_USERS = 512
-"""Users of which the scores are processed together."""
+"""Number of users of which the scores are processed together."""
 LOWEST = np.finfo(np.float32).min
-"""The relevance of a user whose scores are not numbers: below all others."""
+"""The relevance of a user with scores that are not numbers: below all others."""
 
 Scores = Callable[[], Iterable[F32]]
-"""Gives each user's scores of all items, shape (n_items,), user after user."""
+"""A function that yields each user's scores of all items, shape (n_items,), user after user."""
 
 
 @dataclass(frozen=True)
 class VictimBlock:
-    """What the auxiliary model says of some consecutive users.
+    """The auxiliary model's scores and relevance of some consecutive users.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class VictimBlock:
     scores : ndarray of float32, shape (n, n_items)
         Standardised per user; scores that are all equal are 0.
     relevance : ndarray of float32, shape (n_adversaries, n)
-        Mean standardised score of each adversary's targets; -inf of the adversary itself.
+        Mean standardised score of each adversary's targets; -inf for the adversary itself.
     """
 
     users: I64
@@ -56,16 +56,15 @@ class VictimBlock:
 
 @dataclass(frozen=True)
 class ContributionGuesses:
-    """What the coordinator concludes from contributed sets and from its auxiliary model.
+    """The coordinator's guesses from contributed sets and from its auxiliary model.
 
     Attributes
     ----------
-    sets : Ragged of int32, one row a user
-        The guess at each user's training items: what the user contributed.
+    The guess at each user's training items: the user's contribution.
     communities : Communities
-        For each user those with the most similar contributed sets.
+        For each user, the users with the most similar contributed sets.
     popularity : ndarray of int64, shape (n_items,)
-        The prior of who has what.
+        The prior of how many users have each item.
     evidence : callable
         Users and items, shape (n,) each -> the evidence that each user has the item, shape (n,).
     victims : callable
@@ -88,21 +87,21 @@ class Contributions(UploadAttack):
 
     @property
     def label(self) -> str:
-        """The attack and who observes."""
+        """The attack and its observer."""
         return "contributions-coordinator"
 
     def observe(self, seen: Observations) -> None:
-        """Learn nothing from updates: all that is attacked was there before the first of them."""
+        """Ignore updates: the attacked data arrived before the first of them."""
 
     def state(self, now: float) -> dict[str, Any]:
-        """Return nothing: the coordinator's checkpoint has its model, and contributions are repeated exactly."""
+        """Return no state: the coordinator's checkpoint has its model, and contributions are reproduced exactly."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over nothing."""
+        """Restore nothing: the attack has no state."""
 
     def upload_guesses(self) -> ContributionGuesses:
-        """Return what the sets and the present auxiliary model say."""
+        """Return the guesses from the sets and from the present auxiliary model."""
         known, size = self.world.knowledge, self.options.community_size
         released, n_items = known.released, len(known.popularity)
         return ContributionGuesses(
@@ -127,7 +126,7 @@ def victim_blocks(scores: Scores, targets: Ragged, n_items: int) -> Iterator[Vic
     ----------
     scores : callable
     targets : Ragged of int32, one row an adversary
-        The items of each user as an adversary, which looks with its own only.
+        The items of each user as an adversary, which uses only its own.
     n_items : int
     """
     weights, first = set_mean_matrix(targets, n_items), 0
@@ -146,14 +145,14 @@ def victim_blocks(scores: Scores, targets: Ragged, n_items: int) -> Iterator[Vic
 
 
 def _blocks(rows: Iterable[F32]) -> Iterator[F32]:
-    """Yield rows some at a time."""
+    """Yield rows in blocks."""
     rest = iter(rows)
     while some := list(itertools.islice(rest, BATCH_USERS)):
         yield np.stack(some)
 
 
 def membership_evidence(released: ReleasedSets, popularity: I64, users: I64, items: I64) -> F64:
-    """Return minus the log of the probability that none of a user's contribution comes from an item, shape (n,).
+    """Return minus the log of the probability that no item of a user's contribution comes from an item, shape (n,).
 
     If users have items independently, in proportion ``p`` to their popularity, a contributed ``o`` comes from ``i``
     with probability ``p_i prob(i becomes o) / sum_v p_v prob(v becomes o)``. The score grows as the posterior does.

@@ -1,10 +1,10 @@
-"""Attacks on noisy vectors that clients upload about their users: which user sent one, and which users are similar.
+"""Attacks on noisy vectors that clients upload about their users: re-identification and similar users.
 
-The coordinator looks for a vector in mind among the uploaded ones by two rules. ``nearest`` takes the one with the
-smallest L1 distance. ``likeliest`` subtracts from the distance that to the mean of all uploaded vectors. Under Laplace
-noise this is, up to a factor, the logarithm of how much likelier an uploaded vector is for the user in mind than for
-an average one. If noise is larger than the difference of users it finds far more, because the distance of a vector to
-any other is then mostly its noise.
+The coordinator searches the uploaded vectors for a given vector by two rules. ``nearest`` takes the one with the
+smallest L1 distance. ``likeliest`` subtracts from this distance the distance to the mean of all uploaded vectors. Under
+Laplace noise the difference is, up to a factor, the logarithm of how much likelier an uploaded vector is for the given
+user than for an average one. If noise is larger than the difference between users, this rule finds far more, because
+the distance of a vector to any other is then mostly its noise.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gossiprec.recommenders.user_vectors import (
 from gossiprec.rng import generator
 
 MOST = 1000
-"""Number of users that are looked for, drawn by the seed if there are more: among the vectors of all."""
+"""Number of users that are searched for, drawn by the seed if there are more, among the vectors of all users."""
 AT_ONCE = 64
-"""Number of these at a time, so that distances take little memory."""
+"""Number of users per block, so that distances take little memory."""
 HOW = ("nearest", "likeliest")
 Found = dict[str, dict[str, float]]
 
 _STATE = ("latest", "before", "total", "counts")
-"""Arrays that change in the course of a run."""
+"""Arrays that change during a run."""
 
 
 class UserVectorOptions(UploadAttackOptions):
@@ -51,12 +51,12 @@ class UserVectorOptions(UploadAttackOptions):
 
 @dataclass(frozen=True)
 class VectorGuesses:
-    """What the coordinator has received, and what it looks for with its accomplices.
+    """The vectors that the coordinator has received, and the queries that it makes with its accomplices.
 
     Attributes
     ----------
     latest, before, means : ndarray of float32, shape (n_users, d)
-        The vector that each user uploaded last and the time before, and the mean of all; NaN if there is none.
+        The vector that each user uploaded last and the one before, and the mean of all; NaN if there is none.
     adversaries : ndarray of int64, shape (n,)
         Users, ascending.
     queries : ndarray of float32, shape (n, d)
@@ -91,7 +91,7 @@ class UserVectors(UploadAttack):
 
     @property
     def label(self) -> str:
-        """The attack and who observes."""
+        """The attack and its observer."""
         return "user-vectors-coordinator"
 
     @property
@@ -104,12 +104,12 @@ class UserVectors(UploadAttack):
         return {name: getattr(self, f"_{name}") for name in _STATE}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
+        """Restore the vectors that :meth:`state` returned."""
         for name in _STATE:
             setattr(self, f"_{name}", state[name])
 
     def observe(self, seen: Observations) -> None:
-        """Keep the vectors that came next to updates, in the order of their arrival."""
+        """Store the vectors that came with updates, in the order of their arrival."""
         uploads, senders = seen.user_uploads(), seen.senders
         came = np.isfinite(uploads).all(axis=1) & (senders < self.world.n_users)  # poisoners have no user
         for sender, vector in zip(senders[came].tolist(), uploads[came], strict=True):
@@ -119,7 +119,7 @@ class UserVectors(UploadAttack):
             self._counts[sender] += 1
 
     def upload_guesses(self) -> VectorGuesses:
-        """Return what was received, and the adversaries' queries by the present version."""
+        """Return the received vectors, and the adversaries' queries by the present version."""
         seed = self.world.seed
         with np.errstate(invalid="ignore"):
             means: F32 = (self._total / self._counts[:, None]).astype(np.float32)
@@ -165,7 +165,7 @@ def reidentification_rates(latest: F32, before: F32, seed: int) -> Found:
 
 
 def chance_of_first(distances: F64, own: F64) -> F64:
-    """Return the probability that each one's own vector is the nearest, ties broken at random, shape (n,)."""
+    """Return the probability that each user's own vector is the nearest, ties broken at random, shape (n,)."""
     tied = np.count_nonzero(distances == own, axis=1)
     beaten = (distances < own).any(axis=1)
     found = np.divide(1.0, tied, out=np.zeros(len(tied)), where=(tied > 0) & ~beaten)
@@ -173,7 +173,7 @@ def chance_of_first(distances: F64, own: F64) -> F64:
 
 
 def judge_distances(queries: F32, uploads: F32, judge: Callable[[F64, slice], F64]) -> dict[str, F64]:
-    """Return the verdicts on the distances of uploaded vectors to queries, by rule.
+    """Return the results of `judge` on the distances of uploaded vectors to queries, by rule.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def judge_distances(queries: F32, uploads: F32, judge: Callable[[F64, slice], F6
     uploads : ndarray of float32, shape (n_uploads, d)
         NaN if there is none.
     judge : callable
-        Called with distances, shape (n, n_uploads), which it may change, and the places of the queries; returns an
+        Called with distances, shape (n, n_uploads), which it may change, and the slice of the queries; returns an
         array with a row for each query.
     """
     from scipy.spatial.distance import cdist
