@@ -1,1 +1,1 @@
-"""Arithmetic that models share: keyed draws, rounding, noise; compiled, optimizers and merges too."""
+"""Arithmetic that models share: keyed draws, rounding, noise, optimizers and compiled merges."""

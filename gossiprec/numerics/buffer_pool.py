@@ -1,4 +1,4 @@
-"""Memory for results that are soon forgotten: used again as soon as nobody refers to it."""
+"""A pool of buffers for short-lived results: memory is reused once no reference to it is left."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gossiprec.arrays import F32
 
 
 class BufferPool:
-    """Makes arrays like ``np.empty``, of memory that earlier ones had.
+    """An allocator of arrays like ``np.empty`` that reuses the memory of earlier arrays.
 
-    Fresh memory comes page by page, as it is first written to, which took a third of the time of clients that take one
-    step; more in threads other than the first, whose memory the allocator gives back sooner. There are never more
-    pieces than were in use at some time. Any thread may ask.
+    Fresh memory is mapped page by page at the first write, which took a third of the time of clients that take one
+    step, and more in threads other than the first, whose memory the allocator frees sooner. There are never more
+    pieces than were in use at some time. Any thread may call it.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class BufferPool:
         self._choosing = threading.Lock()
 
     def empty(self, *shapes: tuple[int, ...]) -> list[F32]:
-        """Return arrays that are not initialised; their memory is free once they and all views of them are gone."""
+        """Return uninitialised arrays; their memory is reused once they and all their views are gone."""
         sizes = [prod(shape) for shape in shapes]
         memory = self._piece(sum(sizes))
         whole: F32 = np.frombuffer(memory.data, np.float32)  # to this, and not to the memory, views refer
@@ -36,13 +36,13 @@ class BufferPool:
         ]
 
     def copy(self, numbers: F32) -> F32:
-        """Return the same numbers."""
+        """Return a copy of an array, in memory of the pool."""
         (found,) = self.empty(numbers.shape)
         found[...] = numbers
         return found
 
     def _piece(self, size: int) -> F32:
-        """Return the smallest free piece that is large enough; where none is, a new one in the place of the largest."""
+        """Return the smallest free piece that is large enough, or a new one that replaces the largest."""
         with self._choosing:
             by_size = sorted(range(len(self._free)), key=lambda at: len(self._free[at]))
             fits = [at for at in by_size if len(self._free[at]) >= size]

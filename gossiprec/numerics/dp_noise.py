@@ -17,9 +17,9 @@ from gossiprec.rng import philox_words, purpose_id
 
 DP_NOISE = purpose_id("dp-noise")
 LANES = 64
-"""Blocks computed side by side."""
+"""Philox blocks computed together."""
 GROUP = 4 * LANES
-"""Numbers they give."""
+"""Numbers that `LANES` blocks give."""
 
 
 def gaussian_noise(seed: int, node: int, step: int, count: int) -> F32:

@@ -1,4 +1,4 @@
-"""The exponential function, and what is made of it, in compiled loops that do several numbers at a time."""
+"""Exponential, sigmoid and tanh for compiled loops, in a form that the compiler can vectorise."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gossiprec.native.jit import float_of, inline
 
 @inline
 def exp32(x):
-    """Return e to the x, to some units in the last place; below -87 and above 88 as there.
+    """Return e to the x, to a few units in the last place; x is clamped to -87 .. 88.
 
     x is taken apart into n log 2 + r with an integer n and |r| below log(2) / 2; e to the r is a polynomial of degree
     7 (Moshier's Cephes library, 1989, expf).
     """
-    x = float32(-87.0) if x < float32(-87.0) else x  # so that no number stays none
+    x = float32(-87.0) if x < float32(-87.0) else x  # in this order NaN stays NaN
     x = float32(88.0) if x > float32(88.0) else x
     n = np.floor(x * float32(1.44269504) + float32(0.5))
     r = x - n * float32(0.693359375) + n * float32(2.12194440e-4)  # log 2 in two parts
@@ -37,7 +37,7 @@ def sigmoid(x):
 
 @inline
 def tanh32(x):
-    """Return tanh x, to some units in the last place: near zero by a polynomial of degree 11 (Cephes, tanhf)."""
+    """Return tanh x, to a few units in the last place; near zero a polynomial of degree 11 (Cephes, tanhf)."""
     s = x * x
     p = float32(-5.70498872745e-3)
     p = p * s + float32(2.06390887954e-2)

@@ -1,4 +1,7 @@
-"""Loops over stretches of flat arrays, compiled: several numbers at a time, because each begins at 0 of a view."""
+"""Compiled loops over ranges of flat arrays, and the compiled check that rows are finite.
+
+Every loop begins at 0 of a view, which lets the compiler vectorise it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from gossiprec.numerics.exponential import exp32
 
 @inline
 def fill_range(values, at, n, number):
-    """Set `n` numbers."""
+    """Set `n` numbers to one number."""
     some = values[at : at + n]
     for k in range(len(some)):
         some[k] = number
@@ -20,7 +23,7 @@ def fill_range(values, at, n, number):
 
 @inline
 def copy_range(values, at, others, others_at, n):
-    """Set `n` numbers to others."""
+    """Copy `n` numbers from another array."""
     some, given = values[at : at + n], others[others_at : others_at + n]
     for k in range(len(some)):
         some[k] = given[k]
@@ -37,7 +40,7 @@ def sum_range(values, at, n):
 
 @inline
 def dot(values, at, others, others_at, n):
-    """Return the sum of the products of `n` numbers with others."""
+    """Return the inner product of two ranges of `n` numbers."""
     some, given, found = values[at : at + n], others[others_at : others_at + n], float32(0.0)
     for k in range(len(some)):
         found += some[k] * given[k]
@@ -46,7 +49,7 @@ def dot(values, at, others, others_at, n):
 
 @inline
 def axpy(values, at, others, others_at, n, factor):
-    """Add `n` others times a factor."""
+    """Add `n` numbers of another array, times a factor."""
     some, given = values[at : at + n], others[others_at : others_at + n]
     for k in range(len(some)):
         some[k] += given[k] * factor
@@ -54,7 +57,7 @@ def axpy(values, at, others, others_at, n, factor):
 
 @inline
 def scale_into(values, at, others, others_at, n, factor):
-    """Set `n` numbers to others times a factor; they may be the same ones."""
+    """Set `n` numbers to those of another range times a factor; the two ranges may be the same."""
     some, given = values[at : at + n], others[others_at : others_at + n]
     for k in range(len(some)):
         some[k] = given[k] * factor
@@ -62,7 +65,7 @@ def scale_into(values, at, others, others_at, n, factor):
 
 @inline
 def multiply_range(values, at, factors, factors_at, n):
-    """Multiply `n` numbers by others."""
+    """Multiply `n` numbers by those of another range."""
     some, given = values[at : at + n], factors[factors_at : factors_at + n]
     for k in range(len(some)):
         some[k] *= given[k]
@@ -70,7 +73,7 @@ def multiply_range(values, at, factors, factors_at, n):
 
 @inline
 def relu_range(values, at, n):
-    """Set those of `n` numbers to zero that are below."""
+    """Set the negative ones of `n` numbers to zero."""
     some = values[at : at + n]
     for k in range(len(some)):
         x = some[k]
@@ -79,7 +82,7 @@ def relu_range(values, at, n):
 
 @inline
 def relu_backward(values, at, others, others_at, n):
-    """Set those of `n` numbers to zero whose others are not above zero."""
+    """Set each of `n` numbers to zero if its counterpart in `others` is not above zero."""
     some, given = values[at : at + n], others[others_at : others_at + n]
     for k in range(len(some)):
         x = some[k]
@@ -95,7 +98,7 @@ def logistic_gradient(values, at, samples, positives, of, n):
 
 
 def finite_rows(rows: Floats, places: I64) -> Bools:
-    """Return whether all numbers of some rows, of float32 or float16, are finite, shape (n_places,)."""
+    """Return whether each of some rows (float32 or float16) is finite, shape (n_places,)."""
     out = np.empty(len(places), np.bool_)
     fill_finite(rows.view(np.uint16) if rows.dtype == np.float16 else rows, places, out)
     return out
@@ -103,7 +106,7 @@ def finite_rows(rows: Floats, places: I64) -> Bools:
 
 @kernel
 def fill_finite(rows, places, out):
-    """Fill `out`: zero times NaN or infinity is NaN, and so is a sum that it is in."""
+    """Fill `out` with whether each row is finite: zero times NaN or infinity makes the sum NaN."""
     for k in range(len(places)):
         row, total = rows[places[k]], float32(0.0)
         for column in range(len(row)):

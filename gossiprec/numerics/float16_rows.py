@@ -1,7 +1,7 @@
-"""Rows kept in float16 inside kernels, which see them as uint16; the same code serves rows of float32.
+"""Kernels that read, write and merge rows stored in float16; the same code serves rows of float32.
 
-Arithmetic is float32 throughout: a number is widened when read and rounded when written. x86 processors since 2012 and
-all 64-bit ARM ones convert many at a time.
+Kernels see float16 rows as uint16. Arithmetic is float32 throughout: a number is widened when read and rounded at
+random when written. x86 processors since 2012 and all 64-bit ARM ones convert many numbers at a time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ U32 = np.uint32
 
 
 BLOCK = 2048
-"""Numbers merged at a time: they stay in the first-level cache while every version is merged into them."""
+"""Numbers merged per block: the block stays in the first-level cache while all versions are merged into it."""
 
 
 @inline
 def rounding_noise(key, column):
-    """Return 13 random bits: :func:`gossiprec.numerics.rounding.rounding_noise`."""
+    """Return 13 random bits, as :func:`gossiprec.numerics.rounding.rounding_noise`."""
     word = U32(U32(U32(column) + U32(key)) * U32(FACTORS[0]))  # numba adds in 64 bits
     word = U32(U32(word ^ (word >> U32(15))) * U32(FACTORS[1]))
     return U32(word >> U32(19))
@@ -55,7 +55,7 @@ def narrow_row(rows, low, column, wide, at, count, key):
 def merge_rounded(rows, width, source, target, begin, end, merge_row, merge_keep, first, last, key, block):
     """Write into row `target` row `source` with entries first .. last merged in turn, on columns begin .. end.
 
-    `rows` is flat with `width` numbers a row; sums are made in `block`, of BLOCK float32, and rounded once.
+    `rows` is flat with `width` numbers per row; sums are made in `block`, of BLOCK float32, and rounded once.
     """
     if source == target and first == last:
         return

@@ -86,7 +86,7 @@ def fill_tables(tables, t, n_steps, rate, beta1, beta2):
 
 @inline
 def coefficients(tables, s, p, q):
-    """Return what segment s adds to a row's move over steps p + 1 .. q: A0..A4, the scales of m and of sqrt(v)."""
+    """Return segment s's part of a row's move over steps p + 1 .. q: A0..A4, the scales of m and of sqrt(v)."""
     sums, _segment, begin, centre, powers = tables
     stop = min(q, begin[s + 1])
     a0, a1, a2, a3, a4 = sums[stop, 0], sums[stop, 1], sums[stop, 2], sums[stop, 3], sums[stop, 4]
@@ -117,7 +117,7 @@ def advance_rows(theta, first, second, tables, p, q, epsilon):
 
 @inline
 def record_offsets(c, dim):
-    """Return where record c keeps its values, its two moments and its gradient.
+    """Return the places of record c's values, of its two moments and of its gradient.
 
     Unsigned: numba tests signed places for being negative, which keeps the compiler from using vectors. One flat array
     instead of a view per record: views are counted, and the counting costs more than the arithmetic.
@@ -129,7 +129,7 @@ def record_offsets(c, dim):
 
 @inline
 def fill_moves(tables, q, moves):
-    """Fill ``moves[p]`` for p < q with what brings a record from step p to step q within one segment."""
+    """Fill ``moves[p]``, p < q, with the coefficients of a record's move from step p to q in one segment."""
     powers = tables[4]
     for p in range(q):
         a0, a1, a2, a3, a4, scale1, scale2 = coefficients(tables, 0, p, q)
@@ -158,7 +158,7 @@ def move_record(records, c, dim, moves, p, epsilon):
 
 @noinline
 def advance_record(records, c, dim, tables, p, q, epsilon):
-    """Move record c from step p to step q across segments: the early epochs."""
+    """Move record c from step p to step q across segments, as the early epochs need."""
     record = records[4 * c * dim : 4 * (c + 1) * dim]
     advance_rows(record[:dim], record[dim : 2 * dim], record[2 * dim : 3 * dim], tables, p, q, epsilon)
 
@@ -184,7 +184,7 @@ def step_record(records, c, dim, factor, rate, correction, betas, epsilon):
 
 @inline
 def step_vector(theta, first, second, gradient, count, step, rate):
-    """Take step number `step` of Adam at its usual betas, plainly; the gradient is a sum to be divided by `count`."""
+    """Take step `step` of dense Adam at its usual betas; the gradient is a sum to be divided by `count`."""
     for k in range(len(first)):
         g = gradient[k] / count
         first[k] = 0.9 * first[k] + 0.1 * g

@@ -1,4 +1,4 @@
-"""Merging delivered versions into a row, compiled."""
+"""Compiled merging of delivered versions into a row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy import float32
 from gossiprec.native.jit import copy_floats, inline
 
 BLOCK = 2048
-"""Numbers merged at a time: a block of the row stays in the first-level cache while every version is merged into it."""
+"""Numbers merged per block: the block stays in the first-level cache while all versions are merged into it."""
 
 
 @inline
@@ -33,7 +33,7 @@ def merge_into(rows, source, target, begin, end, merge_row, merge_keep, first, l
 
 @inline
 def blend(memory, fresh, momentum):
-    """Momentum: M <- beta M + (1 - beta) Theta (CDA paper, eq. 5)."""
+    """Update a momentum in place: M <- beta M + (1 - beta) Theta (CDA paper, eq. 5)."""
     rest = float32(1.0) - momentum
     for k in range(len(fresh)):
         memory[k] = momentum * memory[k] + rest * fresh[k]

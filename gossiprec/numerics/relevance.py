@@ -1,8 +1,8 @@
 """Relevance rules: how well a model serves a set of target items.
 
-Each takes the scores (logits) of the target items, shape (n_models, n_targets), and of the reference items, shape
-(n_models, n_references), which the target set does not contain; and returns one number per model, never NaN:
-that stands for a victim not met. A model whose scores are not numbers (its training diverged) is ranked last.
+Each rule takes the scores (logits) of the target items, shape (n_models, n_targets), and of the reference items, shape
+(n_models, n_references), which the target set does not contain. It returns one number per model, never NaN, for NaN
+marks a victim that was not met. A model with NaN scores (its training diverged) is ranked last.
 
 Compiled observers know rules by their codes; the compiled forms are in :mod:`gossiprec.numerics.relevance_kernels`.
 """
@@ -28,7 +28,7 @@ def mean_score(targets: F32, references: F32) -> F32:
 def ndcg(targets: F32, references: F32) -> F32:
     """Return the mean NDCG@20 of each target item among itself and the references (published code).
 
-    Ties count against the target, as there: a model that scores everything alike serves no one.
+    Ties count against the target, as in that code: a model that gives all items the same score serves no target.
     """
     ranks = candidate_ranks(targets, references[:, None, :])
     return np.asarray(np.where(ranks < CUTOFF, discounted_gains(ranks), 0.0).mean(axis=1), np.float32)
@@ -48,7 +48,7 @@ def standardized(targets: F32, references: F32) -> F32:
 
 
 def entropy(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return ``-(1 - p) log p`` for logits: how surprised a model is that the item is a positive.
+    """Return ``-(1 - p) log p`` for logits: the model's surprise that the item is a positive.
 
     References
     ----------
@@ -60,7 +60,7 @@ def entropy(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 def count_members(targets: F32, references: F32, *, threshold: float) -> F32:
-    """Return the number of target items taken for members of the model's training set, plus a tie-break below 1/2.
+    """Return the number of target items judged members of the training set, plus a tie-break below 1/2.
 
     An item is a member if its :func:`entropy` is below the threshold (eq. 12). Among models with equal numbers the
     one with the lower mean entropy comes first: ``0.5 / (1 + mean)`` is added.
@@ -76,7 +76,7 @@ def _last_if_nan(values: npt.NDArray[np.floating]) -> F32:
 
 
 def mean_raw_score(targets: F32, references: F32) -> F32:
-    """Return the mean score of the targets as it is: ``mean_score`` of models that predict no probability.
+    """Return the mean raw score of the targets: ``mean_score`` for models that predict no probability.
 
     PRME-G's score is ``-D``; a sigmoid of it would say nothing more and be 0 for all that is far away.
     """
@@ -89,17 +89,17 @@ RELEVANCE: dict[str, Callable[[F32, F32], F32]] = {
     "ndcg": ndcg,
     "standardized": standardized,
 }
-"""The rules that CDA is asked for by name; a rule's code is its place here."""
+"""The rules that a scenario of CDA can name; the code of a rule is its place here."""
 
 MEAN_SCORE, NDCG, STANDARDIZED = range(3)
 MEMBERS, CLOSENESS = -1, -2
 """Codes of :func:`count_members` and of :func:`mean_raw_score`, which no scenario names."""
 MIA = "mia-"
-"""What the names of membership rules begin with; the threshold follows, as in ``mia-0.4``."""
+"""Prefix of the names of membership rules; the threshold follows, as in ``mia-0.4``."""
 
 
 def get_rule(name: str, *, probabilities: bool = True) -> Callable[[F32, F32], F32]:
-    """Return the rule of a name; of models without probabilities ``mean_score`` is the mean score."""
+    """Return the rule of a name; for models without probabilities ``mean_score`` is the mean raw score."""
     code, threshold = rule_code(name, probabilities=probabilities)
     if code == MEMBERS:
         return functools.partial(count_members, threshold=threshold)
@@ -107,7 +107,7 @@ def get_rule(name: str, *, probabilities: bool = True) -> Callable[[F32, F32], F
 
 
 def rule_code(name: str, *, probabilities: bool = True) -> tuple[int, float]:
-    """Return a rule's code and its threshold."""
+    """Return the code of a rule and its threshold."""
     if name.startswith(MIA):
         return MEMBERS, float(name.removeprefix(MIA))
     if name == "mean_score" and not probabilities:

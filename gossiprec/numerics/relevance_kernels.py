@@ -1,4 +1,4 @@
-"""Relevance rules compiled: how well a model's scores serve a set of target items.
+"""Compiled relevance rules: how well a model's scores serve a set of target items.
 
 The plain forms, and the codes by which :func:`compute_relevance` knows them, are in
 :mod:`gossiprec.numerics.relevance`.
@@ -20,9 +20,9 @@ GAINS = discounted_gains(np.arange(CUTOFF))
 WORTH = np.append(GAINS, 0.0)
 """Gains at ranks 0 to CUTOFF."""
 MANY = 500
-"""References of which the best are looked for first."""
+"""Number of references above which only the best are compared with the targets."""
 SCRATCH = 2 * LANES + CUTOFF
-"""Numbers that are put down somewhere while a relevance is computed."""
+"""Length of the working array of a relevance."""
 FLAT = 1e-20
 """Relative spread below which float32 scores are equal: two that differ do so by 2**-24, squared and halved 2**-49."""
 
@@ -53,7 +53,7 @@ def mean_probability(scores):
 
 @inline
 def select_top(scores, best):
-    """Fill `best` with the CUTOFF best scores from the best down, NaN first; return how many there are."""
+    """Fill `best` with the CUTOFF best scores from the best down, NaN first; return their number."""
     count = 0
     for score in scores:
         if np.isnan(score):
@@ -70,7 +70,7 @@ def select_top(scores, best):
 
 @strict_math
 def add_gains(ranks, count, total):
-    """Return `total` and the gains at so many ranks, added in their order."""
+    """Return `total` plus the gains at the first `count` ranks, added in order."""
     for k in range(count):
         rank = np.int64(ranks[k])
         total += WORTH[rank if rank < CUTOFF else CUTOFF]
@@ -79,10 +79,10 @@ def add_gains(ranks, count, total):
 
 @inline
 def mean_ndcg(targets, references, scratch):
-    """Return the mean NDCG; ties, and references that are no numbers, count against a target.
+    """Return the mean NDCG; ties, and references that are NaN, count against a target.
 
-    `scratch` is an array of SCRATCH numbers. A target's rank is how many references are not below it; of many only the
-    best decide.
+    `scratch` is an array of SCRATCH numbers. A target's rank is the number of references not below it; of many, only
+    the best are compared.
     """
     n_targets, n_references, total = len(targets), len(references), 0.0
     if n_references > MANY:
@@ -102,7 +102,7 @@ def mean_ndcg(targets, references, scratch):
 
 @inline
 def standardized(targets, references):
-    """Return ``standardized``."""
+    """Return the mean target score in deviations from the mean over the references."""
     middle = mean_float64(references)
     spread = 0.0
     for score in references:
@@ -123,7 +123,7 @@ def entropy(score):
 
 @inline
 def count_members(surprise, threshold):
-    """Return the rule's number for the entropies of the targets."""
+    """Return the number of entropies below the threshold, plus the tie-break of the plain form."""
     count, total = 0, 0.0
     for e in surprise:
         count += e < threshold
@@ -133,7 +133,7 @@ def count_members(surprise, threshold):
 
 @inline
 def nan_to_lowest(value):
-    """Return the value; what is no number ranks last."""
+    """Return the value, or minus infinity for NaN, so that it ranks last."""
     return -np.inf if np.isnan(value) else value
 
 

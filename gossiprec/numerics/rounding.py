@@ -1,8 +1,8 @@
-"""Rounding to float16 up or down at random, so that what is too small to show in one row still counts in many.
+"""Stochastic rounding to float16, which keeps the mean over nodes of differences too small for one row.
 
 Half of float16's unit in the last place is up to 5e-4 of a number, more than many differences between neighbours'
-models. Rounded to the nearest, such differences vanish in a merge and what few nodes know never spreads; rounded at
-random with the right probabilities, the mean over nodes is kept (docs/models.md has what that is worth).
+models. Rounded to the nearest, such differences vanish in a merge and knowledge of a few nodes never spreads; rounded
+at random with the right probabilities, the mean over nodes is kept (docs/models.md has the measured effect).
 
 The random bits are a hash of a number's column and a key; the key is a Philox word of the event that made the row, so
 bytes depend on neither threads nor waves.
@@ -24,7 +24,7 @@ FACTORS = (0x9E3779B1, 0x85EBCA77)
 
 
 def rounding_noise(keys: U32, columns: U32) -> U32:
-    """Return 13 random bits for each key and column, broadcast against one another."""
+    """Return 13 random bits for each key and column, broadcast against each other."""
     word = (columns + keys) * np.uint32(FACTORS[0])
     word = (word ^ (word >> np.uint32(15))) * np.uint32(FACTORS[1])
     return np.asarray(word >> np.uint32(19), np.uint32)
@@ -41,9 +41,9 @@ def to_float16(values: F32, keys: U32) -> F16:
     Notes
     -----
     13 random bits are added below float16's last place before it is cut off there. Numbers below 6e-5 have fewer bits
-    in float16; what is left of them is rounded to the nearest.
+    in float16; their remainder is rounded to the nearest.
     """
     columns = np.arange(values.shape[1], dtype=np.uint32)
     bits = np.ascontiguousarray(values).view(np.uint32) + rounding_noise(keys[:, None], columns)
-    with np.errstate(over="ignore"):  # infinity is found by whoever looks for models that diverge
+    with np.errstate(over="ignore"):  # the check for diverged models finds infinity
         return np.asarray((bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float16))

@@ -1,4 +1,4 @@
-"""The samples of a local update, compiled: the same integers as :mod:`gossiprec.compute.train.local_update`."""
+"""Compiled sampling for a local update: the same integers as :mod:`gossiprec.compute.train.local_update`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sample_negatives(positives, member, n_items, node, update, negatives, seed, 
 
 @inline
 def shuffle(order, n, node, epoch, seed, wanted):
-    """Make `order[:n]` a uniform permutation (plain: ``draw_order``), if it is wanted."""
+    """Make `order[:n]` a uniform permutation (plain: ``draw_order``), or leave it sorted if not `wanted`."""
     for k in range(n):
         order[k] = k
     for block in range((n - 1) // 4 if wanted else -1, -1, -1):

@@ -1,7 +1,7 @@
 """Products of small matrices in compiled code, tile by tile in vector registers.
 
-Matrices lie in flat arrays, at a place and with a distance between rows. The sums of a tile are kept in registers while
-a loop adds to them; BLAS cannot be called without threads of its own, and its rounding may depend on company.
+Matrices are in flat arrays, each with an offset and a row stride. The sums of a tile are kept in registers while
+a loop adds to them. BLAS starts threads of its own, and its rounding may depend on the other rows of a product.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer,
     c_at, a_at, b_at : int
         Where the matrices begin.
     c_row, a_row, b_row : int
-        From a row to the next.
+        Distance from a row to the next.
     a_column : int
-        From a column of `a` to the next; 1, or with a_row 1 the matrix stands transposed.
+        Distance from a column of `a` to the next: 1, or more if `a_row` is 1 and the matrix is stored transposed.
     """
     whole = columns - columns % LANES
     for at in range(0, whole, LANES):
@@ -62,13 +62,13 @@ def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer,
 
 @noinline
 def add_squares(c, a, a_at, b, inner, tiles):
-    """Add ``sum_i (b[tile, i, k] - a[i])^2`` to ``c[tile, k]``, k below WIDE, for so many tiles.
+    """Add ``sum_i (b[tile, i, k] - a[i])^2`` to ``c[tile, k]``, k below WIDE, for each of the `tiles`.
 
     Parameters
     ----------
     c, a, b : ndarray of float32, flat
     a_at : int
-        Where `a` begins, whose numbers are WIDE apart: a column of a tile like those of `b`.
+        Where `a` begins; its numbers are WIDE apart, like a column of a tile of `b`.
     """
     for tile in range(tiles):
         squares(c, tile * WIDE, WIDE, a, a_at, 0, WIDE, b, tile * inner * WIDE, WIDE, inner)
@@ -84,7 +84,7 @@ def add_inner_products(c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, outer, in
     c_at, a_at, b_at : int
         Where the matrices begin.
     c_row, a_row, b_row : int
-        From a row to the next.
+        Distance from a row to the next.
     """
     whole = length - length % LANES
     for o in range(0, outer - outer % ROWS, ROWS):

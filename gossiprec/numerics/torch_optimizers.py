@@ -1,4 +1,4 @@
-"""The optimizers of torch, without torch's compiler, which takes long to import."""
+"""Torch's optimizers without torch's compiler, which takes long to import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class Adam(torch.optim.Adam):
-    """``torch.optim.Adam``; what torch wraps around its methods, to keep its compiler out of them, imports it."""
+    """``torch.optim.Adam`` without the wrappers of its methods, which import torch's compiler."""
 
     add_param_group = unwrap(torch.optim.Adam.add_param_group)
     zero_grad = unwrap(torch.optim.Adam.zero_grad)

@@ -1,4 +1,4 @@
-"""One torch thread for a while, because bytes are not to depend on how many there are."""
+"""A context in which torch uses one thread, so that bytes do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 @contextmanager
 def single_torch_thread() -> Iterator[None]:
-    """Let torch use one thread: how it divides a sum or a scatter among threads may show in the last bits.
+    """Let torch use one thread: its division of a sum or a scatter among threads may change the last bits.
 
-    Several of our threads may be in such a stretch at once: the last to leave gives back what the first has found.
+    Several of our threads may be inside at once: the last to leave restores the number that the first one found.
     """
     import torch
 
@@ -32,7 +32,7 @@ def single_torch_thread() -> Iterator[None]:
 
 @dataclass
 class _Stretches:
-    """Stretches with one torch thread that are going on, and torch's threads before them."""
+    """The number of open single-thread contexts, and torch's number of threads before them."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     n: int = 0

@@ -1,1 +1,1 @@
-"""Where model versions live."""
+"""Stores of model versions and updates."""

@@ -1,4 +1,8 @@
-"""The arena: every live model version as one row of one array."""
+"""The arena, which holds every live model version as one row of one array.
+
+Also here: rows that take memory only when written (:class:`LazyRows`), and the keys by which rows are rounded to
+float16 (:func:`merge_keys`, :func:`update_keys`, :func:`push_keys`).
+"""
 
 from __future__ import annotations
 
@@ -34,18 +38,18 @@ from gossiprec.rng import philox_words
 # MAP_NORESERVE, which Python does not name
 _NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(sys.platform, 0)
 _LARGE = 2**22
-"""Bytes from which on large pages are asked for, as numpy does."""
+"""Bytes above which large pages are requested, as numpy does."""
 
 
 class LazyRows:
-    """Zeroed rows.
+    """Zeroed rows that take memory only when they are written.
 
     Parameters
     ----------
     n_rows, row_size : int
     kind : dtype
     sparse : bool
-        Most rows are never to take memory: no large pages.
+        Whether most rows never take memory; large pages are then not requested.
 
     Attributes
     ----------
@@ -54,7 +58,7 @@ class LazyRows:
     Raises
     ------
     OSError, OverflowError
-        If the system refuses so many addresses.
+        If the system refuses to reserve that many addresses.
     """
 
     def __init__(self, n_rows: int, row_size: int, kind: npt.DTypeLike, *, sparse: bool) -> None:
@@ -67,7 +71,7 @@ class LazyRows:
         self.rows: npt.NDArray[Any] = found.reshape(n_rows, row_size)
 
     def discard(self, rows: I64) -> None:
-        """Give back the memory of rows (ascending), as far as they fill pages: they may read as zeros then."""
+        """Free the whole pages of rows (ascending); the rows may read as zeros afterwards."""
         if not len(rows) or not hasattr(mmap, "MADV_DONTNEED"):
             return
         ends, page = np.flatnonzero(np.diff(rows) != 1), mmap.PAGESIZE
@@ -79,7 +83,7 @@ class LazyRows:
 
 
 def merge_keys(program: Program, tasks: I64, seed: int) -> U32:
-    """Return the key for rounding what each task merged: of its node and the last message it merges."""
+    """Return the key by which each task's merged row is rounded: of its node and its last message."""
     ends = program.merge_offsets[tasks + 1]
     merges = ends > program.merge_offsets[tasks]
     last = np.zeros(len(tasks), np.int64)
@@ -88,23 +92,23 @@ def merge_keys(program: Program, tasks: I64, seed: int) -> U32:
 
 
 def update_keys(program: Program, tasks: I64, seed: int) -> U32:
-    """Return the key for rounding what each task trained: of its node and the number of its local update."""
+    """Return the key by which each task's trained row is rounded: of its node and its local update."""
     return philox_words(seed, 0, program.update[tasks], program.node[tasks], TRAINED)[:, 0]
 
 
 def push_keys(program: Program, tasks: I64, seed: int) -> U32:
-    """Return the key for rounding what leaves: of its node and the number of its push."""
+    """Return the key by which each task's outgoing row is rounded: of its node and its push."""
     return philox_words(seed, 0, program.push[tasks], program.node[tasks], ENCODED)[:, 0]
 
 
 Storage: TypeAlias = Literal["float32", "float16"]
 
 RESERVE = 16
-"""Room reserved per row of the first capacity: addresses, not memory."""
+"""Rows of address space reserved per row of the first capacity; they take no memory."""
 
 
 class Arena(Store):
-    """Rows of parameters, and the optimizer state that belongs to the nodes.
+    """Rows of parameters, and the nodes' optimizer state.
 
     Parameters
     ----------
@@ -112,25 +116,25 @@ class Arena(Store):
     n_nodes : int
         The first `n_nodes` rows are the nodes' first versions.
     capacity : int
-        Rows in all. Memory of a row is taken when it is first written.
+        Total number of rows. A row takes memory when it is first written.
     moments : bool
         Whether nodes have Adam moments.
     storage : str
-        ``float32`` or ``float16``: what rows are kept in. Arithmetic is float32 in any case.
+        Number format of the rows, ``float32`` or ``float16``. Arithmetic is float32 in any case.
     owners : ndarray of int64, shape (n_owners,), optional
-        The nodes, ascending, that have moments; all, if it is left out.
+        The nodes, ascending, that have moments; all nodes by default.
     anew : bool
-        Items and shared weights are new to a node at each local update: their moments and steps begin at zero.
+        Whether items and shared weights are new to a node at each local update: their moments and steps begin at zero.
     sparse : bool
-        Most rows are never written, and are never to take memory: no large pages.
+        Whether most rows are never written and must not take memory; large pages are then not requested.
 
     Attributes
     ----------
     rows : ndarray of float32 or float16, shape (capacity, row_size)
-        Who reads some asks for them (:meth:`host_rows`), and who writes some does so by :meth:`store`: they may be
-        elsewhere. First versions are written here, before anything is run.
+        Read them by :meth:`host_rows` and write them by :meth:`store`: the current values may be on a device. Only
+        first versions are written here directly, before anything runs.
     first, second : ndarray of float32, shape (n_owners, row_size) or (0, row_size)
-        Adam's moments; whose is which row says :meth:`owned`.
+        Adam's moments; :meth:`owned` gives the row of a node.
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
     """
@@ -177,11 +181,11 @@ class Arena(Store):
         return nodes if self._owners is None else np.searchsorted(self._owners, nodes)
 
     def host_rows(self, handles: Handles) -> F32:
-        """Return all rows, those under `handles` as they are at present."""
+        """Return all rows; those under `handles` are up to date."""
         return self.rows
 
     def host_moments(self, owned: I64) -> tuple[F32, F32]:
-        """Return all moments, those in the rows `owned` as they are at present."""
+        """Return all moments; those in the rows `owned` are up to date."""
         return self.first, self.second
 
     def load(self, handles: Handles) -> F32:
@@ -206,13 +210,13 @@ class Arena(Store):
         self.store(program.target[tasks], rows, keys)
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
-        """Return received versions as an aggregation rule reads them: the columns that receivers merge."""
+        """Return received versions for an aggregation rule: the columns that receivers merge."""
         return Inbox(self.host_rows(handles)[:, self.layout.merged], handles, weights, own_weight)
 
     def shown(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
-        """Yield all rows: a handle is the number of its row."""
+        """Yield all rows at once: a handle is the number of its row."""
         yield self.host_rows(sightings.row[first:last]), sightings, first, last
 
     def are_finite(self, handles: I64, nodes: I32) -> Bools:
@@ -227,21 +231,21 @@ class Arena(Store):
         return found
 
     def readable(self, current: I64, users: I64) -> ScoringView:
-        """Return the users' rows where they lie."""
+        """Return a view of the users' rows, without a copy."""
         handles = current[users]
         return ScoringView(self.layout, self.host_rows(handles), handles, self.layout.user_index(users))
 
     def discard(self, rows: I64) -> None:
-        """Give back the memory of rows, as far as they fill pages."""
+        """Free the whole pages of rows."""
         self._reserved.discard(rows)
 
     def discard_moments(self, nodes: I64) -> None:
-        """Give back the memory of the optimizer state of nodes (ascending) that do not train here."""
+        """Free the optimizer state of nodes (ascending) that do not train here."""
         for moments in self._moments:
             moments.discard(self.owned(nodes))
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows; rows are copied only once all that is reserved is used."""
+        """Make room for `capacity` rows; rows are copied only once the reserved rows are used up."""
         if capacity > len(self._reserved.rows):
             larger = self._reserve(capacity)
             larger.rows[: len(self.rows)] = self.rows
@@ -251,7 +255,7 @@ class Arena(Store):
             self._rows_written.grow(capacity)
 
     def note(self, program: Program) -> None:
-        """Note which rows and whose moments a program changes, for checkpoints."""
+        """Note the rows and the moments that a program changes, for checkpoints."""
         self._rows_written.note(program.target)
         if len(self.first):
             nodes = program.node[program.update >= 0].astype(np.int64)
@@ -286,7 +290,7 @@ class Arena(Store):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave; moments are written in place, for optimizers may hold views of them."""
+        """Restore a :meth:`state`; moments are written in place, for optimizers may hold views of them."""
         needed = state["needed"]
         check_array("arena.needed", needed, np.zeros(0, np.int64), grows=True)
         check_array("arena.rows", state["rows"], self.rows, grows=True)
@@ -305,7 +309,7 @@ class Arena(Store):
     def _reserve(self, capacity: int) -> LazyRows:
         """Return zeroed rows, at least `capacity`, that take memory only when written.
 
-        A system may refuse addresses for more than its memory; then only what is needed is asked for.
+        A system may refuse addresses for more than its memory; then only `capacity` rows are reserved.
         """
         for n_rows in (max(RESERVE * capacity, 1), max(capacity, 1)):
             try:

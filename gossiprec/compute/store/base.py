@@ -1,4 +1,4 @@
-"""What owns versions and updates: both are payloads behind integer handles, which the planner deals in."""
+"""The interface of a store, which owns versions and updates behind the integer handles that the planner uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Handles = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class ScoringView:
-    """Models of some users as an executor scores them, user by user.
+    """Models of some users in the form in which an executor scores them, user by user.
 
     See :class:`gossiprec.models.base.kernel_interface.ScoreQuery`.
     """
@@ -36,16 +36,16 @@ class ScoringView:
 
 @dataclass(frozen=True)
 class UpdateRows:
-    """Updates to be read like rows of whole models, put together when they are asked for.
+    """A view of updates as rows of whole models, which are built when they are read.
 
     Attributes
     ----------
-    models : ndarray, or what is read like one
+    models : ndarray, or an object that is indexed like one
         Base and update together, by handle.
-    bases : ndarray, or what is read like one
-        The versions that they were made from; of a version that itself.
-    uploads : ndarray, or what is read like one
-        The vectors that came next to updates; NaN if there is none.
+    bases : ndarray, or an object that is indexed like one
+        The versions from which the updates were made; for a version, the version itself.
+    uploads : ndarray, or an object that is indexed like one
+        The user uploads that came with the updates; NaN if there is none.
     """
 
     models: Any
@@ -58,20 +58,20 @@ class UpdateRows:
 
 
 class Store(ABC):
-    """Owns what nodes train, send and receive.
+    """The owner of the versions and updates that nodes train, send and receive.
 
-    A *version* is a whole model; an *update* is what a node has made of a version, and no more than it has touched.
+    A *version* is a whole model; an *update* is a node's trained version, of which only the touched rows are kept.
 
     Attributes
     ----------
     layout : Layout
-        Of a version.
+        The layout of a version.
     n_nodes : int
         The first `n_nodes` handles are the nodes' first models.
     rows : ndarray or UpdateRows
-        What handles stand for, as those read it who look at merges.
+        The models under handles, as observers of merges read them.
     threads : Threads
-        For what the coordinator computes: these have nothing else to do then.
+        Threads for the computations of the coordinator; they are idle then.
     """
 
     layout: Layout
@@ -90,7 +90,7 @@ class Store(ABC):
 
     @abstractmethod
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
-        """Keep whole models, shape (n, row_size), under these handles; float16 rounds by `keys`, one for each."""
+        """Store whole models, shape (n, row_size), under handles; float16 rounds by `keys`, one for each."""
 
     def merged(self, handle: int) -> F32:
         """Return the columns of a model that receivers merge, in float32; not to be changed."""
@@ -98,14 +98,14 @@ class Store(ABC):
         return part
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
-        """Keep, under the handle `target`, the model under `source` with other columns that receivers merge."""
+        """Store under `target` the model under `source`, with new values for the columns that receivers merge."""
         row = self.load(np.array([source]))
         row[0, self.layout.merged] = values
         self.store(np.array([target]), row, keys)
 
     @abstractmethod
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
-        """Return what was received, as an aggregation rule reads it."""
+        """Return the received models or updates, as an aggregation rule reads them."""
 
     def inbox_copy(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return a copy of :meth:`inbox`, of the received models only, for a rule from outside gossiprec."""
@@ -117,18 +117,19 @@ class Store(ABC):
     def shown(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
-        """Yield sightings first .. last - 1 with the rows that they are about, base and update together.
+        """Yield pool deliveries first .. last - 1 with the rows of their models, base and update together.
 
-        With rows of models come sightings, whose `row` says where in them, and which of these are meant.
+        Each item is (rows, deliveries, first, last): `row` of a delivery is its place in the rows, and only the
+        deliveries first .. last - 1 are meant.
         """
 
     def delivered(self, program: Program, tasks: I64) -> Any:
-        """Return what `rows` is, to read in it what some tasks are about to merge, and their own versions."""
+        """Return `rows`, up to date for the versions that some tasks read: their own and those they merge."""
         return self.rows
 
     @abstractmethod
     def are_finite(self, handles: I64, nodes: I32) -> Bools:
-        """Return whether each model under a handle, and what its node keeps to itself, is finite, shape (n,)."""
+        """Return whether each model, with the part that its node keeps private, is finite, shape (n,)."""
 
     @abstractmethod
     def models(self, current: I64, nodes: I64) -> F32:
@@ -138,32 +139,32 @@ class Store(ABC):
     def readable(self, current: I64, users: I64) -> ScoringView:
         """Return the present models of some users for scoring."""
 
-    def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (most have nobody to hand them to)
-        """Keep what a coordinator sends beside the version under a handle."""
+    def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (only clients without a model use extras)
+        """Keep the extras that a coordinator sends with the version under a handle."""
 
     def told_users(self, handles: Handles) -> F32 | None:
-        """Return what was told of users' rows beside updates (:attr:`gossiprec.servers.base.ClientAnswers.users`)."""
+        """Return the user uploads that came with updates (:attr:`gossiprec.servers.base.ClientAnswers.users`)."""
         return None
 
     def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)
-        """Let go of what nobody needs once all is carried out that was planned."""
+        """Free the payloads that are no longer referenced once all planned tasks have run."""
 
     def discard(self, rows: I64) -> None:  # noqa: B027
-        """Give back the memory of handles (ascending) that are written before they are read again."""
+        """Free the memory of handles (ascending) that are written before they are read again."""
 
-    def discard_moments(self, nodes: I64) -> None:  # noqa: B027 (where they are few they stay)
-        """Give back the memory of the optimizer state of nodes (ascending) that do not train here."""
+    def discard_moments(self, nodes: I64) -> None:  # noqa: B027 (a small state may stay)
+        """Free the optimizer state of nodes (ascending) that do not train here."""
 
     def grow(self, capacity: int) -> None:  # noqa: B027
         """Make room for `capacity` handles."""
 
-    def note(self, program: Program) -> None:  # noqa: B027 (of interest where rows are many)
-        """Note what a program is about to change, for checkpoints."""
+    def note(self, program: Program) -> None:  # noqa: B027 (only stores with many rows need it)
+        """Note the rows that a program is about to change, for checkpoints."""
 
     @abstractmethod
     def state(self, needed: I64, now: float) -> dict[str, Any]:
-        """Return what is under the handles `needed` (ascending), and the optimizer state, for a checkpoint at `now`."""
+        """Return the payloads under `needed` (ascending) and the optimizer state, for a checkpoint at `now`."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore a :meth:`state`."""

@@ -1,4 +1,4 @@
-"""An arena on a device: rows and moments stay there, and come to the host when somebody there is about to read them."""
+"""The arena on a device: rows and moments are copied to the host only when host code reads them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ AT_ONCE = 256 << 20
 
 
 class MirroredRows:
-    """Rows of an array on the host and of a tensor on a device: each is up to date on one of them, or on both.
+    """Rows held twice, in a host array and in a device tensor; each row is up to date in at least one.
 
     Parameters
     ----------
     host : ndarray of float32, shape (n_rows, row_size)
-        Its rows are up to date.
+        All its rows are up to date.
     device : torch.device
 
     Attributes
@@ -47,7 +47,7 @@ class MirroredRows:
         self._there = np.zeros(len(host), np.bool_)
 
     def grow(self, host: F32) -> None:
-        """Take an array that has more rows; the others are what they were."""
+        """Replace the host array by a longer one with the same first rows."""
         more = len(host) - len(self.host)
         self.host = host
         if not more:
@@ -82,7 +82,7 @@ class MirroredRows:
         self._here[rows], self._there[rows] = False, True
 
     def _pieces(self, rows: Handles, are_present: npt.NDArray[np.bool_]) -> Iterator[I64]:
-        """Yield those of some rows that are not up to date, as many as are copied at once."""
+        """Yield the rows that are not up to date, in pieces that are copied at once."""
         lacking = np.unique(rows[~are_present[rows]]).astype(np.int64)
         size = max(1, AT_ONCE // (4 * self.host.shape[1]))
         return (lacking[low : low + size] for low in range(0, len(lacking), size))
@@ -91,7 +91,7 @@ class MirroredRows:
         return torch.from_numpy(rows.astype(np.int64)).to(self._device)
 
     def _reach(self, rows: Handles) -> None:
-        """Make room on the device up to the last of some rows; for half as many more than there were, if that fits."""
+        """Make room on the device for the given rows, with half as many more than before if memory allows."""
         needed, before = int(rows.max(initial=-1)) + 1, self._tensor
         if needed <= len(before):
             return
@@ -111,11 +111,11 @@ class MirroredRows:
 
 
 class DeviceArena(Arena):
-    """An arena whose rows and moments are trained and merged on a device, and stay there.
+    """An arena of which the rows and moments are trained, merged and kept on a device.
 
-    The arrays of the host are copies. Before host code reads rows, those that are newer on the device come over
-    (:meth:`host_rows`, :meth:`delivered`); what host code has stored goes over when the device needs it next. So a wave
-    that nobody looks at moves none.
+    The host arrays are copies. Before host code reads rows, those that are newer on the device are copied over
+    (:meth:`host_rows`, :meth:`delivered`); rows stored by host code are copied when the device next needs them. So a
+    wave that no host code reads copies none.
 
     Parameters
     ----------
@@ -126,8 +126,8 @@ class DeviceArena(Arena):
 
     Notes
     -----
-    Rows are float32: what rounds them to float16 are compiled loops of the host, by keys of each number.
-    The device has room for the rows up to the last that was ever needed there, and for the moments likewise.
+    Rows are float32: rounding to float16 is done by compiled loops on the host, by a key for each number.
+    The device has room for the rows, and for the moments, up to the last one that was ever needed there.
     """
 
     def __init__(
@@ -140,27 +140,27 @@ class DeviceArena(Arena):
 
     @property
     def n_fetched(self) -> int:
-        """Rows copied to the host so far, those of moments among them."""
+        """Rows copied to the host so far, including moments."""
         return sum(part.n_fetched for part in (self._both, *self._both_moments))
 
     @property
     def n_brought(self) -> int:
-        """Rows copied to the device so far."""
+        """Rows copied to the device so far, including moments."""
         return sum(part.n_brought for part in (self._both, *self._both_moments))
 
     def host_rows(self, handles: Handles) -> F32:
-        """Return all rows, those under `handles` as they are at present."""
+        """Return all rows; those under `handles` are up to date."""
         self._both.fetch(handles)
         return self.rows
 
     def host_moments(self, owned: I64) -> tuple[F32, F32]:
-        """Return all moments, those in the rows `owned` as they are at present."""
+        """Return all moments; those in the rows `owned` are up to date."""
         for part in self._both_moments:
             part.fetch(owned)
         return self.first, self.second
 
     def delivered(self, program: Program, tasks: I64) -> F32:
-        """Return all rows: what the tasks are about to merge, and their own versions, as they are at present."""
+        """Return all rows; the versions that the tasks merge, and their own, are up to date."""
         received = program.merge_row[row_entries(program.merge_offsets, tasks)[0]]
         return self.host_rows(np.concatenate([program.source[tasks], received]))
 
@@ -188,7 +188,7 @@ class DeviceArena(Arena):
             part.put(self.owned(nodes), values)
 
     def are_finite(self, handles: Handles, nodes: I32) -> Bools:
-        """Return whether each row is finite, found on the device."""
+        """Return whether each row is finite; the check runs on the device."""
         size = max(1, AT_ONCE // (4 * self.layout.row_size))
         pieces = (handles[low : low + size] for low in range(0, len(handles), size))
         found = [torch.isfinite(self.take(some)).all(dim=1).cpu().numpy() for some in pieces]
@@ -212,7 +212,7 @@ class DeviceArena(Arena):
         self._both.grow(self.rows)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore a :meth:`state`."""
         super().restore(state)
         self._both.overwritten(state["needed"])
         for part in self._both_moments:

@@ -1,4 +1,4 @@
-"""The store of a run with one model, which stands under every node's handle."""
+"""The store of a run with one model, to which every handle refers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gossiprec.models.base.parameter_blocks import Layout
 
 
 class SingleModelStore(Arena):
-    """An arena of one row, the coordinator's; users have none, and are scored by it.
+    """An arena of one row, the coordinator's model, by which all users are scored.
 
     Parameters
     ----------
     layout : Layout
-        With the rows of all users.
+        The layout with the rows of all users.
     moments : bool
         Whether there are Adam moments.
     """
@@ -32,7 +32,7 @@ class SingleModelStore(Arena):
         return super().load(np.zeros_like(handles))
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
-        """Keep a model, the last of these."""
+        """Store the last of the given models."""
         self.rows[0] = values[-1]
 
     def are_finite(self, handles: Handles, nodes: I32) -> Bools:
@@ -44,11 +44,11 @@ class SingleModelStore(Arena):
         return self.load(nodes)
 
     def readable(self, current: I64, users: I64) -> ScoringView:
-        """Return the model, to be read for each of the users."""
+        """Return the model, shared by all the given users."""
         return ScoringView(self.layout, self.rows, np.zeros(len(users), np.int64), users, together=True)
 
     def grow(self, capacity: int) -> None:
-        """There is room."""
+        """Do nothing: the one row serves all handles."""
 
     def note(self, program: Program) -> None:
         """Note that the model changes."""

@@ -1,4 +1,9 @@
-"""Updates: what clients without a model have made of a version, and how rules read those that they received."""
+"""Updates of clients without a model of their own.
+
+An update holds the rows that a client touched of a version. Also here: the views by which aggregation rules read
+received updates (:class:`ReceivedModels`, :class:`ReceivedChanges`), and the packed form in which checkpoints and
+shards hold updates.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +26,19 @@ from gossiprec.servers.base import ALONE, ThreadPoolLike
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a client has made of a version.
+    """A client's trained version, as the rows that it touched.
 
     Attributes
     ----------
     base : ndarray of float32, shape (n_columns,)
-        The version, ``[items | shared]``; one array for all who were sent it. Not to be changed.
+        The version, ``[items | shared]``; all clients that were sent it share one array, which must not be changed.
     items : ndarray of int32, shape (n_touched,)
         The items touched, ascending.
     rows : ndarray of float32, shape (n_touched, item_width)
         Their rows after training.
     shared : ndarray of float32, shape (n_shared,)
     user : ndarray of float32, shape (told_width,), or None
-        What the client tells of its user; None: nothing.
+        The user upload of the client, or None.
     """
 
     base: F32
@@ -59,7 +64,7 @@ class Update:
 
     @property
     def change(self) -> ModelDelta:
-        """Trained values less those of the version."""
+        """The trained values minus those of the version."""
         shared = self.base[len(self.base) - len(self.shared) :]
         before = self._tables(self.base).take(self.items, axis=0)
         return ModelDelta(self.items, self.rows - before, self.shared - shared)
@@ -72,7 +77,7 @@ class Update:
 
     @property
     def size_bytes(self) -> int:
-        """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
+        """Size of the message in bytes: touched items, their rows, shared weights and the user upload."""
         told = 0 if self.user is None else self.user.nbytes
         return self.items.nbytes + self.rows.nbytes + self.shared.nbytes + told
 
@@ -85,7 +90,7 @@ Payload: TypeAlias = "F32 | Update"
 
 
 class ReceivedModels:
-    """Received models as rows to be read (:class:`gossiprec.aggregators.base.SummableRows`), some columns at a time."""
+    """Received updates read as rows of models (:class:`gossiprec.aggregators.base.SummableRows`), by column ranges."""
 
     def __init__(
         self,
@@ -102,17 +107,17 @@ class ReceivedModels:
         return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
 
     def are_finite(self, places: Handles) -> Bools:
-        """Return which of some models, and what they have changed, are numbers alone."""
+        """Return whether each of some models, and its change, is finite, shape (n_places,)."""
         return are_finite([self._updates[place] for place in places.tolist()], self._memory)
 
     def weighted_sum(self, places: Handles, shares: F64) -> F32:
-        """Return the sum of some models, each times its share: each version once, and what was made of it."""
+        """Return the weighted sum of some models: each version is added once, then the changes."""
         some = [self._updates[place] for place in places.tolist()]
         return weighted_sum(some, shares, self._threads, self._memory)
 
 
 class ReceivedChanges(Sequence[ModelDelta]):
-    """The changes of received updates, each worked out when it is first asked for."""
+    """The changes of received updates, each computed when it is first read."""
 
     def __init__(self, updates: list[Update], threads: ThreadPoolLike, memory: BufferPool) -> None:
         self._updates, self._threads, self._memory = updates, threads, memory
@@ -128,17 +133,17 @@ class ReceivedChanges(Sequence[ModelDelta]):
         return known
 
     def summed(self, weights: F64) -> tuple[F64, F64, F64]:
-        """Return the sum of all, each times its weight (:class:`gossiprec.aggregators.delta_ops.SummableDeltas`)."""
+        """Return the weighted sum of all changes (:class:`gossiprec.aggregators.delta_ops.SummableDeltas`)."""
         return sum_deltas(self._updates, weights, self._threads, self._memory)
 
 
 def full_model(payload: Payload) -> F32:
-    """Return the model, ``[items | shared]``, that a payload is or makes of its version; not to be changed."""
+    """Return the model, ``[items | shared]``, of a version or an update; it must not be changed."""
     return payload.whole if isinstance(payload, Update) else payload
 
 
 def pack_updates(updates: Sequence[Update], layout: Layout, told_width: int) -> dict[str, Any]:
-    """Return copies of what some updates hold but for the versions that they were made from, one after the other."""
+    """Return copies of some updates without their versions, concatenated column by column."""
     return {
         "touched": np.array([len(update.items) for update in updates], np.int64),
         "items": np.concatenate([np.zeros(0, np.int32), *(update.items for update in updates)]),
@@ -157,7 +162,7 @@ def pack_updates(updates: Sequence[Update], layout: Layout, told_width: int) -> 
 
 
 def unpack_updates(found: Mapping[str, Any], bases: Sequence[F32]) -> list[Update]:
-    """Return the updates that :func:`pack_updates` gave, made from these versions."""
+    """Return the updates that :func:`pack_updates` packed, given the version of each."""
     items = Ragged.from_sizes(found["touched"], found["items"])
     rows, told = Ragged(items.offsets, found["rows"]), iter(found["told"])
     users = [next(told) if tells else None for tells in found["tells"].tolist()]

@@ -1,4 +1,4 @@
-"""The store of clients that hold no model of their own: versions by reference, updates as the rows they touch."""
+"""The store of clients that keep no model: versions by reference, and updates as the rows that they touch."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from gossiprec.servers.base import ALONE, USER_ROWS, Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
-"""Numbers of whole models that are put together at once, for observers."""
+"""Numbers in the whole models that are built at once for observers."""
 
 
 Mixture: TypeAlias = Callable[[I64, F32, Extras], PersonalModels | None]
-"""What says by what some clients recommend: :meth:`gossiprec.recommenders.base.Recommender.personal`."""
+"""The function that gives clients' personal models: :meth:`gossiprec.recommenders.base.Recommender.personal`."""
 
 
 class _ByHandle:
-    """What is found under handles, as rows of whole models; put together when it is read."""
+    """Payloads read as rows of whole models, which are built when they are read."""
 
     def __init__(self, load: Callable[[I64], F32]) -> None:
         self._load = load
@@ -62,7 +62,7 @@ class _ByHandle:
 
 
 class UpdateStore(Store):
-    """Versions and updates by handle; of each node only its user's row and private weights, with their moments.
+    """Versions and updates by handle, and each client's user row and private weights with their moments.
 
     Nothing here has the size of clients times items. A version lives as long as a handle or an update refers to it.
 
@@ -76,7 +76,7 @@ class UpdateStore(Store):
     moments : bool
         Whether nodes have Adam moments.
     told_width : int
-        Numbers that a client tells of its user beside an update; 0: none.
+        Numbers in the user upload that a client sends with an update; 0 if it sends none.
 
     Attributes
     ----------
@@ -87,9 +87,9 @@ class UpdateStore(Store):
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
     mixture : callable or None
-        By what clients recommend; None: all by the coordinator's present version.
+        The function that gives clients' personal models, or None if all use the coordinator's current version.
     own_extras : frozenset of str
-        Names of what the coordinator sends beside versions that has a row for each client.
+        Names of the coordinator's extras that have a row for each client.
     """
 
     def __init__(
@@ -102,46 +102,46 @@ class UpdateStore(Store):
         self._memory = BufferPool()
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
         self._held: dict[int, Payload] = {}
-        self._common = common  # what is under all other handles
+        self._common = common  # the version under all other handles
         self._extras: dict[int, Extras] = {}
         self.rows = UpdateRows(*map(_ByHandle, (self.load, self._load_bases, self._load_uploads)))
         self.mixture: Mixture | None = None
         self.own_extras: frozenset[str] = frozenset()
 
     def begin(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
-        """Let the common version and the users' rows be what `start` makes of them, before anything has happened."""
+        """Replace the common version and the users' rows by the output of `start`, before the run begins."""
         width = self.layout.user_width
         self._common, self.own[:, :width] = start(self._common, self.own[:, :width].copy())
 
     @property
     def is_half(self) -> bool:
-        """Never."""
+        """Whether versions are kept in float16: always False."""
         return False
 
     def version(self, handle: int) -> F32:
-        """Return the version, ``[items | shared]``, under a handle, or the one that the update there was made from."""
+        """Return the version, ``[items | shared]``, under a handle, or the base of the update there."""
         held = self.held(handle)
         return held.base if isinstance(held, Update) else held
 
     def held(self, handle: int) -> Payload:
-        """Return the payload under a handle; not to be changed."""
+        """Return the payload under a handle; it must not be changed."""
         return self._held.get(handle, self._common)
 
     def attach(self, handle: int, extras: Extras) -> None:
-        """Keep what the coordinator sends beside the version under a handle."""
+        """Keep the extras that the coordinator sends with the version under a handle."""
         self._extras[handle] = extras
 
     def extras(self, handle: int) -> Extras:
-        """Return what the coordinator sent beside the version under a handle."""
+        """Return the extras that the coordinator sent with the version under a handle."""
         return self._extras.get(handle, NOTHING)
 
     def take_rows(self, lessons: Iterable[tuple[int, int]]) -> None:
-        """Let clients begin with the users' rows that they were sent, if the coordinator keeps these.
+        """Set clients' user rows to those that they were sent, if the coordinator keeps the users' rows.
 
         Parameters
         ----------
         lessons : iterable of (int, int)
-            A node, and the handle under which what it was sent is kept.
+            A node, and the handle of the version that it was sent.
         """
         for node, sent in lessons:
             rows = self.extras(sent).get(USER_ROWS)
@@ -149,7 +149,7 @@ class UpdateStore(Store):
                 self.own[node, : self.layout.user_width] = rows[node]
 
     def _own_of(self, current: I64, clients: I64) -> F32:
-        """Return the own parts of some clients, with the users' rows that the coordinator keeps, if it does."""
+        """Return the own parts of some clients; user rows come from the coordinator if it keeps them."""
         own, rows = self.own[clients], self.extras(int(current[-1])).get(USER_ROWS)
         if rows is not None:
             own[:, : self.layout.user_width] = rows[clients]
@@ -160,7 +160,7 @@ class UpdateStore(Store):
         self._held[handle] = payload
 
     def load(self, handles: Handles) -> F32:
-        """Return whole models; private weights, which never leave, are zero, and users' rows that are not told."""
+        """Return whole models; private weights and user rows that were not uploaded are zero."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
             held = self.held(handle)
@@ -170,7 +170,7 @@ class UpdateStore(Store):
         return rows
 
     def told_users(self, handles: Handles) -> F32 | None:
-        """Return what came beside updates."""
+        """Return the user uploads, NaN if a client sent none, or None if no client sent one."""
         unknown = np.full(self.told_width, np.nan, np.float32)
         held = [self.held(handle) for handle in handles.tolist()]
         told = [each.user if isinstance(each, Update) else None for each in held]
@@ -179,32 +179,32 @@ class UpdateStore(Store):
         return np.stack([unknown if row is None else row for row in told])
 
     def _load_uploads(self, handles: Handles) -> F32:
-        """Return the vectors that came next to updates, NaN if there is none, shape (n, told_width)."""
+        """Return the user uploads that came with updates, NaN if there is none, shape (n, told_width)."""
         told = self.told_users(handles)
         return np.full((len(handles), self.told_width), np.nan, np.float32) if told is None else told
 
     def _load_bases(self, handles: Handles) -> F32:
-        """Return the versions that updates were made from, likewise."""
+        """Return the versions from which updates were made, as whole models, shape (n, row_size)."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
             row[self.layout.merged] = self.version(handle)
         return rows
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
-        """Keep versions."""
+        """Store versions under handles."""
         for handle, row in zip(handles.tolist(), values, strict=True):
             self._held[handle] = row[self.layout.merged].copy()
 
     def merged(self, handle: int) -> F32:
-        """Return a model, ``[items | shared]``: a version itself."""
+        """Return a model, ``[items | shared]``; of a version, the version itself."""
         return full_model(self.held(handle))
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
-        """Keep a version."""
+        """Store a version under a handle."""
         self._held[target] = self._memory.copy(values)
 
     def are_finite(self, handles: Handles, nodes: I32) -> Bools:
-        """Return whether each update, and what its client keeps to itself, is finite."""
+        """Return whether each update, and its client's own part, is finite."""
         held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "trained models are updates"
@@ -213,14 +213,14 @@ class UpdateStore(Store):
         return np.asarray(found)
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
-        """Return updates, both as changes and as the models that they make of their versions."""
+        """Return updates, both as changes and as whole models."""
         updates = self._received(handles)
         models = ReceivedModels(updates, self.n_columns, self.threads, self._memory)
         changes = ReceivedChanges(updates, self.threads, self._memory)
         return Inbox(models, np.arange(len(updates)), weights, own_weight, changes)
 
     def inbox_copy(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
-        """Return a copy of :meth:`inbox`, without what clients tell of their users."""
+        """Return a copy of :meth:`inbox`, without user uploads."""
         versions: dict[int, F32] = {}
         copies = []
         for update in self._received(handles):
@@ -242,7 +242,7 @@ class UpdateStore(Store):
     def shown(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
-        """Yield a few whole models at a time."""
+        """Yield pool deliveries with their whole models, a few models at a time."""
         size = max(1, SHOWN // self.layout.row_size)
         for low in range(first, last, size):
             some = slice(low, min(low + size, last))
@@ -251,16 +251,16 @@ class UpdateStore(Store):
             yield self.load(sightings.row[some]), PoolDeliveries(pool, victim, place, message), 0, len(place)
 
     def models(self, current: I64, nodes: I64) -> F32:
-        """Return each node's own part with the coordinator's present version."""
+        """Return each node's own part with the coordinator's current version."""
         rows = self.load(current[np.full(len(nodes), self.n_nodes - 1)])
         clients = nodes < self.n_nodes - 1
         rows[np.ix_(clients, self.own_columns(self.layout))] = self._own_of(current, nodes[clients])
         return rows
 
     def readable(self, current: I64, users: I64) -> ScoringView:
-        """Return one row, with the user rows of all that are asked for and the coordinator's present version.
+        """Return one row: the user rows of the given users, then the coordinator's current version.
 
-        Where nodes have private weights, each has a row; where they recommend by versions of their own, these have.
+        If nodes have private weights, each has a row; if they use personal models, each personal model has a row.
         """
         personal = self._personal(current, users)
         if personal is not None:
@@ -279,14 +279,14 @@ class UpdateStore(Store):
         return ScoringView(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
 
     def _personal(self, current: I64, users: I64) -> PersonalModels | None:
-        """Return the versions by which some users recommend; None: all by the present one."""
+        """Return the personal models of some users, or None if all use the current version."""
         if self.mixture is None:
             return None
         handle = int(current[-1])
         return self.mixture(users, self.version(handle), self.extras(handle))
 
     def _readable_by(self, personal: PersonalModels, current: I64, users: I64) -> ScoringView:
-        """Return a row for each version, and one for each user who has trained the present one."""
+        """Return a row for each personal version, and one for each user who trained the current version."""
         present, of = self.version(int(current[-1])), personal.of.copy()
         held = [self._held.get(handle) for handle in current[users].tolist()]
         own = [place for place, each in enumerate(held) if personal.local and _is_of(each, present)]
@@ -303,10 +303,11 @@ class UpdateStore(Store):
         return ScoringView(layout, rows, of, np.arange(len(users)), together=alike)
 
     def forget(self, planner: Planner) -> None:
-        """Drop what nobody needs, and updates that have reached all receivers.
+        """Drop versions that are no longer referenced, and updates that all receivers have read.
 
-        Their clients have no model until they are sent the next: the coordinator's present version stands for it. Where
-        clients recommend by versions of their own, what they have made of the present one is kept while it is that.
+        A client without an update has no model until it is sent the next version: the coordinator's current version
+        stands for it. If clients use personal models, their updates of the current version are kept while it is
+        current.
         """
         kept, needed = {handle: self.held(handle) for handle in planner.busy_rows.tolist()}, planner.is_needed
         self._extras = {handle: extras for handle, extras in self._extras.items() if needed(handle)}
@@ -317,7 +318,7 @@ class UpdateStore(Store):
         self._held, self._common = kept, present
 
     def discard(self, rows: I64) -> None:
-        """Keep the versions under some handles, and not what was made of them."""
+        """Replace the updates under some handles by their versions."""
         self._held |= {handle: self.version(handle) for handle in rows.tolist() if handle in self._held}
 
     @staticmethod
@@ -328,11 +329,11 @@ class UpdateStore(Store):
 
     @property
     def n_columns(self) -> int:
-        """Numbers of a version."""
+        """The number of columns of a version."""
         return self.layout.n_items * self.layout.item_width + self.layout.n_shared
 
     def state(self, needed: I64, now: float) -> dict[str, Any]:
-        """Return payloads, each version once, and what clients hold, for a checkpoint."""
+        """Return the payloads, with each version once, and the clients' own parts, for a checkpoint."""
         held = [self.held(handle) for handle in needed.tolist()]
         numbers: dict[int, int] = {}
         bases = [self.version(handle) for handle in needed.tolist()]
@@ -350,7 +351,7 @@ class UpdateStore(Store):
         }
 
     def _extras_state(self, needed: I64) -> dict[str, Any]:
-        """Return what was sent beside versions, each once, and the handles that it belongs to."""
+        """Return the extras of versions, each once, and the handles to which they belong."""
         held = {handle: self._extras[handle] for handle in needed.tolist() if handle in self._extras}
         numbers: dict[int, int] = {}
         of = {str(handle): numbers.setdefault(id(extras), len(numbers)) for handle, extras in held.items()}
@@ -376,7 +377,7 @@ class UpdateStore(Store):
         check_range("arena.steps", state["steps"], 0, MOST_COUNT)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore a :meth:`state`.
 
         Raises
         ------
@@ -395,7 +396,7 @@ class UpdateStore(Store):
 
 
 def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
-    """Refuse packed updates with items that there are not, or that are not ascending."""
+    """Refuse packed updates with items that are out of range or not ascending."""
     check_range("arena.touched", state["touched"], 0, layout.n_items)
     check_array("arena.items", state["items"], np.zeros(0, np.int32), grows=True)
     check_range("arena.items", state["items"], 0, layout.n_items - 1)

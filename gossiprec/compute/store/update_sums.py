@@ -1,8 +1,8 @@
-"""What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.native.loop_jit`).
+"""Sums and checks of updates, as plain loops that are compiled when called (:mod:`gossiprec.native.loop_jit`).
 
-They go over many updates in a call, because a call costs as much as a small update. Rows are reached by places in flat
-arrays and not as views, each of which counts references: sums of eight numbers took eight times as long. Places are
-unsigned, because only then the compiler does several numbers at a time.
+One call handles many updates, because a call costs as much as a small update. Rows are addressed by places in flat
+arrays and not as views, of which each counts references: sums of eight numbers took eight times as long. Places are
+unsigned, because only then the compiler vectorises the loops.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gossiprec.compute.store.update import Update
 
 AT_ONCE = 2**20
-"""Numbers of updates that are put side by side at once, about."""
+"""Numbers, approximately, in the updates that are concatenated at once."""
 
 
 class UpdateBatch(NamedTuple):
-    """Updates of one version, side by side.
+    """Updates of one version, concatenated.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class UpdateBatch(NamedTuple):
 
 
 def batch_updates(updates: Sequence[Update], memory: BufferPool) -> Iterator[tuple[slice, UpdateBatch]]:
-    """Yield stretches of updates in their order, each of one version and not too large, with their numbers."""
+    """Yield consecutive ranges of updates, each of one version and of bounded size, as batches."""
     sizes = np.array([update.rows.size + update.shared.size for update in updates])
     begins, size = [0], 0
     for number in range(1, len(updates)):
@@ -67,7 +67,7 @@ def batch_updates(updates: Sequence[Update], memory: BufferPool) -> Iterator[tup
 
 
 def are_finite(updates: Sequence[Update], memory: BufferPool) -> Bools:
-    """Return which of some updates have changed their versions by numbers alone."""
+    """Return whether the change of each update is finite, shape (n_updates,)."""
     found = np.ones(len(updates), np.bool_)
     for some, several in batch_updates(updates, memory) if updates else ():
         jit_cached(check_finite_updates)(*several, found[some])
@@ -77,13 +77,13 @@ def are_finite(updates: Sequence[Update], memory: BufferPool) -> Bools:
 def sum_deltas(
     updates: Sequence[Update], weights: F64, threads: ThreadPoolLike, memory: BufferPool
 ) -> tuple[F64, F64, F64]:
-    """Return the sum of changes, each rounded as :attr:`Update.change` and then times its weight.
+    """Return the weighted sum of changes, each rounded as in :attr:`Update.change`.
 
     Returns
     -------
     total : ndarray of float64, shape (n_items, item_width)
     mass : ndarray of float64, shape (n_items,)
-        The weights of those that touched an item.
+        For each item, the total weight of the updates that touched it.
     shared : ndarray of float64, shape (n_shared,)
     """
     n_shared, width, size = len(updates[0].shared), updates[0].rows.shape[1], threads.size
@@ -106,7 +106,7 @@ def _part(n: int, part: int, size: int) -> slice:
 
 
 def weighted_sum(updates: Sequence[Update], shares: F64, threads: ThreadPoolLike, memory: BufferPool) -> F32:
-    """Return the sum of what some updates make of their versions, each times its share, rounded from float64.
+    """Return the weighted sum of the models of some updates, rounded from float64.
 
     Changes are added up in their order, then each version once. Every thread has some items and some shared weights.
     """
@@ -149,12 +149,12 @@ def add_update_shares(
     total: F64, there: Bools, rest: F64, first_item: int, first: int, base: F32, places: I64, items: I32,
     rows: F32, shared: F32, shares: F64,
 ) -> None:  # fmt: skip
-    """Add shares of what updates have changed of some items, and of shared weights.
+    """Add each update's change of some items and of shared weights, times its share.
 
     Parameters
     ----------
     total : ndarray of float64, shape (n_items, item_width)
-        Of the items from `first_item`; what is in rows that are not `there` yet counts as zeros.
+        Of the items from `first_item`; rows that are not `there` yet count as zeros.
     there : ndarray of bool, shape (n_items,)
     rest : ndarray of float64, shape (1, n_weights)
         Of the weights from `first`.
@@ -183,7 +183,7 @@ def add_weighted_deltas(
     total: F64, mass: F64, rest: F64, first_item: int, first: int, base: F32, places: I64, items: I32,
     rows: F32, shared: F32, weights: F64,
 ) -> None:  # fmt: skip
-    """Add weighted differences, in single precision, of some items and of shared weights, and to `mass` the weights.
+    """Add weighted changes, in single precision, of some items and shared weights; add the weights to `mass`.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def add_version(total: F64, there: Bools, version: F32, share: float) -> None:
 
 
 def add_rounded(total: F64, there: Bools, version: F32, share: float, found: F32) -> None:
-    """Set `found` to what :func:`add_version` would make of the total."""
+    """Set `found` to the total plus a share of a version, without changing the total."""
     width = total.shape[1]
     for row in range(len(total)):
         place = row * width
@@ -237,7 +237,7 @@ def add_rounded(total: F64, there: Bools, version: F32, share: float, found: F32
 
 
 def check_finite_updates(base: F32, places: I64, items: I32, rows: F32, shared: F32, finite: Bools) -> None:
-    """Set `finite` to False where an update has changed its base by something else than numbers."""
+    """Set `finite` to False for each update of which the change is not finite."""
     width, trained = np.uint64(rows.shape[1]), rows.reshape(-1)
     sent = base[len(base) - shared.shape[1] :]
     for number in range(len(finite)):
