@@ -1,1 +1,1 @@
-"""A run: the schedule of its events, what carries them out, reports, checkpoints, and its end."""
+"""A run in progress: its schedule, its tape runner, reports, checkpoints, and its end."""

@@ -1,4 +1,4 @@
-"""A run under way: what it keeps in step, its reports, its state, and its end."""
+"""A run in progress: its synchronised parts, its reports, its state, and its end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from gossiprec.recommenders.perturbation import clip_l1
 
 
 class _Stateful(Protocol):
-    """What can be noted in a checkpoint and taken up again."""
+    """An object of which a checkpoint can hold the state."""
 
     def state(self) -> dict[str, Any]: ...
 
@@ -60,7 +60,7 @@ class _Stateful(Protocol):
 
 @dataclass(frozen=True)
 class _Earlier:
-    """Rounds done, and what they have taken: seconds of wall time, in all and by part, of processors, and memory."""
+    """Rounds done, and their cost: wall seconds in total and by part, processor seconds, and memory."""
 
     rounds: int = 0
     simulating: float = 0.0
@@ -85,7 +85,7 @@ def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any])
 
 
 class ActiveRun:
-    """A run under way: its records and its times.
+    """A run in progress, with its records and its times.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class ActiveRun:
     directory : RunDirectory
     say : Progress
     begin : Clocks
-        When the work on it began.
+        The clock readings when work on the run began.
     """
 
     def __init__(
@@ -141,12 +141,12 @@ class ActiveRun:
         self._others = NoFollowers() if prepared.seat is None else ShardLeader(prepared, self._tape_runner)
 
     def state(self, now: float) -> dict[str, Any]:
-        """Return all that the rest of the run depends on at a report at virtual time `now`, for a checkpoint.
+        """Return the state of the run at a report at virtual time `now`, for a checkpoint.
 
         Raises
         ------
         NotImplementedError
-            If an attack does not say what it has learnt.
+            If an attack cannot return its state.
         """
         prepared = self._prepared
         return {
@@ -160,12 +160,12 @@ class ActiveRun:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore the state that :meth:`state` returned.
 
         Raises
         ------
         ValueError
-            If it holds other entries, as that of another version of the code may.
+            If it holds other entries, as the state of another version of the code may.
         """
         parts, fresh = self._parts(), self.state(0.0)
         _check_entries("the state", state, fresh)
@@ -198,12 +198,12 @@ class ActiveRun:
         }
 
     def execute(self, stop: StopRequest, after: int = 0) -> None:
-        """Carry out the tape, stretch by stretch; go on after that many reports, if the state was restored.
+        """Carry out the tape, segment by segment; continue after `after` reports if the state was restored.
 
         Raises
         ------
         KeyboardInterrupt
-            At a report before the last, when the end is wanted; there is then a checkpoint of it.
+            At a report before the last, if a stop is requested; a checkpoint of the report then exists.
         """
         prepared, tape_runner = self._prepared, self._tape_runner
         checkpoints = CheckpointWriter(
@@ -242,7 +242,7 @@ class ActiveRun:
         return self.state(now)
 
     def _times(self) -> _Earlier:
-        """Return what this process and those before it have taken."""
+        """Return the times of this process and of the processes before it."""
         now, before = read_clocks(), self._earlier
         seconds = {**self._timed.seconds, "bookkeeping": self._tape_runner.bookkeeping_seconds}
         return _Earlier(
@@ -256,7 +256,7 @@ class ActiveRun:
         )
 
     def _report(self, at: float, round_: int, seconds: float) -> None:
-        """Score the models and the attacks, and write what was found."""
+        """Score the models and the attacks, and write the results."""
         prepared = self._prepared
         with self._timed("utility"):
             looks = self._others.looks(self._utility)
@@ -302,14 +302,14 @@ class ActiveRun:
         )
 
     def _traffic(self) -> dict[str, Any]:
-        """Return what became of messages, where that is no matter of course."""
+        """Return the counts of messages by outcome, unless every message simply arrives."""
         if self._prepared.uneventful:
             return {}
         online = self._prepared.protocol.availability.mean_online(self._reached)
         return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
 
     def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | Finding]]:
-        """Yield what the attacks have found beside their rankings, by the name of the attack."""
+        """Yield the findings of the attacks, other than rankings, by the name of the attack."""
         observers = self._prepared.scenario.observers  # without the attack on uploads, which comes last
         for choice, meter in zip(observers, self._prepared.meters[: len(observers)], strict=True):
             findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
@@ -331,7 +331,7 @@ class ActiveRun:
         yield from membership_metric_rows(findings)
 
     def close(self, status: str) -> None:
-        """Write what is known at the end and end the run."""
+        """Write the final records and end the run."""
         prepared = self._prepared
         self._say.phase("measuring positions")
         with self._timed("positions"):
@@ -379,7 +379,7 @@ class ActiveRun:
             self._note_rate(times)
 
     def _recommender_report(self) -> dict[str, Any]:
-        """Return what the recommender says of the run, with the figures of its attack on uploads."""
+        """Return the recommender's report, with the figures of its attack on uploads."""
         prepared = self._prepared
         report = prepared.recommender_report()
         for meter in prepared.meters:
@@ -404,7 +404,7 @@ class ActiveRun:
         return vector_leakage(guesses, true, prepared.split, k=size)
 
     def _remarks(self) -> Remarks:
-        """Return what is to be said of the utility at the last report."""
+        """Return the remarks on the utility at the last report."""
         prepared = self._prepared
         with self._timed("utility"):
             found, tied = self._utility.baselines(), self._utility.tied
@@ -419,7 +419,7 @@ class ActiveRun:
         )  # fmt: skip
 
     def _note_rate(self, times: _Earlier) -> None:
-        """Keep how fast the run was, for those who ask how long another will take."""
+        """Record the speed of the run, for later estimates."""
         prepared = self._prepared
         mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())
         samples = prepared.mode.samples_per_epoch(mean, prepared.protocol.n_users)

@@ -28,7 +28,7 @@ from gossiprec.scenario.plugins import scenario_plugins
 def run_with_recovery(
     first: Callable[[], Run], path: str | os.PathLike[str], options: RunOptions, resuming: ResumeOptions
 ) -> Run:
-    """Carry out the first attempt at a run, and continue it from its last checkpoint where a shard dies.
+    """Carry out the first attempt at a run, and continue it from its last checkpoint if a shard dies.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: Re
     with ExitStack() as stack:
         lock = RunLock(run.path / run_files.EVENTS)
         stack.callback(lock.close)
-        run = open_run(path)  # once more: until the lock was taken another process may have changed it
+        run = open_run(path)  # read again: another process may have changed it before the lock was taken
         if run.manifest["status"] == "complete":
             return run
         check_manifest(run, options.say, excused=resuming.force or resuming.from_start)

@@ -1,4 +1,4 @@
-"""Taking checkpoints while a run goes on: a forked process writes what memory held at a report."""
+"""Checkpoints of a running run: a forked process writes the memory as it was at a report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gossiprec.eventlog.checkpoints import CheckpointStamp
 from gossiprec.scenario.sections import CheckpointOptions
 
 NICENESS = 5
-"""Of the writer: it gives way to the run, but on a machine with other work it still gets a share."""
+"""Niceness of the writer: it gives way to the run, but still gets a share of a busy machine."""
 LONGEST_MESSAGE = 4096
 
 
 @dataclass(frozen=True)
 class _Writer:
-    """A process that writes a checkpoint, and the end of the pipe through which it says what went wrong."""
+    """A process that writes a checkpoint, and the pipe through which it reports errors."""
 
     process: int
     answer: int
@@ -33,22 +33,22 @@ class _Writer:
 
 
 class CheckpointWriter:
-    """Decides at every report whether a checkpoint is due, and has it written.
+    """The writer that decides at every report whether a checkpoint is due, and starts writing it.
 
     Parameters
     ----------
     directory : RunDirectory
     options : Checkpoint
     say : Progress
-        Is told, once, if checkpoints cannot be written: the run goes on.
+        Receives one note if checkpoints cannot be written; the run continues.
     done : int
         Rounds done by an earlier process.
 
     Notes
     -----
-    The writer is a fork of the process, so it sees memory as it was at the report, and the run goes on at once. The
-    system copies a page when the run writes to it while the writer still needs it. The writer has a lower
-    priority: it works, as far as it can, where the run leaves a core idle.
+    The writer is a fork of the process, so it sees memory as it was at the report, and the run continues at once. The
+    system copies a page when the run writes to it while the writer still needs it. The writer has a lower priority, so
+    that it mostly works when the run leaves a core idle.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class CheckpointWriter:
     def at_report(
         self, tick: ReportTick, number: int, state: Callable[[], State], *, at_once: bool = False
     ) -> None:
-        """Have a checkpoint written if one is due and none is under way.
+        """Start writing a checkpoint if one is due and none is being written.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class CheckpointWriter:
         state : callable
             Returns the state of the run; arrays in it are not copied here.
         at_once : bool
-            It is due if any are, after that under way: the run ends here.
+            Whether the run ends here: a checkpoint is then written after the present one, if any are due.
         """
         self._settle(wait=at_once)
         if not self._possible or self._writer or not self._due(tick.round, at_once=at_once):
@@ -92,7 +92,7 @@ class CheckpointWriter:
         self._write(self._directory.stamp(tick=number, time=tick.time), found)
 
     def finish(self, *, wanted: bool) -> None:
-        """Wait for the checkpoint that is being written; or, if none is wanted any more, give it up."""
+        """Wait for the checkpoint that is being written, or cancel it if it is not wanted."""
         if self._writer and not wanted:
             os.kill(self._writer.process, signal.SIGKILL)
             os.waitpid(self._writer.process, 0)
@@ -109,11 +109,11 @@ class CheckpointWriter:
 
     def _write(self, stamp: CheckpointStamp, state: State) -> None:
         answer, question = os.pipe()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the run alone
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C goes only to the run
         parent = os.getpid()
         try:
             with warnings.catch_warnings():
-                # of forks beside threads; ours are idle now
+                # this warning is about forks while threads run; ours are idle now
                 warnings.simplefilter("ignore", DeprecationWarning)
                 child = os.fork()
             if child == 0:
@@ -127,7 +127,7 @@ class CheckpointWriter:
             os.close(question)
 
     def _write_and_leave(self, stamp: CheckpointStamp, state: State, parent: int, question: int) -> NoReturn:
-        """Write the checkpoint in the forked process; nothing may return to the code of the run."""
+        """Write the checkpoint in the forked process and exit; control must not return to the code of the run."""
         status = 1
         try:
             self._directory.lock.close()
@@ -149,7 +149,7 @@ class CheckpointWriter:
             os._exit(status)
 
     def _settle(self, *, wait: bool) -> None:
-        """See whether the writer is done, and how it ended."""
+        """Check whether the writer has ended, and how."""
         if self._writer is None:
             return
         process, status = os.waitpid(self._writer.process, 0 if wait else os.WNOHANG)
@@ -171,7 +171,7 @@ class CheckpointWriter:
         )
 
     def _tell(self, text: str) -> None:
-        """Say it once; all that follows is likely to be the same."""
+        """Report a problem once; later ones are likely to be the same."""
         if not self._told:
             self._told = True
             self._directory.notes.append(text)

@@ -1,4 +1,4 @@
-"""Whose privacy a run accounts for."""
+"""The evaluation of a run: accounted policies, upload budget, utility evaluator, and coordinator tables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def accounted_policies(prepared: PreparedRun) -> list[Policy]:
-    """Return the policies whose privacy is accounted for by what nodes have trained and pushed.
+    """Return the policies that account for privacy by the training and the pushes of nodes.
 
-    Where clients send updates, what rewrites them leaves in the open which items were touched: nothing is claimed of
-    messages, only of the numbers in them.
+    If clients send updates, rewriting does not hide which items were touched: no budget covers whole messages, only
+    the numbers in them.
     """
     if not prepared.mode.reveals_items:
         return prepared.policies
@@ -35,7 +35,7 @@ def accounted_policies(prepared: PreparedRun) -> list[Policy]:
 
 
 def user_upload_budget(prepared: PreparedRun) -> UserUploadBudget | None:
-    """Return the account of what clients tell of their users, if they do and it is known what that spends."""
+    """Return the budget of the user rows that clients upload, or None if they upload none or it is unknown."""
     recommender = prepared.recommender
     if recommender is None or not prepared.told_width or recommender.told_epsilon is None:
         return None
@@ -43,12 +43,12 @@ def user_upload_budget(prepared: PreparedRun) -> UserUploadBudget | None:
 
 
 def tells_openly(prepared: PreparedRun) -> bool:
-    """Return whether clients send something of their users that no epsilon covers."""
+    """Return whether clients send values about their users that no epsilon covers."""
     return bool(prepared.told_width) and user_upload_budget(prepared) is None
 
 
 def make_utility_evaluator(prepared: PreparedRun, *, beside: bool = True) -> UtilityEvaluator:
-    """Return what measures recommendations; other orders beside the models' as well, unless others do that."""
+    """Return the evaluator of recommendations; `beside` adds baseline orders, unless other shards measure them."""
     scenario, split, evaluate = prepared.scenario, prepared.split, prepared.scenario.evaluate
     attacked = attacked_items(prepared.attackers)
     targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)

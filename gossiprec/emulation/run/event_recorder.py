@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 MOST_BYTES = 2**62
-"""Bytes of all messages of a run, fewer than: eight-byte integers hold sums of two such numbers."""
+"""Exclusive upper bound of the bytes of all messages: 64-bit integers hold sums of two such numbers."""
 
 
 @dataclass
 class TrafficCounters:
-    """What became of messages and rings so far."""
+    """Counts of messages and wakes by outcome so far."""
 
     delivered: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class TrafficCounters:
     bytes_down: int = 0
 
     def count(self, segment: TapeSegment, *, delays: F64, queued: F64) -> None:
-        """Add a stretch of tape, and its deliveries."""
+        """Add a tape segment and its deliveries."""
         self.sent += len(segment.receiver)
         self.delivered += len(delays)
         self.delay += float(delays.sum())
@@ -51,13 +51,13 @@ class TrafficCounters:
             self.missed[name] += int((segment.misses.cause == cause).sum())
 
     def weigh(self, size: I32, from_coordinator: Bools) -> None:
-        """Add the sizes of the messages sent in a stretch of tape."""
+        """Add the sizes of the messages sent in a tape segment."""
         self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
         self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
 
     @property
     def bytes(self) -> dict[str, int]:
-        """What was sent: in all, and where there is a coordinator to it and by it."""
+        """The bytes sent: in total and, with a coordinator, to it and by it."""
         apart = {"up": self.bytes_up, "down": self.bytes_down} if self.bytes_down else {}
         return {"sent": self.bytes_up + self.bytes_down, **apart}
 
@@ -72,7 +72,7 @@ class TrafficCounters:
         Raises
         ------
         ValueError
-            If a number cannot be.
+            If a number is impossible.
         """
         sizes = {name: state[name] for name in ("bytes_up", "bytes_down")}
         check_state("recording.traffic", {**state, **dict.fromkeys(sizes, 0)}, cls().state())
@@ -82,7 +82,7 @@ class TrafficCounters:
         return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
 
     def summary(self, online_mean: float) -> dict[str, Any]:
-        """Return what the summary says: numbers, causes, means over deliveries; and the mean share online."""
+        """Return the counts for the summary: numbers, causes, means over deliveries, and the mean share online."""
         delivered = max(1, self.delivered)
         return {
             "delivered": self.delivered,
@@ -95,7 +95,7 @@ class TrafficCounters:
 
 
 def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
-    """Return the rows of the log: who is away at the start, and all changes."""
+    """Return the session rows of the log: the nodes offline at the start, and all changes."""
     time, node, online = availability.log()
     away = np.flatnonzero(~availability.starts_online)
     return (
@@ -106,7 +106,7 @@ def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
 
 
 class EventRecorder(Stateful):
-    """Turns stretches of tape into events of the log.
+    """The recorder that turns tape segments into events of the log.
 
     Parameters
     ----------
@@ -138,21 +138,21 @@ class EventRecorder(Stateful):
         self._sender = np.zeros(0, np.int32)
         self._sent_at = np.zeros(0, np.float64)
         self._sent_bytes = np.zeros(0, np.int32)
-        self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
+        self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last segment
         self._sessions = _sessions(protocol.availability)
         self.traffic = TrafficCounters()
 
     def state(self) -> dict[str, Any]:
-        """Return what links the next stretch of tape to those before, for a checkpoint."""
+        """Return the state that links the next tape segment to earlier ones, for a checkpoint."""
         return {**super().state(), "traffic": self.traffic.state(), "sizes": self._sizes.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore the state that :meth:`state` returned.
 
         Raises
         ------
         ValueError
-            If it names nodes that there are not, or numbers that cannot be.
+            If a node does not exist, or a number is impossible.
         """
         self._check(state)
         super().restore(state)
@@ -179,7 +179,7 @@ class EventRecorder(Stateful):
             raise ValueError("recording.sessions: the sessions do not match this scenario")
 
     def write(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
-        """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""
+        """Append a tape segment, perhaps the last; receivers did not train after the messages `refused`."""
         wakes = segment.kind == TapeEvent.WAKE
         self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
         self._write_sessions(until)
@@ -216,15 +216,15 @@ class EventRecorder(Stateful):
         self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
 
     def coordinates(self, pushes: I64) -> I64:
-        """Return the numbers that policies rewrote in all messages of each node, given its rewritten pushes."""
+        """Return the number of rewritten values in all messages of each node, given its number of rewritten pushes."""
         return self._sizes.coordinates(pushes)
 
     def mark(self, kind: str, *, time: float, round: int) -> None:
-        """Append a round or an evaluation."""
+        """Append a round or an evaluation event."""
         self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
 
     def spend(self, nodes: I64, epsilon: F64, *, time: float) -> None:
-        """Append the privacy that nodes have spent."""
+        """Append the privacy budget that nodes have spent."""
         times = np.full(len(nodes), time)
         self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
 
@@ -259,7 +259,7 @@ class EventRecorder(Stateful):
         )
 
     def _within_budget(self, nodes: I32) -> Bools:
-        """Say of each update, in order of time, whether its node still trains; counts them."""
+        """Return whether each update, in order of time, is within its node's budget; counts the updates."""
         grouped = np.argsort(nodes, kind="stable")
         counts = np.bincount(nodes, minlength=len(self._updates_left))
         number = np.empty(len(nodes), np.int64)  # of the update among those of its node
@@ -293,7 +293,7 @@ class EventRecorder(Stateful):
         )
 
     def _peers(self, segment: TapeSegment, wakes: I64) -> I32:
-        """Return whom each wake sent to, filled up; second copies of a message, which come last, are left out."""
+        """Return the receivers of each wake, padded; second copies of a message, which come last, are left out."""
         assert self._view is not None
         size = self._view.shape[1]
         starts, counts = np.cumsum(segment.count) - segment.count, segment.count[wakes]

@@ -1,4 +1,4 @@
-"""Carrying out a run, and ending it in its directory, however it ends."""
+"""Carrying out a run, and closing its directory however it ends."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def execute_run(
     *,
     after: int = 0,
 ) -> Run:
-    """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
+    """Carry out a run, or the rest of it after `after` reports, and close its directory however it ends.
 
     Parameters
     ----------
     make : callable
-        Returns the run, given what it tells its progress.
+        Returns the run, given its progress.
     directory : RunDirectory
     options : RunOptions
     after : int
-        The number of reports that precede.
+        The number of reports before it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Ending a run on request: at the next report, where its state can be kept."""
+"""Stopping a run on request at the next report, at which its state can be saved."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from gossiprec.emulation.progress import Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Of Ctrl-C, and of schedulers and containers that want their machine back."""
+"""The signals of Ctrl-C, and of schedulers and containers that reclaim their machine."""
 
 
 class StopRequest:
-    """Whether somebody has asked for the end of the run."""
+    """Whether a stop was requested."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -24,7 +24,7 @@ class StopRequest:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C until the body ends, in the main thread and where it is not ignored."""
+    """Treat SIGTERM as Ctrl-C until the body ends, in the main thread and if it is not ignored."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         yield
@@ -42,9 +42,9 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals(say: Progress) -> Iterator[StopRequest]:
-    """Take the first signal for the wish to end at the next report, and a second one as Ctrl-C, until the body ends.
+    """Treat a first signal as a request to stop at the next report, and a second one as Ctrl-C, until the body ends.
 
-    Outside the main thread, and where a signal is ignored, nothing changes.
+    Outside the main thread, or if a signal is ignored, nothing changes.
     """
     stop = StopRequest()
 

@@ -1,4 +1,4 @@
-"""The size of every message, and how many numbers it holds: the same for all of a node's, unless these are updates."""
+"""The size of every message and its number of values: equal for all messages of a node, except updates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class MessageSizes(Stateful):
     Parameters
     ----------
     message_bytes : ndarray of int64, shape (n_nodes,)
-        Size of what each node sends.
+        Size of each node's messages.
     trained : dict, optional
-        Where nodes answer with updates: the size of each, by (node, number of its update); taken out when it is logged.
+        The size of each update by (node, number of its update), if nodes send updates; removed when it is logged.
     extra : ndarray of int64, shape (n_nodes,), optional
-        What each node's messages hold besides an update.
+        Bytes of each node's messages in addition to an update.
     encoded : dict, optional
-        Where policies rewrite updates: the numbers that each rewrote, likewise by (node, number of its push).
+        The count of values that each push rewrote, by (node, number of its push), if policies rewrite updates.
     """
 
     changing = ("n_trained", "coordinates")
@@ -42,7 +42,7 @@ class MessageSizes(Stateful):
         self._coordinates = np.zeros(len(message_bytes), np.int64)
 
     def of(self, segment: TapeSegment) -> I32:
-        """Return the sizes of the messages sent in a stretch of tape that was carried out."""
+        """Return the sizes of the messages sent in a tape segment that was carried out."""
         sizes = self._message_bytes[segment.node]
         if self._trained is not None:
             answers = (segment.kind == TapeEvent.DELIVER) & (segment.node < len(self._message_bytes) - 1)
@@ -55,12 +55,12 @@ class MessageSizes(Stateful):
         return np.repeat(sizes, segment.count).astype(np.int32)
 
     def coordinates(self, pushes: I64) -> I64:
-        """Return the numbers that policies rewrote in all messages of each node so far; copies of a message are one.
+        """Return the values that policies rewrote in all messages of each node so far; copies count once.
 
         Parameters
         ----------
         pushes : ndarray of int64, shape (n_nodes,)
-            Those that were rewritten, of whole models; in updates numbers are counted one by one.
+            The number of rewritten pushes of whole models; the values in updates are counted one by one.
         """
         if self._trained is not None:
             return self._coordinates

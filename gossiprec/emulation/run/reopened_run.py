@@ -32,16 +32,16 @@ class NoCheckpointError(LogError):
 
 
 class OtherRunError(NoCheckpointError):
-    """A checkpoint is not of this scenario, or not of this code."""
+    """A checkpoint of another scenario or another version of the code."""
 
 
 _UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What the code raises if it is given a state that does not fit."""
+"""The exceptions that the code raises if a state does not fit."""
 
 
 @dataclass(frozen=True)
 class ReopenedRun:
-    """A run directory as it stood when a checkpoint was taken, and all that is needed to go on from there."""
+    """A run directory as it was when a checkpoint was taken, and the state that continues it."""
 
     prepared: PreparedRun
     directory: RunDirectory
@@ -81,7 +81,7 @@ class ReopenedRun:
         Raises
         ------
         OtherRunError
-            If the checkpoint does not fit this run, also if that shows only later.
+            If the checkpoint does not fit this run, even if that is found later.
         """
         try:
             return execute_run(
@@ -107,12 +107,12 @@ def reopen_run(
     lock: RunLock,
     seat: ShardContext | None,
 ) -> ReopenedRun:
-    """Go back to the latest checkpoint that is whole and whose log is, and say which were passed over.
+    """Reopen a run at the latest checkpoint that is intact with its log, and report those passed over.
 
     Raises
     ------
     NoCheckpointError
-        If there is none.
+        If there is no such checkpoint.
     """
     run, say, code, damage = folder.path.parent, options.say, scenario_code_version(scenario), []
     prepared: PreparedRun | None = None
@@ -150,7 +150,7 @@ def _shown(data: Mapping[str, Any]) -> str:
 
 
 def check_manifest(run: Run, say: Progress, *, excused: bool) -> None:
-    """Refuse a manifest that is not as it was written: it cannot say what the run began with."""
+    """Refuse a manifest that was changed, because it cannot prove what the run started with."""
     fault = manifest_fault(run.manifest)
     if fault is None:
         return

@@ -1,4 +1,4 @@
-"""Running a run's scenario again and comparing, to confirm what the run says."""
+"""Replaying a run's scenario and comparing the results with the run."""
 
 from __future__ import annotations
 
@@ -28,21 +28,20 @@ TABLES = (run_files.METRICS, run_files.ATTACKS, run_files.FINDINGS)
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of running a run again.
+    """The result of replaying a run.
 
     Attributes
     ----------
     path : Path
         The run.
     digest : str
-        Of the log of the second run.
+        The digest of the log of the second run.
     difference : str or None
-        The first thing that is not the same; None: the run is confirmed.
+        The first difference, or None if the run is confirmed.
     elsewhere : tuple of str
-        In what code, data, packages, processor and the target of compiled kernels differ from those of the run: what
-        may explain a difference.
+        The differences in code, data, packages, processor and compiler target that may explain a difference in results.
     upto : float
-        Virtual time up to which the two were compared: all, for a complete run.
+        Virtual time up to which the two were compared; the end for a complete run.
     """
 
     path: Path
@@ -53,7 +52,7 @@ class Replay:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the second run gave the same."""
+        """Whether the second run gave the same results."""
         return self.difference is None
 
 
@@ -71,12 +70,12 @@ def replay(
     threads : int, optional
         In place of the scenario's ``executor.threads``; results do not depend on it.
     progress : Progress, optional
-        Is told what happens.
+        Receives progress messages.
 
     Raises
     ------
     LogError
-        If the run is still going on, has nothing that could be compared, or uses a plug-in that is missing.
+        If the run is still in progress, has nothing to compare, or uses a plug-in that is missing.
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
@@ -100,7 +99,7 @@ def replay(
 
 
 class _Until:
-    """Passes on what a run says, and stops the run, as Ctrl-C would, at its report at a virtual time."""
+    """A progress that stops the run, as Ctrl-C would, at its report at a virtual time."""
 
     def __init__(self, say: Progress, end: float) -> None:
         self._say = say
@@ -109,14 +108,14 @@ class _Until:
         self.note = say.note
 
     def tick(self, status: Status) -> None:
-        """Pass it on, or stop."""
+        """Pass the status on, or stop the run."""
         self._say.tick(status)
         if status.time >= self._end:
             raise KeyboardInterrupt
 
 
 def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
-    """Return the earliest event that is not the same in both logs; a run that is not whole may hold more of them."""
+    """Return the earliest event that differs between the logs; a run that is not whole may hold more events."""
     if run.log.damage:
         return (
             f"the run's log is damaged ({run.log.damage}): `gossiprec log verify` reports what is "
@@ -177,7 +176,7 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the first line of a table that is not the same in both runs."""
     for name in TABLES:
         if name == run_files.FINDINGS and not (run.path / name).exists():
-            continue  # a run of before there were any
+            continue  # a run from before this table existed
         here, there = (_lines(one.path / name) for one in (run, again))
         for number, (line, other) in enumerate(zip(here, there, strict=False), 1):
             if line != other:
@@ -188,13 +187,13 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
 
 
 def _lines(path: Path) -> list[str]:
-    """Return the whole lines of a table; one without its end was being written when the run was killed."""
+    """Return the complete lines of a table; a kill may have cut the last line."""
     text = read_regular(path).decode()
     return text[: text.rfind("\n") + 1].splitlines()
 
 
 def _inputs_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the files that changed, each with the beginning of its digest then and now."""
+    """Return the files that changed, each with the start of its old and its new digest."""
     if not changed_inputs(then, now):
         return []
     digests = [{path: told["sha256"][:16] for path, told in read.items()} for read in (then, now)]
@@ -202,7 +201,7 @@ def _inputs_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[t
 
 
 def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
-    """Return what decides a run's numbers and is not as it was when the run began."""
+    """Return the inputs of a run's numbers that changed since the run began."""
     then, now = run.manifest, again.manifest
     pairs = [(name, then.get(name), now[name]) for name in ("code", "platform", "python")]
     pairs += [(name, then[name], now[name]) for name in ("processor", "target") if name in then]

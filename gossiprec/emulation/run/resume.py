@@ -1,4 +1,4 @@
-"""Resuming a run that ended early, to the same bytes as a run that did not."""
+"""Resuming a run that ended early, with byte-identical results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resume(
     shards: int | None = None,
     gather: Gather | None = None,
 ) -> Run:
-    """Go on with a run that was interrupted, failed or was killed, from its latest checkpoint.
+    """Resume a run that was interrupted, failed or was killed, from its latest checkpoint.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ def resume(
     threads : int, optional
         In place of the scenario's ``executor.threads``; results do not depend on it.
     force : bool
-        Take a checkpoint of another version of the code; the result may then be neither version's.
+        Use a checkpoint of another version of the code; the results may then match neither version.
     from_start : bool
-        Run the scenario again in this directory if there is no checkpoint that can be read.
+        Run the scenario again in this directory if no checkpoint can be read.
     progress : Progress, optional
-        Is told what happens.
+        Receives progress messages.
     track : iterable of str
         As in :func:`gossiprec.simulate`.
     tracked_as : str, optional
@@ -52,8 +52,7 @@ def resume(
     load : callable, optional
         As in :func:`gossiprec.simulate`.
     shards : int, optional
-        Divide the nodes among so many, on Ray, in place of what the scenario says; 1: among none. Results do not
-        depend on it.
+        Number of shards on Ray, in place of the scenario's; 1 does not divide the run. Results do not depend on it.
     gather : callable, optional
         As in :func:`gossiprec.simulate`.
 
@@ -65,7 +64,7 @@ def resume(
     Raises
     ------
     LogError
-        If there is no checkpoint to go on from, it is of another version of the code or a plug-in, or of another
+        If there is no usable checkpoint, it belongs to another version of the code or a plug-in, or to another
         scenario, a plug-in is missing, or the run is being written by a living process.
     GossipRecError
         As in :func:`gossiprec.simulate`.

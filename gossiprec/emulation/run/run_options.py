@@ -21,13 +21,13 @@ class RunOptions:
     say : Progress
         The receiver of messages about the run.
     trackers : mapping of str to callable
-        The trackers that show curves while the run goes on.
+        The trackers that show curves during the run.
     gracefully : bool
         Whether the run ends at its next report after Ctrl-C or SIGTERM.
     load : callable, optional
         Loads the data in place of :func:`~gossiprec.emulation.assembly.data_loading.load_data`.
     gather : callable, optional
-        Connects the shards of a divided run; None: Ray.
+        Connects the shards of a divided run; None means Ray.
     kept_kernels : bool
         Whether a short run may use compiled kernels of earlier runs.
     """
@@ -51,7 +51,7 @@ class ResumeOptions:
     force : bool
         Whether a checkpoint of another version of the code is used.
     from_start : bool
-        Whether the scenario is run again where no checkpoint can be used.
+        Whether the scenario is run again if no checkpoint can be used.
     """
 
     threads: int | None = None

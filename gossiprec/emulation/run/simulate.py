@@ -47,7 +47,7 @@ def simulate(
     Parameters
     ----------
     scenario : Scenario, path or mapping
-        A scenario, a YAML file, or the same as plain data.
+        A scenario, a YAML file, or a mapping of the same keys.
     overrides : iterable of str
         ``key.path=value``, as with ``--set``.
     out : path, optional
@@ -55,28 +55,28 @@ def simulate(
     overwrite : bool
         Replace an earlier run there.
     on_exists : {"refuse", "overwrite", "new", "reuse"}, optional
-        What becomes of an earlier run there: as `overwrite` says if not given. ``new`` writes beside it, with a number
-        behind its name; ``reuse`` returns it if it is complete, of this scenario, of this version of the code
-        and, where data are read from files, of the data that are there now, and else replaces it.
+        The handling of an earlier run there; follows `overwrite` by default. ``new`` writes next to it, with a number
+        after its name; ``reuse`` returns it if it is complete, of this scenario, of this version of the code
+        and, if data are read from files, of the present data, and otherwise replaces it.
     progress : Progress, optional
-        Is told what happens.
+        Receives progress messages.
     track : iterable of str
-        Trackers that show curves while the run goes on, such as ``tensorboard``; results do not depend on them.
+        Trackers that show curves during the run, such as ``tensorboard``; results do not depend on them.
     tracked_as : str, optional
-        What they call the run; as its directory if not given.
+        The run's name in trackers; the name of its directory by default.
     load : callable, optional
-        Gives the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
+        Loads the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
     gracefully : bool
-        Ctrl-C and SIGTERM end the run at its next report, with a checkpoint to go on from; a second one at once.
+        End the run at its next report after Ctrl-C or SIGTERM, with a checkpoint; a second signal ends it at once.
     kept_kernels : bool
         As in :func:`gossiprec.emulation.prepare`.
     gather : callable, optional
-        Gets the shards of a divided run together; on Ray if it is left out.
+        Connects the shards of a divided run; on Ray by default.
 
     Returns
     -------
     Run
-        Complete; or marked ``interrupted`` if Ctrl-C stopped it: everything up to the last report is there.
+        Complete, or marked ``interrupted`` if Ctrl-C stopped it; everything up to the last report is then there.
 
     Raises
     ------
@@ -110,18 +110,18 @@ def simulate(
 
 
 def _beside(path: Path) -> Path:
-    """Return the path, or, if it is taken, the first with a number behind it that is not."""
+    """Return the path or, if it exists, the first free path with a number after it."""
     names = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
     return next(each for each in names if not each.exists())
 
 
 def _same_run(path: Path, scenario: Scenario) -> Run | None:
-    """Return the complete run of a scenario in a folder, made by this version of the code, if there is one."""
+    """Return the complete run of a scenario in a folder by this version of the code, or None."""
     if not (path / run_files.MANIFEST).is_file():
         return None
     run = open_run(path)
     wanted = yaml.safe_load(yaml.safe_dump(scenario.resolved()))
-    if wanted["executor"]["name"] == "auto":  # what it stood for is in the run (kept_kernels)
+    if wanted["executor"]["name"] == "auto":  # the run names the executor that it stood for (kept_kernels)
         wanted["executor"]["name"] = run.scenario["executor"]["name"]
     code = combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
     same = (

@@ -1,4 +1,4 @@
-"""Telling trackers what a run finds, without the run depending on them."""
+"""Passing a run's figures to trackers, without the run depending on them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gossiprec.eventlog import open_run
 from gossiprec.trackers import TRACKERS, Tracker
 
 Chosen = Mapping[str, Callable[..., Tracker]]
-"""What begins each tracker, by its name: ``begin(run directory, resumed=False)``."""
+"""The function that begins each tracker, by name: ``begin(run directory, resumed=False)``."""
 
 
 def report_figures(
     metrics: Iterable[tuple[str, float]], attacks: Iterable[Mapping[str, Any]]
 ) -> dict[str, float]:
-    """Return what a report found by name, given what it adds to ``metrics.csv`` and ``attacks.csv``; all finite."""
+    """Return the finite figures of a report by name, from its rows of ``metrics.csv`` and ``attacks.csv``."""
     found = {f"metrics/{name}": value for name, value in metrics}
     for row in attacks:
         attack = f"{row['observer']} {row['relevance']} {row['momentum']:g} {row['community_size']}"
@@ -31,14 +31,14 @@ def report_figures(
 
 
 def tracker_factories(names: Iterable[str], called: str | None = None) -> Chosen:
-    """Return the trackers of these names, each once; they call the run as told, or else as its directory.
+    """Return the trackers of these names, each once; `called` names the run, or else its directory.
 
     Raises
     ------
     ScenarioError
         If there is no such tracker.
     ResourceError
-        If what it needs is not installed.
+        If a package that a tracker needs is not installed.
     """
     found = {name: TRACKERS[name] for name in names}
     for name, tracker in found.items():
@@ -52,7 +52,7 @@ def tracker_factories(names: Iterable[str], called: str | None = None) -> Chosen
 
 
 def prepare_trackers(names: Iterable[str]) -> None:
-    """Let trackers do what must be done before several runs begin at the same time.
+    """Let trackers prepare before several runs begin at the same time.
 
     Raises
     ------
@@ -86,11 +86,11 @@ def run_trackers(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -
     ----------
     trackers : Chosen
     say : Progress
-        Is told everything, too.
+        Also receives every message.
     run : Path
         The run directory.
     resumed : bool
-        Whether the run goes on.
+        Whether the run is resumed.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def run_trackers(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -
 
 
 class TrackedProgress:
-    """A progress that hands what is found to trackers; one that fails is noted and left out from then on."""
+    """A progress that passes figures to trackers; a tracker that fails is noted and left out from then on."""
 
     status = "failed"
 
@@ -119,19 +119,19 @@ class TrackedProgress:
         self._say = say
 
     def phase(self, text: str) -> None:
-        """Pass it on."""
+        """Pass the phase on."""
         self._say.phase(text)
 
     def note(self, text: str) -> None:
-        """Pass it on."""
+        """Pass the note on."""
         self._say.note(text)
 
     def tick(self, status: Status) -> None:
-        """Pass it on, and report."""
+        """Pass the status on, and report its figures to the trackers."""
         for name, tracker in [*self._trackers.items()]:
             try:
                 tracker.report(status.figures, round=status.round, time=status.time)
-            except Exception as error:  # whatever it is, the run is worth more
+            except Exception as error:  # the run is worth more than any failing tracker
                 del self._trackers[name]
                 self.note(f"tracker {name} failed ({_reason(error)}); continuing without it")
         self._say.tick(status)

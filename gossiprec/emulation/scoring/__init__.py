@@ -1,1 +1,1 @@
-"""What is found in a run: utility, accuracy of attacks, privacy, positions."""
+"""Scoring of a run: utility, accuracy of attacks, privacy, and positions."""

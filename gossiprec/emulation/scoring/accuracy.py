@@ -1,4 +1,4 @@
-"""How right the attacks are: rankings joined with the truth, which no attack sees."""
+"""The accuracy of attacks: rankings joined with the truth, which no attack sees."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ class _Judged(NamedTuple):
 
 
 class AttackRecord:
-    """Accuracy of every attack over a run.
+    """The accuracy of every attack over a run.
 
     Parameters
     ----------
     split : Split
         The truth: u's community is the K other users nearest to it by Jaccard similarity of training items. It is
-        computed when u first ranks anybody (:meth:`find`), because all pairs of users are too many in a large run.
+        computed when u first ranks other users (:meth:`find`), because all pairs of users are too many in a large run.
     sizes : int or sequence of int
-        Community sizes that the attacks of the run ask for; others are computed when they first occur.
+        Community sizes that the attacks of the run use; others are computed when they first occur.
     defended : ndarray of bool, shape (n_users,), optional
-        Users whose nodes use any policy; nobody if it is left out.
+        Users whose nodes use any policy; no user by default.
     threads : ThreadPool, optional
-        Adversaries are scored side by side.
+        Scores adversaries in parallel.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AttackRecord:
         self._communities: dict[int, Communities] = {}
 
     def find(self, users: I64) -> None:
-        """Find the communities of some users that are not known yet.
+        """Compute the communities of some users that are not known yet.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class AttackRecord:
         Raises
         ------
         ScenarioError
-            If two observers could not be told apart in the table.
+            If two observers have the same labels in the table.
         """
         rows: dict[str, dict[str, Any]] = {}
         for ranking in rankings:
@@ -120,7 +120,7 @@ class AttackRecord:
         return list(rows.values())
 
     def best_round(self, labels: Mapping[str, Any]) -> int | None:
-        """Return the best round of the first attack with these labels; None where there is none."""
+        """Return the best round of the first attack with these labels, or None if there is none."""
         rounds = (best.row["round"] for best in self._best.values() if labels.items() <= best.row.items())
         return next(rounds, None)
 
@@ -129,12 +129,12 @@ class AttackRecord:
         return {"best": {key: vars(best) for key, best in self._best.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore the state that :meth:`state` returned.
 
         Raises
         ------
         ValueError
-            If it names nodes or users that there are not.
+            If a node or user does not exist.
         """
         n = self._split.n_users
         for key, best in state["best"].items():
@@ -203,11 +203,11 @@ class AttackRecord:
         return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
 
     def hits(self) -> dict[str, I32]:
-        """Return who found whom at the best round of each attack, ties left out: adversary and user, shape (n, 2)."""
+        """Return the pairs (adversary, user) found at the best round of each attack without ties, shape (n, 2)."""
         return {key: best.hits for key, best in self._best.items()}
 
     def exposures(self) -> dict[str, F64]:
-        """Return for each attack, at its best round, how exposed every user is (:func:`exposures`)."""
+        """Return the exposure of every user to each attack at its best round (:func:`exposures`)."""
         return {key: best.found for key, best in self._best.items()}
 
     def summary(self) -> list[dict[str, Any]]:
@@ -235,7 +235,7 @@ class AttackRecord:
 
 
 def _mean_known(values: F64) -> float | None:
-    """Return the mean of the values that are known; None where none is."""
+    """Return the mean of the known values, or None if none is known."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 

@@ -1,4 +1,4 @@
-"""The report that validation items choose: where they were recommended best, and how everything else stood there."""
+"""The report with the best validation metric, and the other metrics at that report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_
 
 
 class BestValidationReport(Stateful):
-    """Notes the report at which a metric of validation items is highest, of equals the first.
+    """A record of the report at which a metric of validation items is highest, the first on ties.
 
     Parameters
     ----------
     by : str
-        The metric; a report at which it is not known is not chosen.
+        The metric; a report without it cannot be chosen.
     """
 
     changing = ("best",)
@@ -27,7 +27,7 @@ class BestValidationReport(Stateful):
         self._best: dict[str, Any] = {}
 
     def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
-        """Take a report into account; say whether it is the best so far."""
+        """Take a report into account, and return whether it is the best so far."""
         value = utility.get(self._by, math.nan)
         best = bool(value > self._best.get("value", -math.inf))
         if best:
@@ -35,7 +35,7 @@ class BestValidationReport(Stateful):
         return best
 
     def utility(self) -> dict[str, float]:
-        """Return what metrics of models, but for those of validation items, were at the report that is chosen."""
+        """Return the metrics of models, except those of validation items, at the chosen report."""
         return {
             baseline_metric_name(name, VALIDATED): value
             for name, value in self._best.get("utility", {}).items()
@@ -43,7 +43,7 @@ class BestValidationReport(Stateful):
         }
 
     def summary(self) -> dict[str, Any]:
-        """Return which report is chosen, and by what; nothing if none can be."""
+        """Return the chosen report and its metric; empty if none can be chosen."""
         if not self._best:
             return {}
         return {"validated": {"by": self._by, **{key: self._best[key] for key in ("value", "round", "time")}}}

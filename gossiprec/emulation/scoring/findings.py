@@ -1,4 +1,4 @@
-"""What attacks have found, in tidy form: rows of ``findings.csv``, and what the summary keeps of them."""
+"""The findings of attacks in tidy form: rows of ``findings.csv``, and their section of the summary."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Row = dict[str, Any]
 
 
 class FindingRecord(Stateful):
-    """Findings over a run: those that attacks report themselves, and their guesses once joined with the truth.
+    """The findings of a run: those that attacks report, and their guesses joined with the truth.
 
     Parameters
     ----------
     split : Split
         The truth.
     rankings : AttackRecord
-        Of guesses, the summary keeps those of the report at which the ranking made of them was best; of guesses that no
-        ranking is made of, the last, as of other findings.
+        The ranking made of guesses decides which are summarised: those of the report at which it was best. If no
+        ranking is made of them, the last are kept, as for other findings.
     """
 
     changing = ("membership", "kept", "per_node")
@@ -44,7 +44,7 @@ class FindingRecord(Stateful):
     def note(
         self, reported: Iterable[tuple[str, MembershipGuesses | Finding]], *, time: float, round: int
     ) -> list[Row]:
-        """Return one row of ``findings.csv`` for each finding; call it when the report's rankings have been scored.
+        """Return one row of ``findings.csv`` per finding; call it after the report's rankings have been scored.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class FindingRecord(Stateful):
         Raises
         ------
         ScenarioError
-            If two findings could not be told apart.
+            If two findings have the same labels.
         """
         rows: dict[str, Row] = {}
         for attack, found in reported:
@@ -75,7 +75,7 @@ class FindingRecord(Stateful):
         return list(rows.values())
 
     def _findings(self, found: MembershipGuesses | Finding, round: int) -> Iterator[tuple[Finding, bool]]:
-        """Yield findings and whether the summary is to keep them for now."""
+        """Yield findings, and whether the summary keeps each of them for now."""
         if isinstance(found, Finding):
             yield found, True
             return
@@ -94,14 +94,14 @@ class FindingRecord(Stateful):
         return MembershipRecord(self._split.train, self._split.n_items)
 
     def summary(self) -> dict[str, list[Row]]:
-        """Return the sections of the summary: none where nothing was found."""
+        """Return the sections of the summary; empty if nothing was found."""
         about = ("attack", "measure", "labels", "round", "value")
         findings = [{name: row[name] for name in about} for row in self._kept.values()]
         sections = {"membership": list(self._membership.values()), "findings": findings}
         return {name: rows for name, rows in sections.items() if rows}
 
     def per_node(self) -> list[tuple[str, I64, F64]]:
-        """Return measure, node ids and values of the findings that have some, as last reported."""
+        """Return measure, node ids and values of the findings that have per-node values, as last reported."""
         return [(name, *values) for name, values in self._per_node.items()]
 
 

@@ -1,4 +1,4 @@
-"""How right guesses at training items are: joined with the truth, which no attack sees."""
+"""The accuracy of guesses at training items: guesses joined with the truth, which no attack sees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MembershipRecord:
         Raises
         ------
         ScenarioError
-            If the guesses name items that do not exist, or do not say which adversary asks about which.
+            If the guesses name items that do not exist, or do not say which adversary queries which item.
         """
         self._check(guesses)
         counts = self._of_sharing(guesses) + self._of_hidden(guesses)
@@ -73,12 +73,12 @@ class MembershipRecord:
     def _of_sharing(self, guesses: MembershipGuesses) -> F64:
         """Return counts (n_thresholds, 4) of hits, guesses, members and pairs.
 
-        Every adversary guesses alike here: a guess counts once for each adversary that asks about the item.
+        All adversaries make the same guesses here: a guess counts once for each adversary that queries the item.
         """
         asked = np.bincount(guesses.items, minlength=self._is_member.shape[1])
         truth = self._is_member[guesses.victims]
         times = np.broadcast_to(asked, truth.shape).copy()
-        # An adversary asks about its items at all victims but itself.
+        # An adversary queries its items at all victims but itself.
         asker = np.repeat(guesses.adversaries, np.diff(guesses.offsets))
         row_of = np.full(len(self._is_member), -1, np.int64)
         row_of[guesses.victims] = np.arange(len(guesses.victims))
@@ -92,7 +92,7 @@ class MembershipRecord:
         return counts
 
     def _of_hidden(self, guesses: MembershipGuesses) -> F64:
-        """Return the same counts, adversary by adversary."""
+        """Return the same counts if each adversary makes its own guesses."""
         total = np.zeros((len(guesses.thresholds), 4))
         for a, adversary in enumerate(guesses.adversaries.tolist() if len(guesses.hidden) else []):
             items = guesses.items[guesses.offsets[a] : guesses.offsets[a + 1]]

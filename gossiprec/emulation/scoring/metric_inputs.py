@@ -1,4 +1,4 @@
-"""What metrics look at, seen in several places: each has looked at the models of some users."""
+"""The inputs of metrics: lists and ranks seen by one or several processes, candidates, and baseline orders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gossiprec.rng import generator
 
 
 class FullRanker:
-    """Ranks items for users, each item that the user has not in the masked parts.
+    """The ranker of all items of a user, except those in the masked parts.
 
     Parameters
     ----------
@@ -29,17 +29,17 @@ class FullRanker:
     metrics : sequence of Metric
         Those that rank all items.
     targets : ndarray of int64, shape (n_targets,)
-        Target items; to have one in a list counts for those who have it in no part of the split.
+        Target items; a target in a list counts for users who have it in no part of the split.
     masked : sequence of str
-        Parts of the split whose items are recommended to nobody who has them. Where validation items are relevant,
-        that is the training part alone.
+        Parts of the split of which no item is recommended to a user who has it. If validation items are relevant, only
+        the training part is masked.
 
     Attributes
     ----------
     users : ndarray of int64, shape (n,)
-        Whose lists are wanted: those of users with relevant items, or all.
+        The users who need lists: those with relevant items, or all.
     kinds : set of type
-        What is seen of them.
+        The kinds of inputs that the metrics take.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FullRanker:
         self.users = np.arange(split.n_users) if self.kinds - relevant.keys() else some
 
     def seen(self, blocks: Iterable[tuple[I64, F32]]) -> dict[type[Any], list[Any]]:
-        """Return what each kind of metric wants to see; of relevant items in parts, users in order.
+        """Return the inputs of each kind of metric; of relevant items in parts, users in order.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class FullRanker:
         }
 
     def has_relevant(self, users: I64, kind: type[Any]) -> Bools:
-        """Return which users have an item that a kind of metric finds relevant, and that may be recommended."""
+        """Return whether each user has an item that is relevant for a kind of metric and may be recommended."""
         parts, due = (
             ((self._split.train,), self._split.validation)
             if kind is ValidationRanks
@@ -108,7 +108,7 @@ class FullRanker:
 
 @dataclass(frozen=True)
 class RankedLists:
-    """What one kind of metric sees of the lists of some users.
+    """The inputs of one kind of metric from the lists of some users.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class RankedLists:
     seen: I32
 
     def as_seen(self, blocks: Sequence[I64], n_items: int) -> list[Any]:
-        """Return what metrics take: of relevant items block by block of users, as wide as a block's longest list."""
+        """Return the inputs as metrics take them; of relevant items by block of users, as wide as its longest list."""
         if self.kind is TargetRanks:
             return [TargetRanks(self.seen)]
         if self.kind is TopItems:
@@ -139,18 +139,18 @@ class RankedLists:
 
 @dataclass(frozen=True)
 class MetricInputs:
-    """What metrics look at of the models of some users.
+    """The inputs of metrics from the models of some users.
 
     Attributes
     ----------
     lists : list of Lists
-        One for each kind.
+        One per kind.
     tests : ndarray of int64, shape (n,)
-        Places of their test items among all.
+        Positions of their test items among all.
     ranks : ndarray of int32, shape (n,)
-        Of these test items, each among its candidates.
+        Ranks of these test items, each among its candidates.
     tied : ndarray of int64
-        Those of the users of whom all scores are equal.
+        Those of the users for whom all scores are equal.
     """
 
     lists: list[RankedLists]
@@ -160,7 +160,7 @@ class MetricInputs:
 
 
 def collect_lists(whole: FullRanker, users: I64, seen: Mapping[type[Any], list[Any]]) -> list[RankedLists]:
-    """Return what was seen of the lists of some users, and whose each is."""
+    """Return the inputs from the lists of some users, each with its user."""
     found = []
     for kind, [part] in ((kind, parts) for kind, parts in seen.items() if parts):
         if isinstance(part, RelevantRanks):
@@ -173,7 +173,7 @@ def collect_lists(whole: FullRanker, users: I64, seen: Mapping[type[Any], list[A
 
 
 def concat_lists(parts: Sequence[RankedLists]) -> list[RankedLists]:
-    """Return the lists of each kind as one, users ascending; short rows end with nothing."""
+    """Return the lists of each kind joined, users ascending; short rows are padded."""
     joined = []
     for kind in {part.kind: None for part in parts}:
         some = [part for part in parts if part.kind is kind]
@@ -189,7 +189,7 @@ def concat_lists(parts: Sequence[RankedLists]) -> list[RankedLists]:
 
 
 MANY = 10_000
-"""Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
+"""Number of items above which candidates are drawn one by one: with 38,333, a test item takes 9 us, not 1.8 ms."""
 
 
 def draw_candidates(split: Split, users: I64, seed: int) -> I32:
@@ -205,17 +205,17 @@ def draw_candidates(split: Split, users: I64, seed: int) -> I32:
     Returns
     -------
     ndarray of int32, shape (n_test, 1 + n_negatives)
-        Negatives are :data:`SAMPLED` items with which the user has not interacted, or all of them if there are fewer.
+        Negatives are :data:`SAMPLED` items with which the user has not interacted, or all of them if fewer.
         A row of fewer candidates ends in :data:`PADDING`.
 
     Raises
     ------
     DataError
-        If a user leaves none.
+        If a user leaves no negative.
 
     Notes
     -----
-    By one thread: calls are so short that two wait for one another's interpreter, and mostly take twice as long.
+    One thread draws: calls are so short that two threads wait for the interpreter, and mostly take twice as long.
     """
     n_negatives = sampled_negatives(split, users)
     if n_negatives.min() < 1:
@@ -243,7 +243,7 @@ def sampled_negatives(split: Split, users: I64) -> I64:
 
 
 def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:
-    """Draw `count` distinct numbers below `bound` for each row; for many items without a key for each item."""
+    """Return `count` distinct random numbers below `bound` per row; for many items without a key per item."""
     if bound > MANY:
         return np.stack([rng.choice(bound, count, replace=False) for _ in range(n_rows)])
     keys = rng.random((n_rows, bound))
@@ -257,7 +257,7 @@ SHARED_BY = 64
 
 
 class BaselineRanking(ABC):
-    """Scores of all items for a user, no two of them alike: the number of items that come after it.
+    """A baseline order of the items: each item's score is the number of items that come after it.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class BaselineRanking(ABC):
         return np.stack([self.of_user(user) for user in users.tolist()])
 
     def before(self, users: I64, part: str) -> F32:
-        """Return the same, before whichever part of the split."""
+        """Return the scores of all items before any part of the split: baselines do not depend on it."""
         return self.of_all(users)
 
     def of_candidates(self, users: I64, candidates: Ragged) -> F32:
@@ -294,7 +294,7 @@ class BaselineRanking(ABC):
 
 
 class PopularityRanking(BaselineRanking):
-    """The items that most users have trained on come first, of equals those of lower id; the same for everybody."""
+    """The order by number of users who have trained on an item, lower ids first on ties; the same for all users."""
 
     def __init__(self, split: Split, seed: int) -> None:
         super().__init__(split, seed)
@@ -307,7 +307,7 @@ class PopularityRanking(BaselineRanking):
 
 
 class RandomRanking(BaselineRanking):
-    """An order drawn for each user, from the seed of the run: the same at all reports.
+    """An order drawn for each user from the seed of the run; the same at all reports.
 
     Notes
     -----
@@ -345,11 +345,11 @@ class RandomRanking(BaselineRanking):
 
 
 ORDERS: dict[str, type[BaselineRanking]] = {"popularity": PopularityRanking, "random": RandomRanking}
-"""By the names under which ``evaluate.beside`` asks for them."""
+"""The baseline orders by their names in ``evaluate.beside``."""
 
 
 def _descending(items: I64 | I32) -> F32:
-    """Return scores by which these items, all there are, come in this order; exact below 2^24 items."""
+    """Return scores by which these items, all that exist, come in this order; exact below 2^24 items."""
     scores = np.empty(len(items), np.float32)
     scores[items] = np.arange(len(items) - 1, -1, -1)
     return scores

@@ -1,6 +1,6 @@
-"""Leakage by position: where each node sat among its contacts, what it found, and how often it was found.
+"""Leakage by position: each node's place among its contacts, its findings, and how often it was found.
 
-Contacts are those of the log: who received a message from whom. The truth comes in through the attack record only.
+Contacts are the deliveries in the log. The truth comes in through the attack record only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Measured = tuple[str, I64, Values]
 """A measure, node ids, and the value of each."""
 
 DENSEST = 0.25
-"""Share of the possible contacts above which the graph says nothing: nearly all paths are of one hop or two."""
+"""Share of the possible contacts above which the graph is not measured: nearly all paths have one hop or two."""
 
 FOLD_ROWS = 1 << 22
 """Messages that are held until they are counted."""
@@ -32,7 +32,7 @@ FOLD_ROWS = 1 << 22
 def write_positions(
     directory: RunDirectory, attacks: Iterable[Attack], of_attacks: Iterable[Measured], n_nodes: int
 ) -> None:
-    """Write ``positions.csv`` from a run's log and what attacks have found of each node.
+    """Write ``positions.csv`` from a run's log and the findings of attacks about each node.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def write_positions(
 
 
 def contact_counts(log: EventLog, n_nodes: int) -> Any:
-    """Return how often each node received a message from each other one.
+    """Return the number of messages that each node received from each other one.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def contact_counts(log: EventLog, n_nodes: int) -> Any:
 
 
 def _folded(parts: Iterable[Mapping[str, Values]]) -> Iterator[list[Mapping[str, Values]]]:
-    """Yield some parts at a time: adding up graphs costs as much as they have links."""
+    """Yield several parts together: adding up graphs costs as much as they have links."""
     held: list[Mapping[str, Values]] = []
     for part in parts:
         held.append(part)
@@ -88,7 +88,7 @@ def _folded(parts: Iterable[Mapping[str, Values]]) -> Iterator[list[Mapping[str,
 
 
 def sent_counts(log: EventLog, n_nodes: int) -> I64:
-    """Return how many messages each node sent that arrived or were dropped, shape (n_nodes,)."""
+    """Return the number of messages of each node that arrived or were dropped, shape (n_nodes,)."""
     sent = np.zeros(n_nodes, np.int64)
     for kind in ("message", "drop"):
         for part in log.parts(kind):
@@ -97,7 +97,7 @@ def sent_counts(log: EventLog, n_nodes: int) -> I64:
 
 
 def members_by_coalition(attacks: Iterable[Attack]) -> dict[str, I64]:
-    """Return the members of every coalition by observer; of a name that two different ones bear, neither."""
+    """Return the members of every coalition by observer, except names that two different coalitions have."""
     found: dict[str, set[tuple[int, ...]]] = {}
     for attack in attacks:
         for name, members in attack.coalitions.items():
@@ -106,7 +106,7 @@ def members_by_coalition(attacks: Iterable[Attack]) -> dict[str, I64]:
 
 
 def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measured]:
-    """Return measure, node ids and values of every node's place among its contacts.
+    """Return measure, node ids and values of every node's position among its contacts.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measu
     Returns
     -------
     list of (str, ndarray of int64, ndarray)
-        Nothing where nobody has received anything; neither pagerank nor paths where contacts are denser than
+        Empty if no node has received anything; without pagerank and paths if contacts are denser than
         :data:`DENSEST`.
     """
     n = contacts.shape[0]
@@ -144,7 +144,7 @@ def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measu
 
 
 def attack_measures(record: AttackRecord) -> list[Measured]:
-    """Return measure, node ids and values of what each node found and by what share of the interested it was found."""
+    """Return measure, node ids and values of each node's findings, and of the share of adversaries that found it."""
     found: list[Measured] = []
     exposures = record.exposures()
     for key, (nodes, accuracies) in record.adversaries().items():

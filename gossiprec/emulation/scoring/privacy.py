@@ -1,4 +1,4 @@
-"""What the nodes have spent of their privacy: events for the log, and a line of the summary."""
+"""The privacy budget that nodes have spent: events for the log, and a section of the summary."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gossiprec.policies import Policy, PrivacySpent
 
 @dataclass(frozen=True)
 class UserUploadBudget:
-    """What a recommender's clients tell of their users beside updates: what each time spends adds up.
+    """The budget of the user rows that clients upload in addition to updates; epsilons add up.
 
-    It is told before a client trains, so that it is spent whatever becomes of the update.
+    A row is uploaded before a client trains, so it is spent whatever happens to the update.
 
     Attributes
     ----------
@@ -30,30 +30,30 @@ class UserUploadBudget:
     n_users: int
 
     def spent(self, updates: I64) -> PrivacySpent:
-        """Return epsilon of each user by its local updates."""
+        """Return the epsilon of each user, given its number of local updates."""
         nodes = np.arange(self.n_users)
         spent = self.epsilon * updates[nodes].astype(np.float64)
         return PrivacySpent(nodes, spent, np.full(self.n_users, 1.0 / self.epsilon), delta=0.0)
 
 
 class PrivacyLedger(Stateful):
-    """Follows the policies that account for privacy.
+    """The record of all policies that account for privacy.
 
     Parameters
     ----------
     policies : sequence of Policy
-        Those that may account by updates and pushes.
+        Policies that may account by updates and pushes.
     n_nodes : int
     by_coordinates : sequence of Policy
-        Those that may account number by number.
+        Policies that may account number by number.
     items_in_the_open : bool
-        Whether messages show which items they are about: what is accounted number by number does not cover that.
+        Whether messages show which items they concern, which accounting number by number does not cover.
     told : ToldRows, optional
-        In the log it comes on top of what policies account.
+        The budget of uploaded user rows; the log adds it to the budget of policies.
     choices_in_the_open : bool
-        Whether receivers and merge weights follow items of a node, without noise.
+        Whether receivers and merge weights depend on items of a node, without noise.
     told_in_the_open : bool
-        Whether clients send something of their users, besides updates, that no epsilon covers.
+        Whether clients send values about their users, besides updates, that no epsilon covers.
     """
 
     changing = ("told", "updates", "pushes", "coordinates")
@@ -92,7 +92,7 @@ class PrivacyLedger(Stateful):
         return changed, now[changed]
 
     def summary(self) -> dict[str, Any] | None:
-        """Return the run's privacy in numbers, as it was last told; None where no policy accounts for any."""
+        """Return the run's privacy figures as of the last call, or None if no policy accounts for privacy."""
         spent, told = self._spent(), self._of_told_rows()
         if not spent:
             return None if told is None else {**told, "updates_in_the_open": True}
@@ -112,7 +112,7 @@ class PrivacyLedger(Stateful):
         }
 
     def _of_told_rows(self) -> dict[str, Any] | None:
-        """Return the same of what clients tell of their users."""
+        """Return the privacy figures of uploaded user rows."""
         if self._told_rows is None:
             return None
         spent = self._told_rows.spent(self._updates)
@@ -126,7 +126,7 @@ class PrivacyLedger(Stateful):
         }
 
     def _of_coordinates(self, spent: Sequence[PrivacySpent]) -> dict[str, Any]:
-        """Return what is said besides where privacy is accounted number by number."""
+        """Return the additional figures of accounting number by number."""
         composed = [privacy for privacy in spent if privacy.epsilon_per_coordinate is not None]
         if not composed:
             return {}
@@ -140,5 +140,5 @@ class PrivacyLedger(Stateful):
     def _spent(self) -> list[PrivacySpent]:
         whole = [policy.spent(self._updates.copy(), self._pushes.copy()) for policy in self._policies]
         composed = [policy.spent_by_coordinates(self._coordinates.copy()) for policy in self._by_coordinates]
-        found = (*composed, *whole)  # what is said of a whole message goes into the log, if both are
+        found = (*composed, *whole)  # the log holds the budget of whole messages, if both exist
         return [privacy for privacy in found if privacy is not None]

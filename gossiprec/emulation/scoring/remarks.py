@@ -1,4 +1,4 @@
-"""Remarks on the utility of a run: what makes its figures say less than they seem to."""
+"""Remarks on the utility of a run: reasons why its figures mean less than they seem to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gossiprec.ragged import Ragged
 
 @dataclass(frozen=True)
 class Tie:
-    """Users of whom all scores are equal at the last report.
+    """Users for whom all scores are equal at the last report.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Tie:
     node : int
         One of them.
     updates : int
-        Local updates that its model has had; of a model that all share, those of the coordinator.
+        Local updates of its model, or of the coordinator's if all share a model.
     time : float
         Of the report.
     """
@@ -34,7 +34,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Remarks:
-    """What is to be said of the utility of a run.
+    """The remarks on the utility of a run.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Remarks:
     utility : mapping of str to float
         Metrics at the last report.
     baselines : mapping of str to mapping of str to float
-        By the name of an order of the items, the same metrics of test items of that order.
+        Metrics of test items for each baseline order of the items, by its name.
     few_candidates : mapping of str to int
-        By metric, the users of whom it says nothing: K reaches the number of candidates.
+        The users for whom a metric is uninformative, by metric: K reaches the number of candidates.
     few_to_judge : int
-        Nodes that judge models by no more candidates than :data:`.CUTOFF`.
+        Nodes that score models by at most :data:`.CUTOFF` candidates.
     tie : Tie or None
-        None if no user's scores are all equal.
+        None if no user has equal scores for all items.
     """
 
     n_users: int
@@ -60,7 +60,7 @@ class Remarks:
 
     @property
     def not_above(self) -> dict[str, list[str]]:
-        """The metrics that are not above those of an order that no model has learnt, by the name of the order."""
+        """The metrics that are not above those of a baseline order, by the name of the order."""
         return {
             order: [name for name, value in found.items() if self.utility.get(name, np.nan) <= value]
             for order, found in self.baselines.items()
@@ -101,7 +101,7 @@ class Remarks:
 
 
 def few_to_judge(candidates: Ragged | None) -> int:
-    """Return the number of nodes that judge models by :data:`.CUTOFF` candidates or fewer."""
+    """Return the number of nodes that score models by :data:`.CUTOFF` candidates or fewer."""
     if candidates is None:
         return 0
     few = np.count_nonzero(candidates.values != PADDING, axis=1) - 1 <= CUTOFF

@@ -1,4 +1,4 @@
-"""The training loss of the models that a report measures.
+"""The training loss of the models that a report evaluates.
 
 References
 ----------
@@ -18,7 +18,7 @@ from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.sequence_model import SequenceModel
 
 BLOCK = 512
-"""Users whose models are read at a time."""
+"""Number of users whose models are read together."""
 
 
 def train_loss(executor: Executor, current: I64, n_users: int) -> float:
@@ -31,7 +31,7 @@ def train_loss(executor: Executor, current: I64, n_users: int) -> float:
     ----------
     executor : Executor
     current : ndarray of int64, shape (n_nodes,)
-        Where the present models are.
+        The row of each node's present model.
     n_users : int
 
     Returns
@@ -58,7 +58,7 @@ def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
     work, readable = executor.work, executor.store.readable(current, users)
     model, constants, layout = work.model, constants_to_tensors(work.model.constants), readable.layout
     negatives = work.training.negatives
-    # with rows of its own items alone a user's loss takes a tenth of the time
+    # with only the rows of its own items, a user's loss takes a tenth of the time
     whole = bool(constants) or (isinstance(model, SequenceModel) and model.needs_all_items)
     with torch.no_grad(), single_torch_thread():
         for place, node in enumerate(users.tolist()):
@@ -87,7 +87,7 @@ def _touched(samples: Columns, names: tuple[str, ...]) -> I64:
 
 
 def _renumbered(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
-    """Return the columns of items as places among `items`; -1 is none."""
+    """Return the columns of items as positions among `items`; -1 means no item."""
     return {
         name: np.where(samples[name] >= 0, np.searchsorted(items, samples[name]), -1).astype(np.int32)
         for name in names

@@ -29,7 +29,7 @@ from gossiprec.recommenders.user_vectors import compute_user_vectors
 from gossiprec.rng import generator
 
 N_SAMPLED = 20_000
-"""Items of users for which the evidence is computed, each next to an item that the same user does not have."""
+"""Number of training items for which the evidence is computed, each with an item that the user does not have."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class CommunityLeak:
     ----------
     accuracy : float
         Mean share of a user's K most similar users among the K guessed; on ties, its expectation over random orders.
-    random_bound : float
-        The accuracy of a random guess, K / (n_users - 1). Sets nearly keep their size, which is enough to find more
+    The accuracy of a random guess, K / (n_users - 1). Set sizes are nearly kept, which alone gives an accuracy above
+        it if users have sets of different sizes.
         than that if users' sizes differ.
     """
 
@@ -56,12 +56,12 @@ class MembershipLeak:
     Attributes
     ----------
     precision, recall, f1 : float
-        Of the guess that users have what they contribute, over all users and items.
+        Of the guess that users have the items that they contribute, over all users and items.
     auc : float
-        Of the posterior that a user has an item: how often an item of a user ranks above one that the
+        Of the posterior that a user has an item: the probability that an item of a user ranks above one that the
         same user does not have.
     prior_auc : float
-        The same of the items' popularity, which says that much of users who contribute nothing.
+        The same for the items' popularity, the AUC of users who contribute nothing.
     """
 
     precision: float
@@ -100,7 +100,7 @@ def vector_leakage(guesses: VectorGuesses, true: F32, split: Split, *, k: int) -
     ----------
     guesses : VectorGuesses
     true : ndarray of float32, shape (n_users, d)
-        The vector of each user as it is, clipped and without noise.
+        The true vector of each user, clipped and without noise.
     split : Split
         The truth.
     k : int
@@ -154,7 +154,7 @@ def true_vectors(model: SequenceModel, layout: Layout, version: F32, split: Trai
 
 
 def true_vector_ranks(true: F32, told: F32, users: I64) -> Found:
-    """Return how often a user's vector finds the uploaded one, and the share of others that comes before it.
+    """Return how often a user's vector finds the uploaded one, and the share of others that come before it.
 
     Parameters
     ----------
@@ -186,13 +186,13 @@ def community_accuracies(queries: F32, told: F32, users: I64, communities: Commu
     Parameters
     ----------
     queries : ndarray of float32, shape (n, d)
-        Of each adversary.
+        The query of each adversary.
     told : ndarray of float32, shape (n_users, d)
         NaN if nothing was uploaded.
     users : ndarray of int64, shape (n,)
         The adversaries.
     communities : Communities
-        Of these users.
+        The communities of these users.
     """
 
     def judge(distances: F64, rows: slice) -> F64:
@@ -218,7 +218,7 @@ def score_communities(found: Communities, train: Ragged, *, n_items: int, k: int
 def score_membership(
     guesses: ContributionGuesses, train: Ragged, *, n_sampled: int, seed: int
 ) -> MembershipLeak:
-    """Return the accuracy of the guesses at who has what.
+    """Return the accuracy of the guesses at users' items.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def score_membership(
 def score_auxiliary_model(
     victims: Iterable[VictimBlock], train: Ragged, *, n_items: int, k: int, n_sampled: int = N_SAMPLED
 ) -> tuple[CommunityLeak, float]:
-    """Return the accuracy of what a model says that has a row for each user.
+    """Return the accuracy of guesses by a model that has a row for each user.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def score_auxiliary_model(
     n_items, k : int
         The latter: size of communities.
     n_sampled : int
-        As of :func:`score_membership`.
+        As in :func:`score_membership`.
 
     Returns
     -------
@@ -279,7 +279,7 @@ def score_auxiliary_model(
 
 
 class _Best:
-    """The k highest scores that each user has given so far, and how many more tie with the lowest of them."""
+    """The k highest scores for each user so far, and the number of others that tie with the lowest of them."""
 
     def __init__(self, n_users: int, k: int) -> None:
         self._k = k
@@ -287,7 +287,7 @@ class _Best:
         self._left_out = np.zeros(n_users, np.int64)
 
     def add(self, more: F32) -> None:
-        """Take in the scores of some more users, shape (n_users, n_more)."""
+        """Add the scores of some more users, shape (n_users, n_more)."""
         before = self._scores.min(axis=1)
         both = np.concatenate([self._scores, more], axis=1)
         self._scores = -np.partition(-both, self._k - 1, axis=1)[:, : self._k]
@@ -308,7 +308,7 @@ def _pairs(sets: Ragged, n_items: int) -> I64:
 
 
 def sampled_pairs(train: Ragged, n_items: int, number: int, seed: int) -> tuple[I64, I64, I64]:
-    """Return users, one of the items that each has, and one that it does not have, at random."""
+    """Return users, a random item that each has, and one that it does not have."""
     draw = generator(seed, "contribution-leak")
     chosen = draw.choice(len(train.values), min(number, len(train.values)), replace=False)
     users: I64 = train.owners[chosen]
@@ -323,5 +323,5 @@ def _not_in(items: I64, rank: int) -> int:
 
 
 def paired_auc(members: F64 | I64, others: F64 | I64) -> float:
-    """Return how often an item of a user ranks above the one next to it; ties count half."""
+    """Return how often an item of a user ranks above the item next to it; ties count half."""
     return float(np.mean(members > others) + np.mean(members == others) / 2)

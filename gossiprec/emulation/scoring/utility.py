@@ -1,4 +1,4 @@
-"""Recommendation quality of the nodes' own models.
+"""Recommendation quality: the utility evaluator, the choice of target items, and metrics by activity group.
 
 References
 ----------
@@ -38,41 +38,41 @@ from gossiprec.ragged import Ragged, row_entries
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 CANDIDATES = 2**23
-"""Test items and those that each is ranked among whose scores are held at a time."""
+"""Number of test items and candidates of which scores are held at the same time."""
 BLOCK = 512
-"""Users whose scores of all items are held at a time; fewer where there are more than 8,000 items."""
+"""Number of users of whom all item scores are held; fewer if there are more than 8,000 items."""
 
 
 class UtilityEvaluator:
-    """Measures recommendations by each node's own model for its own user.
+    """The evaluator of recommendations by each node's model for its own user.
 
     Parameters
     ----------
     split : Split
     metrics : sequence of str
         Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
-        item against 99 fixed negatives (all that the user leaves, if these are fewer), others all items but those that
-        the user has in the masked parts; those of validation items all but training items.
+        item against 99 fixed negatives (all that the user leaves, if these are fewer), others all items except those in
+        the masked parts; those of validation items all but training items.
     executor : Executor
     seed : int
     targets : ndarray of int64, shape (n_targets,), optional
-        Target items, where a metric wants some.
+        Target items, if a metric needs them.
     beside : sequence of str
-        Other orders of the items that are measured likewise, once (:data:`.orders.ORDERS`).
+        Baseline orders of the items that are also measured, once (:data:`.orders.ORDERS`).
     mask : str
-        Parts of the split, joined by ``+``, whose items are in no whole list of the users who have them.
+        Parts of the split, joined by ``+``, of which no item is in a full list of a user who has it.
     threads : int
-        That score whole lists.
+        Number of threads that score full lists.
     attacked : ndarray of int64, optional
-        Items that poisoners promote: where these are the targets, each has a metric of its own, ``er@K[item]``.
+        Items that poisoners promote: if these are the targets, each has a metric of its own, ``er@K[item]``.
     keep_users : bool
-        Whether :attr:`by_user` is wanted.
+        Whether :attr:`by_user` is kept.
 
     Attributes
     ----------
     by_user : dict of str to ndarray of float64, shape (n_users_with_test_items,)
         Each metric of test items of the models as last measured, user by user, ascending; their means were returned.
-        A metric is missing whose measure has not one value for each list.
+        A metric is missing if its measure does not have one value per list.
 
     Notes
     -----
@@ -137,10 +137,10 @@ class UtilityEvaluator:
         }
 
     def measure(self, current: I64, looks: Sequence[MetricInputs] = ()) -> dict[str, float]:
-        """Return each metric for the models at arena rows `current`, shape (n_nodes,), then those of other orders.
+        """Return each metric for the models at arena rows `current`, shape (n_nodes,), then for baseline orders.
 
-        Metrics of test items are left out where nobody has any. Where others have looked at all users' models, each at
-        those of some, what they have seen is taken instead.
+        Metrics of test items are left out if no user has any. If several shards have looked at all users' models, each
+        at some of them, their inputs are used instead.
         """
         self._tied = [look.tied for look in looks]
         own = self._judged(*self._joined(looks)) if looks else self._values(*self._scoring(current))
@@ -150,7 +150,7 @@ class UtilityEvaluator:
         return self._means(own) | self._beside
 
     def look(self, current: I64, users: I64) -> MetricInputs:
-        """Return what metrics look at of the models of some users, ascending."""
+        """Return the metric inputs from the models of some users, ascending."""
         self._tied = []
         of_all, of_candidates = self._scoring(current)
         parts: list[RankedLists] = []
@@ -165,11 +165,11 @@ class UtilityEvaluator:
 
     @property
     def tied(self) -> I64:
-        """The users of whom all scores were equal when they were last measured or looked at, ascending."""
+        """The users for whom all scores were equal at the last measurement, ascending."""
         return np.unique(np.concatenate([np.zeros(0, np.int64), *self._tied]))
 
     def baselines(self) -> dict[str, dict[str, float]]:
-        """Return the metrics of test items of each order that no model has learnt (:data:`.orders.ORDERS`)."""
+        """Return the metrics of test items for each baseline order (:data:`.orders.ORDERS`)."""
         names = [metric.name for metric in self._metrics if metric.of_test_items]
         if not names:
             return {}
@@ -177,7 +177,7 @@ class UtilityEvaluator:
         return {order: {name: found[name] for name in names} for order, found in orders.items()}
 
     def few_candidates(self) -> dict[str, int]:
-        """Return the number of users of whom a metric of relevant items says nothing, if any: K reaches theirs."""
+        """Return the number of users for whom K reaches the number of candidates, by metric of relevant items."""
         users, split = self._users, self._split
         found = {}
         for metric in self._metrics:
@@ -191,14 +191,14 @@ class UtilityEvaluator:
         return {name: count for name, count in found.items() if count}
 
     def _of_order(self, name: str) -> dict[str, float]:
-        """Return the metrics of an order of the items."""
+        """Return the metrics of a baseline order of the items."""
         order = ORDERS[name](self._split, self._seed)
         return self._means(self._values(order.before, order.of_candidates))
 
     def _joined(
         self, looks: Sequence[MetricInputs]
     ) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
-        """Return what was seen of all users as if one had looked."""
+        """Return the metric inputs of all users, joined from parts."""
         whole: dict[type[Any], list[Any]] = {}
         found = concat_lists([lists for look in looks for lists in look.lists])
         for _, lists in self._whole:
@@ -213,7 +213,7 @@ class UtilityEvaluator:
         return whole, [RelevantRanks(ranks[:, None])]
 
     def _scoring(self, current: I64) -> tuple[Callable[[I64, str], F32], Callable[[I64, Ragged], F32]]:
-        """Return what scores items by the present models."""
+        """Return the functions that score items by the present models."""
         return (
             lambda users, part: self._scores_of_all(current, users, part),
             lambda users, candidates: self._scores_of_candidates(current, users, candidates),
@@ -222,7 +222,7 @@ class UtilityEvaluator:
     def _values(
         self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
     ) -> dict[str, F64]:
-        """Return the values whose mean each metric is, by name: of test items as a rule one for each user.
+        """Return the values of which each metric is the mean, by name; for test items usually one per user.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class UtilityEvaluator:
     def _judged(
         self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
     ) -> dict[str, F64]:
-        """Return the values of each metric, by what was seen of whole lists, and of test items among others."""
+        """Return the values of each metric, from full lists and from test items among candidates."""
         found: dict[str, F64] = {}
         for metric in self._metrics:
             ranks = whole[metric.looks_at] if metric.full else sampled
@@ -252,7 +252,7 @@ class UtilityEvaluator:
         return found
 
     def _means(self, values: Mapping[str, F64]) -> dict[str, float]:
-        """Return each metric, and those of target items item by item where these are attacked."""
+        """Return each metric, and those of target items per item if these are attacked."""
         found: dict[str, float] = {}
         for metric in self._metrics:
             own = values[metric.name]
@@ -264,12 +264,12 @@ class UtilityEvaluator:
         return found
 
     def _blocks(self, users: I64) -> Iterator[I64]:
-        """Yield whose lists are wanted, some at a time."""
+        """Yield the users who need lists, in blocks."""
         size = min(BLOCK, max(1, 2**22 // self._split.n_items))
         return (users[low : low + size] for low in range(0, len(users), size))
 
     def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32], at: I64) -> I32:
-        """Return the ranks of test items among their candidates: of the users at some places among those with any."""
+        """Return the ranks of test items among their candidates, for the users at the given positions."""
         ranks = [np.zeros(0, np.int32)]
         for some in self._sampled_blocks(at):
             tests, place = row_entries(self._tests_of, some)
@@ -278,14 +278,14 @@ class UtilityEvaluator:
                 np.int64
             )
             candidates = Ragged.from_sizes(sizes, self._candidates[tests][real])
-            scores = np.full(real.shape, np.inf, np.float32)  # no item beats what is no candidate
+            scores = np.full(real.shape, np.inf, np.float32)  # a padded entry never beats an item
             scores[real] = scores_of(self._users[some], candidates)
             missing = real.shape[1] - self._n_candidates[tests]
             ranks.append((candidate_ranks(scores[:, 0], scores[:, 1:]) - missing).astype(np.int32))
         return np.concatenate(ranks)
 
     def _sampled_blocks(self, at: I64) -> Iterator[I64]:
-        """Yield the places in blocks whose candidates together are :data:`CANDIDATES` at most; one user at least."""
+        """Yield positions in blocks of at most :data:`CANDIDATES` candidates; at least one user each."""
         ends = np.concatenate([[0], np.cumsum(np.diff(self._tests_of)[at])])
         most, low = CANDIDATES // self._candidates.shape[1], 0
         while low < len(at):
@@ -295,9 +295,9 @@ class UtilityEvaluator:
             low = high
 
     def _scores_of_candidates(self, current: I64, users: I64, candidates: Ragged) -> F32:
-        """Return the scores of test items and of those that each is ranked among, by the users' own models.
+        """Return the scores of test items and their candidates by the users' own models.
 
-        Of some of those who have any.
+        The users are some of those with test items.
         """
         tests, _ = row_entries(self._split.test.offsets, users)
         counts = self._n_candidates[tests]
@@ -317,14 +317,14 @@ class UtilityEvaluator:
         models = self._executor.store.readable(current, users)
         histories = {name: column[users] for name, column in self._histories[part].items()}
         scores = self._executor.score_all(models, contexts, self._threads, histories)
-        level = scores[:, 0] == scores[:, -1]  # of few users, so that few rows are looked at
+        level = scores[:, 0] == scores[:, -1]  # checked with two columns, so that few rows are read in full
         level[level] = (scores[level] == scores[level, :1]).all(axis=1)
         self._tied.append(users[level])
         return scores
 
 
 def _by_part(metrics: Sequence[MetricSpec], *, apart: bool) -> dict[str, list[MetricSpec]]:
-    """Return the metrics by the part before which users are asked: all before tests, where that is all the same."""
+    """Return the metrics by the part before which users are scored; all before tests, if that makes no difference."""
     if not apart:
         return {"test": list(metrics)}
     found: dict[str, list[MetricSpec]] = {}
@@ -335,7 +335,7 @@ def _by_part(metrics: Sequence[MetricSpec], *, apart: bool) -> dict[str, list[Me
 
 
 def select_target_items(chosen: Targets | None, split: Split) -> I64:
-    """Return the items that a scenario calls its targets, ascending; of equally popular items those of lower id."""
+    """Return the target items of a scenario, ascending; on equal popularity lower ids are chosen."""
     if not isinstance(chosen, LeastPopular):
         return np.unique(np.array(chosen or (), np.int64))
     popularity = np.bincount(split.train.values, minlength=split.n_items)
@@ -343,7 +343,7 @@ def select_target_items(chosen: Targets | None, split: Split) -> I64:
 
 
 def split_into_groups(sizes: I64, n_groups: int) -> list[I64]:
-    """Divide users by a number of each into groups of as equal size as possible; earlier groups have one more.
+    """Divide users by a number of each into groups of equal size; earlier groups may have one more.
 
     Parameters
     ----------
@@ -355,20 +355,20 @@ def split_into_groups(sizes: I64, n_groups: int) -> list[I64]:
     Returns
     -------
     list of ndarray of int64
-        Places in `sizes`: groups ascend by size, and so do users within a group; of equals, lower ids come first.
+        Positions in `sizes`: groups ascend by size, and so do users within a group; lower ids come first on ties.
     """
     return np.array_split(np.argsort(sizes, kind="stable"), n_groups)
 
 
 class ActivityGroupMetrics(Stateful):
-    """Means of metrics of test items over groups of users with equally many training interactions.
+    """The means of test metrics over groups of users with similar numbers of training interactions.
 
     Parameters
     ----------
     split : Split
-        Users with test items are put into groups.
+        Its users with test items are put into groups.
     n_groups : int
-        At most as many as there are such users.
+        Not more than the number of such users.
     """
 
     changing = ("last", "validated")
@@ -380,12 +380,12 @@ class ActivityGroupMetrics(Stateful):
         self._validated: dict[str, list[float]] = {}
 
     def note(self, by_user: Mapping[str, F64], *, chosen: bool) -> None:
-        """Take a report into account, and whether validation items have chosen it so far.
+        """Take a report into account; `chosen` says whether it is the best by validation items so far.
 
         Parameters
         ----------
         by_user : mapping of str to ndarray of float64, shape (n_users_with_test_items,)
-            Each metric, users ascending; NaN of nothing.
+            Each metric, users ascending; NaN if undefined.
         chosen : bool
         """
         self._last = {
@@ -395,7 +395,7 @@ class ActivityGroupMetrics(Stateful):
             self._validated = self._last
 
     def summary(self) -> dict[str, Any]:
-        """Return the groups from the least active on, with each metric at the last report and at the chosen one."""
+        """Return the groups, least active first, with each metric at the last report and at the chosen one."""
         return {"by_activity": [self._told(place) for place in range(len(self._groups))]}
 
     def _told(self, place: int) -> dict[str, Any]:
