@@ -1,4 +1,4 @@
-"""Run modes: who holds which model. One file each; a run has one mode, chosen once (:func:`choose_mode`)."""
+"""Run modes, which decide which model each node holds: one module each, chosen once (:func:`choose_mode`)."""
 
 from __future__ import annotations
 

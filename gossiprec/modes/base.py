@@ -1,4 +1,4 @@
-"""The contract of a run mode: who holds which model, and what follows from that for the other parts of a run."""
+"""The contract of a run mode: which model each node holds, and the consequences for other parts of a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TrainingOutline:
     epochs : int
         Local epochs of the whole run.
     layout : Layout
-        Of the models that nodes hold.
+        The layout of the models that nodes hold.
     """
 
     scenario: Scenario
@@ -73,7 +73,7 @@ class StoreMemory(NamedTuple):
 
 
 class RunMode(ABC):
-    """Who holds which model in a run. There is one mode per run, and other parts ask it.
+    """A decision on which model each node holds. There is one mode per run, and other parts query it.
 
     A mode has no state. It is chosen by :func:`gossiprec.modes.choose_mode`.
     """
@@ -81,7 +81,7 @@ class RunMode(ABC):
     title: ClassVar[str]
     """The mode's name in error messages."""
     sends_messages: ClassVar[bool] = True
-    """Whether nodes send anything; if not, there is nothing to observe."""
+    """Whether nodes send messages; if not, there is nothing to observe."""
     has_user_models: ClassVar[bool] = True
     """Whether each user has a model and samples of its own, so that its training loss can be measured."""
     nodes_hold_models: ClassVar[bool] = False
@@ -91,18 +91,18 @@ class RunMode(ABC):
     sizes_follow_training: ClassVar[bool] = False
     """Whether the size of a message is known only when it is computed."""
     reveals_items: ClassVar[bool] = False
-    """Whether a message shows which items its sender has trained on, whatever a policy makes of its numbers."""
+    """Whether a message shows which items its sender has trained on, even if a policy rewrites its numbers."""
     takes_cached_kernels: ClassVar[bool] = True
     """Whether compiled kernels of earlier runs may replace the executor of a short run."""
     requires_torch: ClassVar[bool] = False
     """Whether training requires torch, so that a run cannot be portable."""
 
     def check_scenario(self, scenario: Scenario, problems: Problems) -> None:  # noqa: B027 (most modes allow all)
-        """Note the sections and keys of a scenario that do not fit the mode, before there is data."""
+        """Report the sections and keys of a scenario that do not fit the mode, before data are loaded."""
 
     @abstractmethod
     def allows_graph(self, model: type) -> bool:
-        """Return whether those who train have the graph that a model uses, of all interactions or of their own."""
+        """Return whether the nodes that train have the graph of a model, of all interactions or of their own."""
 
     @abstractmethod
     def training_executor(self, outline: TrainingOutline) -> str:
@@ -132,7 +132,7 @@ class RunMode(ABC):
         Raises
         ------
         ScenarioError
-            If the scenario asks for something that the mode cannot do.
+            If the scenario requests a feature that the mode does not support.
         """
 
     def write_first_models(  # noqa: B027 (only where nodes hold models)
@@ -153,7 +153,7 @@ class RunMode(ABC):
         )
 
     def check_node_observer(self, label: str) -> None:  # noqa: B027 (most modes allow it)
-        """Refuse an attack if it observes what single nodes receive, and these receive nothing that it can use.
+        """Refuse an attack that observes single nodes, if these receive nothing that it can use.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class RunMode(ABC):
         Raises
         ------
         ScenarioError
-            If the scenario asks for messages that the mode does not have.
+            If the scenario requests messages that the mode does not support.
         """
 
     @abstractmethod
@@ -195,7 +195,7 @@ class RunMode(ABC):
         return found
 
     def samples_per_epoch(self, mean: float, n_users: int) -> float:
-        """Return the mean number of samples of a local epoch, given that of a user's data."""
+        """Return the mean number of samples of a local epoch, given the mean per user."""
         return mean
 
     def trained_node(self, user: int, n_users: int) -> int:
@@ -203,17 +203,17 @@ class RunMode(ABC):
         return user
 
     def waiting_handles(self, waiting: int) -> int:
-        """Return the handles of the planner that `waiting` models in inboxes need beside the store's rows."""
+        """Return the planner handles that `waiting` models in inboxes need in addition to the store's rows."""
         return 0
 
 
 def require_kernels(missing: str | None) -> None:
-    """Refuse a portable run if it needs something for which there are no compiled kernels.
+    """Refuse a portable run that needs a feature without compiled kernels.
 
     Raises
     ------
     ScenarioError
-        If `missing` names it.
+        If `missing` names such a feature.
     """
     if missing is not None:
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""Central training: a coordinator holds everybody's data and trains one model alone."""
+"""Central training: a coordinator holds all users' data and trains the only model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @MODES.register("central")
 class CentralTraining(RunMode):
-    """A coordinator holds everybody's data and trains one model alone."""
+    """The mode in which a coordinator holds all users' data and trains the only model."""
 
     title = "central training"
     sends_messages = False
@@ -31,7 +31,7 @@ class CentralTraining(RunMode):
     takes_cached_kernels = False
 
     def check_scenario(self, scenario: Scenario, problems: Problems) -> None:
-        """Note sections that are about messages, or about nodes that train."""
+        """Report sections that concern messages, or nodes that train."""
         name = scenario.protocol.name
         for section in ("policies", "attackers", "observers", "recommender", "network", "churn"):
             value = getattr(scenario, section)
@@ -106,13 +106,13 @@ class CentralTraining(RunMode):
         return StoreMemory(sizes, 0)
 
     def samples_per_node(self, samples: I64, n_nodes: int) -> I64:
-        """Return the coordinator's samples, of all users; none of the others."""
+        """Return the samples of all users for the coordinator, and zero for the other nodes."""
         found = np.zeros(n_nodes, np.int64)
         found[-1] = samples.sum()
         return found
 
     def samples_per_epoch(self, mean: float, n_users: int) -> float:
-        """Return the samples of all users together."""
+        """Return the number of samples of all users together."""
         return mean * n_users
 
     def trained_node(self, user: int, n_users: int) -> int:

@@ -1,4 +1,4 @@
-"""Client updates: clients hold no model but their own part, and answer a version with an update."""
+"""Client updates: clients hold no model except their own part, and answer a version with an update."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 FEW_CLIENT_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
 VERSIONS = 4
-"""Versions that are expected to be alive at a time: answers of clients to an earlier one may be on their way."""
+"""Number of versions expected to be in use at once: answers to an earlier version may be in transit."""
 SIDE_BY_SIDE = 2
-"""Copies of waiting updates that a robust rule makes to look at them together."""
+"""Copies of waiting updates that a robust rule stacks to compare them."""
 HANDLES_PER_ANSWER = 4
-"""Handles that a client takes in a round: of what it was sent, has trained and sends."""
+"""Planner handles of a client in a round: received, trained and sent versions."""
 
 
 @MODES.register("client-updates")
 class ClientUpdates(RunMode):
-    """Clients hold no model but their own part."""
+    """The mode in which clients hold no model except their own part."""
 
     title = "clients without a model"
     plans_by_round = True
@@ -57,7 +57,7 @@ class ClientUpdates(RunMode):
         Raises
         ------
         ScenarioError
-            If the scenario asks for ``fused``, and what it trains has no analytic gradient; or for
+            If the scenario requires ``fused``, and the training has no analytic gradient; or
             ``portable``, and something is not compiled.
         """
         from gossiprec.compute.executors import EXECUTORS
@@ -73,7 +73,7 @@ class ClientUpdates(RunMode):
             raise unsupported_with_updates(
                 "executor.device: 'fused' computes on the CPU; use 'batched' for cuda"
             )
-        own_row = model.layout(1)  # of the users' rows, clients hold their own
+        own_row = model.layout(1)  # of the users' rows, a client holds its own
         uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", outline.settings, own_row)
         if executor.portable:
             require_kernels(missing or uncompiled)
@@ -133,10 +133,10 @@ class ClientUpdates(RunMode):
             )
 
     def check_recommender(self, choice: RegisteredChoice) -> None:
-        """Allow all: a recommender adds to what clients and coordinator compute."""
+        """Allow all recommenders: they add to the computation of clients and coordinator."""
 
     def check_node_observer(self, label: str) -> None:
-        """Refuse it: clients receive the coordinator's versions only."""
+        """Refuse the attack: clients receive the coordinator's versions only."""
         raise unsupported_with_updates(
             f"observers: {label} observes what single clients receive, but these hold no model and receive "
             "only the coordinator's; use cda or entropy-mia with who: coordinator, or aia"
@@ -176,7 +176,7 @@ class ClientUpdates(RunMode):
             )
 
     def memory(self, inputs: MemoryInputs) -> StoreMemory:
-        """Return the memory of versions, of answers on their way, of what clients keep and of small models."""
+        """Return the memory of versions, answers in transit, clients' own parts and small models."""
         from gossiprec.compute.executors.submodel_trainer import AT_ONCE
 
         layout, n_clients = inputs.layout, inputs.protocol.n_users
@@ -194,12 +194,12 @@ class ClientUpdates(RunMode):
         return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting)
 
     def waiting_handles(self, waiting: int) -> int:
-        """Return the handles of what clients were sent, have trained and send."""
+        """Return the handles of the versions that clients receive, train and send."""
         return HANDLES_PER_ANSWER * waiting
 
 
 def _make_store(components: RunComponents) -> UpdateStore:
-    """Return the store of updates, with what the recommender adds to the coordinator."""
+    """Return the store of updates, with the recommender's additions to the coordinator."""
     from gossiprec.compute.store.update_store import UpdateStore
     from gossiprec.recommenders.base import overrides_method
 
@@ -250,7 +250,7 @@ def _missing_gradient(outline: TrainingOutline) -> str | None:
     missing = missing_analytic_gradient(model, outline.recommender)
     if missing is not None:
         return missing
-    if batch_size is not None and model.feed is not SequenceFeed:  # of which a client has one
+    if batch_size is not None and model.feed is not SequenceFeed:  # a client has one batch
         return f"batches of {batch_size} (training.batch_size)"
     if (outline.settings.kinds != TrainingMode.PLAIN).any():
         return "training that policies change"
@@ -258,5 +258,5 @@ def _missing_gradient(outline: TrainingOutline) -> str | None:
 
 
 def unsupported_with_updates(why: str) -> ScenarioError:
-    """Return the error of a scenario that asks for what updates cannot do."""
+    """Return the error of a scenario with a feature that client updates do not support."""
     return ScenarioError(f"{why}, or set protocol.client_model to own")

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from gossiprec.emulation.estimate.memory import MemoryInputs
 
 SPARE_BYTES = 128 * 2**20
-"""Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
+"""Bytes for waiting versions; with less than one spare row per four nodes, merging early costs too much."""
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
 FEW_PRIVATE_EPOCHS = 300
-"""The same under DP-SGD, where the reference takes one sample after the other."""
+"""The same limit under DP-SGD, for which the reference takes one sample after another."""
 
 
 @MODES.register("whole-models")
 class WholeModels(RunMode):
-    """Each node holds a model of its own."""
+    """The mode in which each node holds its own model."""
 
     title = "whole models"
     nodes_hold_models = True
@@ -82,9 +82,9 @@ class WholeModels(RunMode):
         return kind(work, device)
 
     def memory(self, inputs: MemoryInputs) -> StoreMemory:
-        """Return the memory of all nodes' models, of versions that wait, and of optimizer state."""
+        """Return the memory of all nodes' models, of waiting versions, and of optimizer state."""
         n_nodes, row_bytes = inputs.protocol.n_nodes, inputs.row_bytes
-        # two spare rows for each node, fewer where rows are large
+        # two spare rows per node, fewer if rows are large
         spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
         moments = 2 * n_nodes * 4 * inputs.layout.row_size if inputs.has_moments else 0
         needed = {
@@ -93,7 +93,7 @@ class WholeModels(RunMode):
             "moments": moments,
         }
         waiting = inputs.waiting + 2 * (inputs.n_versions - 1)
-        rewritten = 2 * inputs.n_rewritten  # what each pushed last, and what it trained it from
+        rewritten = 2 * inputs.n_rewritten  # the last push of each, and the version that it was trained from
         first = n_nodes if inputs.scenario.churn.model == "reset" else 0
         more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
         needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
@@ -105,7 +105,7 @@ class WholeModels(RunMode):
     def write_first_models(
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None
     ) -> None:
-        """Write a row for each node; twice where first versions are kept, because nodes may lose their model."""
+        """Write a row for each node, or two if first versions are kept because nodes may lose their model."""
         protocol, seed, arena = components.protocol, components.scenario.seed, executor.work.arena
         n_users, n_nodes = len(components.feed.positives), protocol.n_nodes
         own = np.arange(n_nodes) if nodes is None else nodes

@@ -1,1 +1,1 @@
-"""Everything that touches numba, LLVM and the cache of compiled kernels."""
+"""The layer that uses numba, LLVM and the cache of compiled kernels."""

@@ -1,4 +1,4 @@
-"""What goes into the machine code of a function: its own code, and all that it calls and freezes, wherever that is."""
+"""The hash of a function's machine code: of its own code, and of everything that it calls or freezes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FIXED = sys.stdlib_module_names | {"numba", "numpy", "llvmlite"}
 def hash_function(function: FunctionType) -> str:
     """Return a hash of a function's code and of what it reaches by name: functions, constants, classes, closures.
 
-    Functions count with the files that they are in, for decorators say how they are compiled. What cannot be told
-    makes the hash another one each time: better compiled again than wrongly.
+    Functions count with the files that they are in, because decorators decide how they are compiled. An unknown object
+    makes the hash unique, so that the function is compiled again.
     """
     total = hashlib.sha256()
     for part in _told(function, set()):
@@ -56,7 +56,7 @@ def _told(value: Any, seen: set[int]) -> Iterator[str]:
 
 
 def _reached(function: FunctionType) -> Iterator[Any]:
-    """Yield what the names in a function's code stand for; of modules that change, also what is asked of them."""
+    """Yield the objects that a function's code names, including the attributes it reads of modules that change."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     known = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
     names = list(_names(function.__code__))

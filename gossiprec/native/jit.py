@@ -1,4 +1,4 @@
-"""How kernels are compiled: one place for the flags."""
+"""Compilation of kernels: all compiler flags in one place, and intrinsics."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def kernel(function: Any) -> Any:
 
 
 def _within(function: Any, **flags: Any) -> Any:
-    """Compile a function for kernels alone: without the ways in from Python and C, a fifth of the time."""
-    if is_plain():  # with the ways in: only the methods replaced below keep Python from calling what has none
+    """Compile a function for kernels only, without wrappers for Python and C, in a fifth of the time."""
+    if (
+        is_plain()
+    ):  # with wrappers: only the methods replaced below keep Python from calling a function without one
         return numba.njit(**{**_FLAGS, **flags})(function)
     flags = {**_FLAGS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **flags}
     compiled = numba.njit(**flags)(function)
@@ -70,14 +72,14 @@ def noinline(function: Any) -> Any:
 
 
 def strict_math(function: Any) -> Any:
-    """Compile a function called from kernels, none of whose operations are reordered or fused."""
+    """Compile a function called from kernels, without reordering or fusing its operations."""
     return _within(function, fastmath=False)
 
 
 def specialise(template: Any, **functions: Any) -> Any:
-    """Return a kernel made of a template: a function in whose globals some names stand for other compiled functions.
+    """Return a kernel made from a template, a function in which global names are bound to compiled functions.
 
-    Its machine code is kept on disk by all that is in it, like that of any kernel.
+    Its machine code is cached by all its parts, as for any kernel.
 
     Raises
     ------
@@ -119,10 +121,10 @@ NO_DENORMALS = np.uint32(0x9FC0)
 
 @intrinsic
 def swap_float_mode(typing, mode):
-    """Set this thread's floating-point control register and return what it was; does nothing on other processors.
+    """Set this thread's floating-point control register and return its former value; no effect on other processors.
 
-    Late in a run squares of vanishing gradients fall below 1e-38, where the processor is slow (75 us a local epoch
-    against 54). Kernels set the register when they start and put back what was there.
+    Late in a run squares of vanishing gradients fall below 1e-38, on which the processor is slow (75 us per epoch
+    against 54). Kernels set the register when they start and restore it when they end.
     """
 
     def generate(context, builder, signature, args):
@@ -180,7 +182,7 @@ def store_rounded(typing, stored, value, noise):
 
 @intrinsic
 def is_float32(typing, rows):
-    """Return whether an array holds float32: known to the compiler, which drops the other branch."""
+    """Return whether an array holds float32; the compiler knows the answer and drops the other branch."""
 
     def generate(context, builder, signature, args):
         return ir.Constant(ir.IntType(1), signature.args[0].dtype == types.float32)

@@ -1,4 +1,4 @@
-"""The folder of compiled kernels, and what a process does about a kernel that is not in it."""
+"""The folder of compiled kernels, and the policy for kernels that are not in it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gossiprec.cache_dir import PRIVATE, cache_dir, distrust
 from gossiprec.native.numba_support import is_plain
 
 _HOW = ("code_hash.py", "jit.py", "kernel_cache.py", "kernel_linking.py", "numba_cache.py")
-"""What says how kernels are compiled, and what is in them: no kernel need reach it."""
+"""The modules that decide how kernels are compiled and what they contain, which no kernel needs to reach."""
 
 
 def _cache_folder() -> str:
-    """Name the folder of the machine code after how it is made."""
+    """Return the folder of the machine code, named after how it is made."""
     how = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _HOW))
     return str(cache_dir() / f"kernels-{how.hexdigest()[:16]}")
 
@@ -39,7 +39,7 @@ class KernelNotCachedError(Exception):
 
 
 class MissingKernelPolicy(Enum):
-    """What to do about a kernel that nobody has compiled."""
+    """The policy for a kernel that is not compiled yet."""
 
     COMPILE = "compile it, or wait for the process that does"
     CLAIM = "compile it, unless another process does"
@@ -81,12 +81,12 @@ class UncachedKernel:
 
 
 def current_policy() -> MissingKernelPolicy:
-    """Return what is done about a kernel that is not cached."""
+    """Return the policy for kernels that are not cached."""
     return _missing.get()
 
 
 def has_compiled_kernels() -> bool:
-    """Return whether earlier runs left compiled kernels, whichever they are; never on the plain path."""
+    """Return whether earlier runs left any compiled kernels; never on the plain path."""
     if is_plain():
         return False
     try:
@@ -96,12 +96,12 @@ def has_compiled_kernels() -> bool:
 
 
 problems: list[str] = []
-"""Why machine code is not kept or not read, in sentences for users."""
+"""Reasons why machine code is not stored or not read, in sentences for users."""
 _reported: set[str] = set()
 
 
 def unreported_problems() -> list[str]:
-    """Return why machine code is not kept or not read, each reason once per process."""
+    """Return the reasons why machine code is not stored or not read, each once per process."""
     if is_plain():
         return []
     usable_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
@@ -139,7 +139,7 @@ def _remove(folder: str, process: int) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder that this user alone can write to, and see that it can be written to.
+    """Make a folder that only this user can write to, and check that it is writable.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""Kernels keep copies of their own of the functions that they call, which are compiled for them alone.
+"""Private linking: each kernel has its own copies of the functions that it calls, compiled for it only.
 
-Numba links what a kernel calls into its machine code, optimises it once more there, and leaves it under the name that
-it has everywhere. Which of several functions of one name was called depended on what a process had compiled or loaded
-before: in the process that compiled a kernel it was the function as first compiled, in those that load the kernel from
-disk its second form, whose sums are added in another order.
+Numba links the functions that a kernel calls into its machine code, optimises them again there, and leaves them
+under their global names. Which of several functions of one name was called depended on what a process had compiled
+or loaded before. In the process that compiled a kernel it was the function as first compiled; in those that load the
+kernel from disk it was its second form, which adds sums in another order.
 
-Numba also makes machine code of every function by itself, which nobody calls where all callers are kernels.
+Numba also makes separate machine code of every function, which is never called if all callers are kernels.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _make_callable = CPUContext.get_executable
 
 
 def link_privately(kernel: Any) -> None:
-    """Let what a function calls, once it is compiled, be called by nobody else."""
+    """Keep the compiled functions that a kernel calls private to it."""
     symbol = mangle(f"{kernel.__module__}.{kernel.__qualname__}", ())
     _kernels.setdefault(kernel.__qualname__, set()).add(symbol.removesuffix("E"))
 
 
 def link_only(function: Any) -> None:
-    """Make no machine code of a function but where it is part of a kernel, or has a way in from Python."""
+    """Make machine code of a function only as part of a kernel, or if it has a wrapper for Python."""
     _linked_only.add((function.__module__, function.__qualname__))
 
 
 @functools.wraps(_optimize)
 def _renamed_and_optimized(library: Any) -> None:
-    """Give what is linked into a kernel names of its own; then optimise, as before."""
+    """Give the functions linked into a kernel private names, then optimise as before."""
     symbols = tuple(_kernels.get(library.name, ()))
     if symbols:
         present = [function for function in library._final_module.functions if not function.is_declaration]
@@ -57,7 +57,7 @@ def _renamed_and_optimized(library: Any) -> None:
 
 @functools.wraps(_make_callable)
 def _callable(context: Any, library: Any, described: Any, env: Any) -> Any:
-    """Return what stands for a compiled function in Python; for one that is linked only, what nobody can call."""
+    """Return the Python object of a compiled function, or a placeholder for one that is only linked."""
     if (described.modname, described.qualname) not in _linked_only or _has_way_in(library, described):
         return _make_callable(context, library, described, env)
     library.linked_only = True
@@ -68,7 +68,7 @@ def _callable(context: Any, library: Any, described: Any, env: Any) -> Any:
 
 
 def _has_way_in(library: Any, described: Any) -> bool:
-    """Return whether a function can be called from Python; what comes from disk can."""
+    """Return whether a function can be called from Python; functions loaded from disk can."""
     if library._finalized:
         return True
     try:
@@ -80,7 +80,7 @@ def _has_way_in(library: Any, described: Any) -> bool:
 
 @functools.wraps(_finish)
 def _finished(library: Any) -> None:
-    """Hand the code of a function to the processor, or leave it as it is for those who link it."""
+    """Pass the code of a function to the processor, or leave it unfinished for the kernels that link it."""
     if not getattr(library, "linked_only", False):
         _finish(library)
         return

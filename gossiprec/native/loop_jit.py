@@ -14,10 +14,10 @@ from gossiprec.cache_dir import cache_dir
 
 @functools.cache
 def jit_cached(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function as machine code that is kept on disk: the same results to the bit, without the interpreter.
+    """Return a function as cached machine code, with results bit-identical to the interpreter's.
 
-    What it calls must lie in the same file. The folder is named after that file's contents, because numba itself looks
-    at dates alone. Compiling takes seconds, loading from disk a fraction of one.
+    The functions that it calls must be in the same file. The folder is named after the contents of that file, because
+    numba itself checks only dates. Compiling takes seconds, loading from disk a fraction of one.
     """
     import numba
 

@@ -1,7 +1,7 @@
-"""The place where numba keeps machine code: by a function's module, in a folder that no other user can write to.
+"""The location of numba's machine code: by module, in a folder that no other user can write to.
 
 Machine code is read by unpickling, so code of another user in the folder would run. The caller names in folder or key
-what is in the code. Then another checkout, or a new virtual environment, with the same sources compiles nothing again.
+which code is in it. Then another checkout or virtual environment with the same sources compiles nothing again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gossiprec.native.kernel_cache import (
 )
 
 PATIENCE_S = 300.0
-"""How long one process waits for another that compiles the same kernel before it compiles it as well."""
+"""Seconds that a process waits for another one to compile a kernel before it compiles the kernel itself."""
 
 
 class _ByModule(_CacheLocator):
-    """Puts machine code into a folder of :data:`numba.config.CACHE_DIR` named after its function's module."""
+    """A locator of machine code in a folder of :data:`numba.config.CACHE_DIR` named after the function's module."""
 
     def __init__(self, function: Any) -> None:
         root = usable_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
@@ -52,11 +52,11 @@ class _ByModule(_CacheLocator):
         return self._path
 
     def get_source_stamp(self) -> str:
-        """Return nothing: numba takes the date of the function's file."""
+        """Return an empty stamp: numba would take the date of the function's file."""
         return ""
 
     def get_disambiguator(self) -> str:
-        """Return nothing: numba takes the function's line."""
+        """Return an empty name: numba would take the function's line."""
         return ""
 
 
@@ -80,7 +80,7 @@ class _OwnFiles(IndexDataCacheFile):
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[Any]:
         with super()._open_for_write(filepath) as file:
-            if hasattr(os, "fchmod"):  # whatever the umask says
+            if hasattr(os, "fchmod"):  # whatever the umask is
                 os.fchmod(file.fileno(), 0o600)
             yield file
 
@@ -110,7 +110,7 @@ class ModuleCodeCache(FunctionCache):
 
 
 class KernelCache(ModuleCodeCache):
-    """Machine code of a function: numba itself looks at the function's own file alone, and has no lock."""
+    """The locked cache of a kernel, by all its code: numba itself checks only the function's file, and has no lock."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -118,7 +118,7 @@ class KernelCache(ModuleCodeCache):
         self._lock: FileLock | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what is kept, or None: the caller then compiles, and calls :meth:`save_overload`."""
+        """Return the cached code, or None; the caller then compiles and calls :meth:`save_overload`."""
         found = super().load_overload(sig, target_context)
         if found is not None:
             return found
@@ -131,7 +131,7 @@ class KernelCache(ModuleCodeCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, and let others have it."""
+        """Store compiled code, and release it to other processes."""
         try:
             super().save_overload(sig, data)
         finally:

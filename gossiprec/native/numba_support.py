@@ -1,6 +1,6 @@
 """The check of numba at start: its version, and the parts of it that are replaced or subclassed.
 
-If the check fails, or if the environment says ``GOSSIPREC_PLAIN_NUMBA=1``, the plain path is taken: nothing of numba is
+If the check fails, or if the environment says ``GOSSIPREC_PLAIN_NUMBA=1``, the plain path is used: nothing of numba is
 replaced, and no compiled kernel is stored on disk.
 """
 
@@ -46,12 +46,12 @@ SYMBOLS: dict[str, tuple[str, ...] | None] = {
     "numba.core.dispatcher:Dispatcher._insert": None,
     "numba.core.itanium_mangler:mangle": ("ident", "argtys", "abi_tags", "uid"),
 }
-"""What is replaced, subclassed or called, with its parameters where Python knows them."""
+"""The objects that are replaced, subclassed or called, with their parameters if Python knows them."""
 
 
 @functools.cache
 def is_plain() -> bool:
-    """Return whether the plain path is taken; a failed check prints one line, in the first process only."""
+    """Return whether the plain path is used; a failed check prints one line, in the first process only."""
     if os.environ.get(PLAIN, "0") not in ("", "0"):
         return True
     found = find_problem()
@@ -67,7 +67,7 @@ def is_plain() -> bool:
 
 
 def find_problem() -> str | None:
-    """Return why numba cannot be patched, or None."""
+    """Return the reason why numba cannot be patched, or None."""
     import numba
 
     numbers = re.match(r"(\d+)\.(\d+)", numba.__version__)

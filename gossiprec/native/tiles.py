@@ -15,7 +15,7 @@ LANES = 32 if _WIDE else 16
 """Columns of a tile of :func:`add_product`; lengths are multiples of it."""
 _DOT_LANES = 16 if _WIDE else 8
 WIDE = 4 * LANES
-"""Columns of a tile of :func:`add_squares`, which has one row and would else wait for its sums."""
+"""Columns of a tile of :func:`add_squares`, which has one row and would otherwise wait for its sums."""
 ROWS = 4
 """Rows of a tile of products."""
 COLUMNS = 4 if _WIDE else 2
@@ -28,13 +28,13 @@ def _vector(lanes: int) -> Any:
 
 
 class _Builder:
-    """Writes machine code for a tile: addresses, loads, and one loop that carries sums."""
+    """The builder of a tile's machine code: addresses, loads, and one loop that carries sums."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self._context, self._builder, self._signature, self._args = context, builder, signature, args
 
     def array(self, k: int) -> Any:
-        """Return where the numbers of an argument begin."""
+        """Return the address of an array argument's data."""
         kind = self._signature.args[k]
         return self._context.make_array(kind)(self._context, self._builder, self._args[k]).data
 
@@ -76,14 +76,14 @@ class _Builder:
         return self._builder.call(found, [one, other, to])
 
     def total(self, begin: Any, vector: Any) -> Any:
-        """Return a number and all lanes together."""
+        """Return the sum of a number and all lanes."""
         name = f"llvm.vector.reduce.fadd.v{vector.type.count}f32"
         function = ir.FunctionType(_FLOAT, [_FLOAT, vector.type])
         found = cgutils.get_or_insert_function(self._builder.module, function, name)
         return self._builder.call(found, [begin, vector], fastmath=("reassoc",))
 
     def summed(self, count: Any, step: int, begin: list[Any], add: Any) -> list[Any]:
-        """Return what ``sums = add(k, sums)`` makes of `begin` for k = 0, step, ... below `count`."""
+        """Return the result of ``sums = add(k, sums)``, starting from `begin`, for k = 0, step, ... below `count`."""
         builder = self._builder
         before, loop, done = (
             builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
@@ -115,7 +115,7 @@ def _square(write: _Builder, number: Any, line: Any, to: Any) -> Any:
 
 
 def _tile(rows: int, lanes: int, term: Any) -> Any:
-    """Return what adds ``sum_i term(a[o, i], b[i, :lanes])`` to ``c[o, :lanes]`` for some rows o."""
+    """Return an intrinsic that adds ``sum_i term(a[o, i], b[i, :lanes])`` to ``c[o, :lanes]`` for `rows` rows o."""
 
     @intrinsic
     def tile(typing, c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, inner):
@@ -150,7 +150,7 @@ def _tile(rows: int, lanes: int, term: Any) -> Any:
 
 
 def _inner_tile(rows: int, columns: int) -> Any:
-    """Return what adds ``sum_k a[o, k] b[i, k]`` to ``c[o, i]`` for some rows o and i."""
+    """Return an intrinsic that adds ``sum_k a[o, k] b[i, k]`` to ``c[o, i]`` for some rows o and i."""
 
     @intrinsic
     def tile(typing, c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, length):

@@ -40,9 +40,9 @@ class CommunityLeak:
     ----------
     accuracy : float
         Mean share of a user's K most similar users among the K guessed; on ties, its expectation over random orders.
-    The accuracy of a random guess, K / (n_users - 1). Set sizes are nearly kept, which alone gives an accuracy above
-        it if users have sets of different sizes.
-        than that if users' sizes differ.
+    random_bound : float
+        The accuracy of a random guess, K / (n_users - 1). Set sizes are nearly kept, which alone gives an accuracy
+        above it if users have sets of different sizes.
     """
 
     accuracy: float

@@ -1,1 +1,1 @@
-"""A run divided among shards: one leads, the others follow; on Ray, or as threads of one process."""
+"""A run divided among shards: one leads and the others follow, on Ray or as threads of one process."""

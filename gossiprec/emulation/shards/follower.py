@@ -1,4 +1,4 @@
-"""A shard that follows: it plays the same events, trains its own nodes, and answers at reports."""
+"""The follower of a divided run: it plays the same events, trains its own nodes, and answers at reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run_follower(prepared: PreparedRun) -> None:
-    """Carry out a shard's part of a run, from where shard 0 says to its end or until shard 0 ends it."""
+    """Carry out a shard's part of a run, from the report that shard 0 names until shard 0 ends it."""
     seat, tape_runner = prepared.seat, prepared.tape_runner()
     assert seat is not None
     assert tape_runner.shard is not None
@@ -22,7 +22,7 @@ def run_follower(prepared: PreparedRun) -> None:
     utility = make_utility_evaluator(prepared, beside=False)
     begin = seat.exchange.receive(0, (shard_state.BEGIN,))
     if begin["state"] is not None:
-        state = copy.deepcopy(begin["state"])  # what comes from elsewhere may be read-only
+        state = copy.deepcopy(begin["state"])  # data from other processes may be read-only
         _restore(prepared, own, state)
         tape_runner.restore(state["carrier"])
     answers: dict[str, Callable[..., Any]] = {
@@ -46,7 +46,7 @@ def run_follower(prepared: PreparedRun) -> None:
 
 
 def _restore(prepared: PreparedRun, own: shard_state.ShardStateService, state: Mapping[str, Any]) -> None:
-    """Take over a checkpoint's part of this shard."""
+    """Restore the part of a checkpoint that belongs to this shard."""
     prepared.planner.restore(state["planner"])
     if prepared.push_rounds is not None:
         prepared.push_rounds.restore(state["push_rounds"])

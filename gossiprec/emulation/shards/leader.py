@@ -1,4 +1,4 @@
-"""The shard that leads: it asks the others at reports for what they know of their nodes, and writes it down."""
+"""The leader of a divided run: at reports it gathers the state of the other shards' nodes, and writes it."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 
 
 class NoFollowers:
-    """What a run that is not divided asks of other shards: nothing."""
+    """The leader of a run that is not divided, which has no other shards to gather from."""
 
     def begin(self, after: int) -> None:
-        """Let the others begin after so many reports, in the state that the run is in."""
+        """Start the other shards after `after` reports, in the present state of the run."""
 
     def gather_sizes(self) -> None:
-        """Have here the sizes of messages as far as others know them alone."""
+        """Gather the sizes of messages that only other shards know."""
 
     def looks(self, utility: UtilityEvaluator) -> Sequence[MetricInputs]:
-        """Return what all shards' users are recommended; nothing where this process has all models."""
+        """Return the metric inputs of all shards; empty if this process has all models."""
         return ()
 
     def gather_learnt(self) -> None:
-        """Have here what single observers have found, as far as a report needs it."""
+        """Gather the results of single observers that a report needs."""
 
     def gather_all(self) -> None:
-        """Have here all that a checkpoint needs."""
+        """Gather the state that a checkpoint needs."""
 
     def let_go(self) -> None:
-        """Give back the memory of what belongs to others."""
+        """Free the rows and moments of nodes that other shards own."""
 
     def go_on(self, *, end: bool) -> None:
-        """Let the others go on to the next report, or end."""
+        """Let the other shards continue to the next report, or end."""
 
     def summary(self) -> dict[str, Any]:
-        """Return what is to be told of the shards."""
+        """Return the summary of the shards."""
         return {}
 
 
 class ShardLeader(NoFollowers):
-    """Asks the other shards.
+    """The leader that gathers from the other shards.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class ShardLeader(NoFollowers):
         self._seat.bring = self._bring
 
     def begin(self, after: int) -> None:
-        """Let the others begin; hand them what a checkpoint held of their nodes."""
+        """Start the other shards, and send them a checkpoint's state of their nodes."""
         prepared, exchange = self._prepared, self._seat.exchange
         if after == 0:
             for shard in self._others:
@@ -91,7 +91,7 @@ class ShardLeader(NoFollowers):
         self.let_go()
 
     def gather_sizes(self) -> None:
-        """Have here how large the updates of others' clients are."""
+        """Gather the sizes of the updates of other shards' clients."""
         if not self._prepared.mode.sizes_follow_training:
             return
         self._ask(shard_state.SIZES)
@@ -99,18 +99,18 @@ class ShardLeader(NoFollowers):
             self._service.take_sizes(sizes)
 
     def looks(self, utility: UtilityEvaluator) -> list[MetricInputs]:
-        """Let every shard look at its own users' models."""
+        """Return the metric inputs of every shard's own users."""
         self._ask(shard_state.LOOK)
         own = self._service.look(utility)
         return [own, *self._answers()]
 
     def gather_learnt(self) -> None:
-        """Have here what single observers have found, and check that all shards have planned the same.
+        """Gather the results of single observers, and check that all shards have made the same plan.
 
         Raises
         ------
         ResourceError
-            If one has not.
+            If a shard has made another plan.
         """
         self._ask(shard_state.LEARNT)
         self._told = self._answers()
@@ -127,23 +127,23 @@ class ShardLeader(NoFollowers):
             self._bring(np.arange(self._prepared.split.n_users))
 
     def gather_all(self) -> None:
-        """Have here all rows that are needed, all optimizer state and all that observers have learnt."""
+        """Gather all rows in use, all optimizer state and the state of all observers."""
         self._ask(shard_state.ALL)
         for shard, found in zip(self._others, self._answers(), strict=True):
             self._service.take_all(shard, found)
             self._service.runner.use(found["rows"][0])
 
     def let_go(self) -> None:
-        """Give back the memory of others' rows and moments."""
+        """Free the rows and moments of nodes that other shards own."""
         self._service.runner.release()
         self._prepared.executor.store.discard_moments(np.flatnonzero(self._seat.parts.of != 0))
 
     def go_on(self, *, end: bool) -> None:
-        """Let the others go on, or end."""
+        """Let the other shards continue, or end."""
         self._ask(shard_state.END if end else shard_state.ON)
 
     def summary(self) -> dict[str, Any]:
-        """Return what every shard has sent, and its memory."""
+        """Return the bytes that every shard has sent, and its memory."""
         told = [self._service.learnt(), *self._told]
         return {
             "shards": [
@@ -152,13 +152,13 @@ class ShardLeader(NoFollowers):
         }
 
     def _bring(self, nodes: I64) -> None:
-        """Have here what some nodes of others have for themselves: of rows until memory is given back next."""
+        """Gather the own rows of some nodes of other shards; a row stays until memory is freed next."""
         nodes, current = np.unique(nodes), self._prepared.planner.current
         if self._payloads.in_rows:
             nodes = nodes[~self._seat.routes.holds(current[nodes])]
             self._service.runner.use(current[nodes])
         of = self._seat.parts.of[nodes]
-        if not of.any():  # also after the last report, when the others have ended
+        if not of.any():  # also after the last report, when the other shards have ended
             return
         self._ask(shard_state.OWN, [nodes[of == shard] for shard in self._others])
         for shard, values in zip(self._others, self._answers(), strict=True):

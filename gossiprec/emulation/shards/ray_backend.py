@@ -1,4 +1,4 @@
-"""Shards as Ray actors: this process leads, as shard 0; each other shard is an actor."""
+"""The Ray backend of shards: actors, cluster connection, channels between actors, and the group of shards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ShardActor:
-    """A shard that follows; letters come in while it works.
+    """An actor for a shard that follows; it receives letters while it works.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class ShardActor:
         self._number, self._mailbox = number, Mailbox()
 
     def about(self, scenario: Mapping[str, Any], cwd: str) -> dict[str, Any]:
-        """Return where this is, and its versions; go where the run was started, for paths may be relative.
+        """Return the location and versions of this actor, after changing to `cwd`, because paths may be relative.
 
-        What takes seconds to import is imported here, while shard 0 sets itself up.
+        Modules that take seconds to import are imported here, while shard 0 prepares the run.
         """
         import gossiprec.emulation.shards.follower  # noqa: F401
         from gossiprec.emulation.shards.shard_group import local_versions
@@ -56,7 +56,7 @@ class ShardActor:
         return {"where": socket.gethostname(), "pid": os.getpid(), "versions": versions}
 
     def put(self, sender: int, key: Key, content: Any) -> None:
-        """Take a letter in."""
+        """Receive a letter."""
         self._mailbox.put(sender, tuple(key), content)
 
     def follow(
@@ -75,7 +75,7 @@ class ShardActor:
 
 
 class LeaderMailbox:
-    """Letters to shard 0, which is no actor and fetches them."""
+    """The mailbox of shard 0, which is not an actor and fetches its letters."""
 
     def __init__(self) -> None:
         self._letters: list[tuple[int, Key, Any]] = []
@@ -96,7 +96,7 @@ class LeaderMailbox:
 
 LOCAL = "local"
 REACH_S = 60.0
-"""How long to wait for an answer of a cluster."""
+"""Seconds to wait for an answer of a cluster."""
 ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's variable for whether other machines may join; with 0 all its processes listen on the loopback interface."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -114,7 +114,7 @@ def start_local_ray(ray: Any, *, cpus: int, store_bytes: int) -> None:
     try:
         with _loopback_only():
             ray.init(address=LOCAL, **here, **QUIET)
-    except Exception as error:  # Ray raises what it has at hand
+    except Exception as error:  # Ray raises many kinds of errors
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
             f"Ray does not start on this machine ({reason}); try again when the machine is less busy, or "
@@ -164,9 +164,9 @@ def connect_to_cluster(ray: Any, address: str, *, instead: str) -> None:
 
 
 def cluster_error(address: str) -> str:
-    """Return why a cluster does not answer, or an empty string.
+    """Return the reason why a cluster does not answer, or an empty string.
 
-    It is asked by a process that can be given up: Ray itself may wait for ever.
+    The check runs in a process that can be killed, because Ray itself may wait for ever.
     """
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
     try:
@@ -185,24 +185,24 @@ def cluster_error(address: str) -> str:
 
 
 STORE_BYTES = 512 * 2**20
-"""Ray's object store on this machine, where it is started for the run: rows on their way."""
+"""Bytes of Ray's object store on this machine, if Ray is started for the run; it holds rows in transit."""
 PLACED_S = 120.0
-"""How long to wait until all shards have a place in the cluster."""
+"""Seconds to wait until all shards have a place in the cluster."""
 INSTEAD = "set executor.name to auto"
 
 
 class RayChannel(Channel):
-    """Letters between actors: to another shard by a call of its actor, to shard 0 by a letterbox that it empties.
+    """Letters between actors: to another shard by a call of its actor, to shard 0 through its mailbox actor.
 
     Parameters
     ----------
     number : int
-        Of this shard.
+        The number of this shard.
     mailbox : Mailbox
-        Of this shard.
+        The mailbox of this shard.
     members : mapping of int to actor
     letterbox : actor
-        Of shard 0.
+        The mailbox actor of shard 0.
     """
 
     def __init__(self, number: int, mailbox: Mailbox) -> None:
@@ -211,11 +211,11 @@ class RayChannel(Channel):
         self._letterbox: Any = None
 
     def connect(self, members: Mapping[int, Any], letterbox: Any) -> None:
-        """Learn where the others are."""
+        """Set the addresses of the other shards."""
         self._members, self._letterbox = members, letterbox
 
     def send(self, to: int, key: Key, content: Any) -> None:
-        """Hand over a letter; what is large lies in Ray's object store until the receiver reads it."""
+        """Send a letter; large contents stay in Ray's object store until the receiver reads them."""
         import ray
 
         if to == 0:
@@ -272,16 +272,16 @@ class RayShardGroup(ShardGroup):
     ) -> None:
         """End the actors, and Ray if it was started or joined for the run."""
         for member in self._members.values():
-            with suppress(Exception):  # the cluster may be what has gone
+            with suppress(Exception):  # the cluster itself may have failed
                 self._ray.kill(member)
         self._leave()
 
     def _place(self) -> None:
-        """Ask for a place for each other shard, and for shard 0's letters."""
+        """Request a place for each other shard, and for shard 0's letters."""
         ray, n = self._ray, self._scenario.executor.shards
         threads = thread_count(self._scenario)
         member = ray.remote(ShardActor).options(num_cpus=threads, max_concurrency=n + 4)
-        # a letterbox on the machine of shard 0, so that letters are read from its own object store
+        # the mailbox actor runs on the machine of shard 0, so that letters are read from its own object store
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
@@ -293,7 +293,7 @@ class RayShardGroup(ShardGroup):
         self._asked = [each.about.remote(resolved, os.getcwd()) for each in self._members.values()]
 
     def start(self, prepared: PreparedRun) -> None:
-        """See that the other shards are there and like this one, and let them set up the run.
+        """Check that the other shards are in place and run the same versions, and let them prepare the run.
 
         Raises
         ------
@@ -315,7 +315,7 @@ class RayShardGroup(ShardGroup):
         )
         for number, each in about.items():
             self._say.phase(f"shard {number} on {each['where']}, process {each['pid']}")
-        # that of the lead, which names the executor that `inner: auto` stands for
+        # the leader's scenario, which names the executor that `inner: auto` stands for
         resolved, letterbox, split = prepared.scenario.resolved(), self._letterbox, ray.put(prepared.split)
         runs = {
             each.follow.remote(resolved, split, self._members, letterbox): number
@@ -329,7 +329,7 @@ class RayShardGroup(ShardGroup):
         address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
         if address == LOCAL or (address == "auto" and cluster_error(address)):
             self._say.phase("starting Ray on this machine")
-            # all shards wait for the slowest: none gives way to shard 0
+            # all shards wait for the slowest, so none gives way to shard 0
             os.environ.setdefault("RAY_worker_niceness", "0")
             start_local_ray(self._ray, cpus=needed, store_bytes=STORE_BYTES)
         else:
@@ -365,13 +365,13 @@ class RayShardGroup(ShardGroup):
 
 
 def _watch(ray: Any, runs: dict[Any, int], mailbox: Mailbox) -> None:
-    """Tell shard 0 when another shard dies, or what keeps it from going on."""
+    """Report to shard 0 when another shard dies or fails."""
     while runs:
         ended, _ = ray.wait(list(runs), num_returns=1)
         number = runs.pop(ended[0])
         try:
             ray.get(ended[0])
-        except ray.exceptions.RayTaskError as error:  # raised there: no death, and it would be raised again
+        except ray.exceptions.RayTaskError as error:  # the actor is alive, and would raise it again
             mailbox.fail(error.cause if isinstance(error.cause, BaseException) else error)
             return
         except ray.exceptions.RayError as error:
@@ -392,7 +392,7 @@ def _empty(ray: Any, letterbox: Any, mailbox: Mailbox) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what Ray says of a death, in a line."""
+    """Return Ray's reason for a death, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "exit" in line.lower() or "died" in line.lower()]
     return (told or lines or [type(error).__name__])[-1].partition(" Some common causes")[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""Getting the shards of a run together, and going on when one dies."""
+"""Groups of shards: connecting them, continuing after a loss, and comparing their versions."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ T = TypeVar("T")
 
 
 class ShardGroup(AbstractContextManager["ShardGroup"], ABC):
-    """The other shards of a run, while it lasts: entered before it is set up, left when it has ended, however.
+    """The other shards of a run: entered before the run is prepared, and left when it ends in any way.
 
     Attributes
     ----------
     seat : Seat or None
-        Of this process, which leads; None: the run is not divided.
+        The shard of this process, which leads, or None if the run is not divided.
     """
 
     seat: ShardContext | None = None
 
     @abstractmethod
     def start(self, prepared: PreparedRun) -> None:
-        """Let the others set themselves up; the run is set up here."""
+        """Let the other shards prepare the run; it is already prepared here."""
 
 
 class SingleProcess(ShardGroup):
-    """A run that is not divided."""
+    """The group of a run that is not divided."""
 
     def start(self, prepared: PreparedRun) -> None:
         """Start nothing."""
@@ -56,7 +56,7 @@ Gather: TypeAlias = Callable[[Scenario, Progress], ShardGroup]
 
 
 def make_shard_group(scenario: Scenario, say: Progress, gather: Gather | None = None) -> ShardGroup:
-    """Return what gets a run's shards together: on Ray, unless the scenario wants no more than one.
+    """Return the group of a run's shards, on Ray by default, or of one process if the run is not divided.
 
     Raises
     ------
@@ -73,14 +73,14 @@ def make_shard_group(scenario: Scenario, say: Progress, gather: Gather | None = 
 
 
 def retry_after_shard_loss(first: Callable[[], T], again: Callable[[], T], say: Progress, path: object) -> T:
-    """Carry out a run; go on from its last checkpoint when a shard has died.
+    """Carry out a run, and resume it from its last checkpoint when a shard has died.
 
     Parameters
     ----------
     first : callable
-        Carries it out.
+        Carries out the run.
     again : callable
-        Goes on with it.
+        Resumes the run.
     say : Progress
     path : path
         The run directory.
@@ -111,7 +111,7 @@ Versions = Mapping[str, str]
 
 
 def local_versions(scenario: Scenario) -> Versions:
-    """Return what decides the numbers of a run in this process: the code, with plug-ins, and the libraries."""
+    """Return the versions that decide the numbers of a run in this process: code, plug-ins and libraries."""
     return {
         "gossiprec": scenario_code_version(scenario),
         "python": platform.python_version(),
@@ -120,19 +120,19 @@ def local_versions(scenario: Scenario) -> Versions:
 
 
 def check_versions(own: Versions, theirs: Mapping[int, tuple[str, Versions]]) -> None:
-    """Refuse shards that would compute otherwise.
+    """Refuse shards with other versions, which could compute other numbers.
 
     Parameters
     ----------
     own : mapping of str to str
-        Of shard 0.
+        The versions of shard 0.
     theirs : mapping of int to (str, mapping)
-        Where each other shard runs, and its versions.
+        The place of each other shard, and its versions.
 
     Raises
     ------
     ResourceError
-        Naming all that differs.
+        Names all differences.
     """
     wrong = []
     for number, (where, versions) in sorted(theirs.items()):

@@ -1,4 +1,4 @@
-"""What a shard knows of its own nodes, and tells the shard that leads when it asks."""
+"""The state of a shard's own nodes, and its exchange with the shard that leads."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 BEGIN, ASK, ANSWER = "begin", "ask", "answer"
-"""What letters between the leading shard and another are about."""
+"""The topics of letters between the leading shard and another."""
 SIZES, LOOK, LEARNT, OWN, ALL, ON, END = "sizes", "look", "learnt", "own", "all", "on", "end"
-"""What the leading shard asks for at a report, and with what it ends its questions."""
+"""The requests of the leading shard at a report, and the letters that end them."""
 
 
 class ShardStateService:
-    """Gathers and takes over what belongs to some nodes of a run.
+    """The service that gathers and restores the state of some nodes of a run.
 
     Parameters
     ----------
@@ -44,36 +44,36 @@ class ShardStateService:
 
     @property
     def seat(self) -> ShardContext:
-        """Which shard this is."""
+        """The place of this shard in the run."""
         return self._seat
 
     @property
     def users(self) -> I64:
-        """Its own users, ascending."""
+        """The users of this shard, ascending."""
         own, n_users = self._seat.parts.own, self._prepared.split.n_users
         return own[: np.searchsorted(own, n_users)]
 
     def sizes(self) -> dict[str, I64]:
-        """Return the sizes of updates that were trained since this was last asked, and what was rewritten of each."""
+        """Return the sizes of updates trained since the last call, and the number of rewritten values of each."""
         return {name: _taken_out(found) for name, found in self._sizes.items()}
 
     def take_sizes(self, sizes: Mapping[str, I64]) -> None:
-        """Take over what :meth:`sizes` gave."""
+        """Add the sizes that :meth:`sizes` returned."""
         for name, found in self._sizes.items():
             found |= {(node, number): size for node, number, size in sizes[name].tolist()}
 
     def look(self, utility: UtilityEvaluator) -> MetricInputs:
-        """Return what metrics look at of the models of its own users."""
+        """Return the metric inputs from the models of the shard's own users."""
         current = self._planner.current
         self.runner.share(self._payloads.common(current))
         return utility.look(current, self.users)
 
     def own(self, nodes: I64) -> F32:
-        """Return copies of what some of its nodes have for themselves."""
+        """Return copies of the own rows of some of its nodes."""
         return self._payloads.own(self._planner.current, nodes)
 
     def learnt(self) -> dict[str, Any]:
-        """Return what a report needs: what single observers have found, and how the run has gone so far."""
+        """Return the state that a report needs: results of single observers, and counts of the run so far."""
         return {
             "attacks": self._attacks(self._seat.number, whole=False),
             "inboxes": self._prepared.reducing.counts(),
@@ -83,11 +83,11 @@ class ShardStateService:
 
     @property
     def fingerprint(self) -> list[int]:
-        """What must be the same in every shard: where each node's version lies, and how often each has trained."""
+        """The values that must be equal in every shard: each node's row, and its number of updates."""
         return [zlib.crc32(part.tobytes()) for part in (self._planner.current, self._planner.updates)]
 
     def all(self, number: int | None = None) -> dict[str, Any]:
-        """Return copies of all that a checkpoint holds of the nodes of this shard, or of another that is known here."""
+        """Return copies of the checkpoint state of this shard's nodes, or of another shard's that is known here."""
         number = self._seat.number if number is None else number
         needed = self._planner.needed_rows
         rows = self._payloads.made(needed[self._seat.routes.owner(needed) == number])
@@ -101,13 +101,13 @@ class ShardStateService:
         }
 
     def take_learnt(self, number: int, attacks: list[Mapping[str, Any] | None]) -> None:
-        """Take over what single observers of a shard have found."""
+        """Restore the results of single observers of a shard."""
         for attack, learnt in zip(self._prepared.attacks, attacks, strict=True):
             if learnt is not None:
                 attack.learn(self._observers(attack.nodes, number), learnt)
 
     def take_all(self, number: int, found: Mapping[str, Any]) -> None:
-        """Take over what :meth:`all` gave of the nodes of a shard."""
+        """Restore the state that :meth:`all` returned for the nodes of a shard."""
         nodes, (rows, values) = self._seat.parts.of_shard(number), found["rows"]
         self._payloads.unpack(rows, values, nodes)
         self._payloads.restore(nodes, found["nodes"])
@@ -116,7 +116,7 @@ class ShardStateService:
 
     @property
     def _sizes(self) -> dict[str, dict[tuple[int, int], int]]:
-        """Sizes of updates that are not logged yet, by node and number of its update; likewise what was rewritten."""
+        """The sizes and rewritten values of updates that are not logged yet, by node and number of its update."""
         trained, encoding = self._prepared.executor.update_bytes, self._prepared.encoding
         return {
             "updates": {} if trained is None else trained,
@@ -129,7 +129,7 @@ class ShardStateService:
             nodes = self._observers(attack.nodes, number)
             tells = (
                 len(nodes) and type(attack).learnt is not Attack.learnt
-            )  # at the coordinator nobody has to
+            )  # the coordinator does not need it
             found.append(attack.learnt(nodes, whole=whole) if tells else None)
         return found
 
@@ -138,7 +138,7 @@ class ShardStateService:
 
 
 def _taken_out(found: dict[tuple[int, int], int]) -> I64:
-    """Return what was found, one entry a row, and leave nothing of it."""
+    """Return the entries, one per row, and empty the dictionary."""
     rows = [(*which, size) for which, size in found.items()]
     found.clear()
     return np.array(rows, np.int64).reshape(-1, 3)
