@@ -39,7 +39,7 @@ class AttackContext:
         For compiled kernels.
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes that send no user row with their messages, which every receiver can see.
-    meetings : Meetings
+    meetings : KnownDeliveries
         Deliveries that are known before the run, of all nodes. They may be used to place colluders, and for nothing
         else; :meth:`Attack.foresee` passes an attack the deliveries to its own nodes.
     data_of : callable
@@ -219,7 +219,7 @@ class Attack(ABC):
     ----------
     options : Options
         Of the class's own type.
-    world : World
+    world : AttackContext
     """
 
     Options: ClassVar[type[Options]]

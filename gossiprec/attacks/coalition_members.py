@@ -30,7 +30,7 @@ def choose_coalitions(world: AttackContext, options: Any) -> list[I64]:
 
     Parameters
     ----------
-    world : World
+    world : AttackContext
     options : ObserverOptions
         With one or several fractions and placements.
 

@@ -38,7 +38,7 @@ class CoalitionObservers(Stateful):
 
     Parameters
     ----------
-    world : World
+    world : AttackContext
     targets : sequence of TargetItems
         For each pool: its members' own items, or all users' items for the coordinator.
     momenta : ndarray of float32, shape (n_momenta,)

@@ -38,7 +38,7 @@ class FictiveUsers:
 
     Parameters
     ----------
-    world : World
+    world : AttackContext
     targets : TargetItems
     kind : str
     refit_every : float

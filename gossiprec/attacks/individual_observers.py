@@ -29,7 +29,7 @@ class IndividualObservers:
 
     Parameters
     ----------
-    world : World
+    world : AttackContext
     targets : TargetItems
     momenta : ndarray of float32, shape (n_momenta,)
     rules : sequence of str

@@ -101,14 +101,14 @@ class Observations:
 
     Parameters
     ----------
-    raw : Tasks or Seen
+    raw : MergeDeliveries or GroupDeliveries
         The stored versions, for compiled loops. These must read only delivered versions, and no user rows of nodes that
         hide them: tests overwrite everything else.
     layout : Layout
     hides_user : ndarray of bool, shape (n_nodes,)
     messages : ndarray of int32, shape (n,), or None
         Derived from the tasks if they are not given.
-    deliveries : Deliveries
+    deliveries : MessageIndex
     """
 
     def __init__(

@@ -150,7 +150,7 @@ class ScoringAttack(Attack):
     Parameters
     ----------
     options : ObserverOptions
-    world : World
+    world : AttackContext
     """
 
     name: ClassVar[str]

@@ -25,8 +25,8 @@ class KeptItems(Ragged):
     ----------
     asked : ndarray of int32, shape (n_asked,)
         The targets' items, as indices into the kept items of their adversary.
-        contexts : mapping of str to ndarray of int32, shape (n_asked,)
-            Their contexts, also as indices; -1 if a context is not known.
+    contexts : mapping of str to ndarray of int32, shape (n_asked,)
+        Their contexts, also as indices; -1 if a context is not known.
     """
 
     asked: I32

@@ -1,4 +1,4 @@
-"""What a federated recommender adds: to the loss of its clients, and to what the coordinator does between slices."""
+"""Federated recommenders: additions to the clients' loss, and to the coordinator's work between slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which clients can train by gradients that are written out: by their model, and by what a recommender adds to it."""
+"""Analytic gradients: whether the clients of a model and a recommender can train with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gossiprec.recommenders.base import Recommender, overrides_method, overrides
 
 
 def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> str | None:
-    """Return what no gradient is written out for, or None."""
+    """Return the part of the training that has no analytic gradient, or None."""
     if model.feed is PairwiseFeed:
         has_gradient = model.pair_gradient() is not None and has_own_pair_gradient(model)
         return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
@@ -35,14 +35,14 @@ def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> 
 
 
 def leaves_loss_unchanged(recommender: Recommender) -> bool:
-    """Whether a recommender leaves the loss as it is, and this is not inherited by a subclass with another loss."""
+    """Return whether a recommender leaves the loss unchanged; False for a subclass that changes the loss."""
     return not recommender.adds_to_loss and defined_by_same_class(
         recommender, "adds_to_loss", "loss", "draws"
     )
 
 
 def _lacking_for_drawn(model: Model, recommender: Recommender | None, *, has_gradient: bool) -> str | None:
-    """Return the same where samples are drawn before, so that recommenders may change them."""
+    """Return the part without an analytic gradient if samples are drawn ahead, so that recommenders may change them."""
     if not has_gradient:
         return type(model).__name__
     if recommender is None or leaves_loss_unchanged(recommender):

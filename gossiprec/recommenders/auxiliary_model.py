@@ -1,4 +1,4 @@
-"""A model that the coordinator trains by itself on what users have contributed: all users' rows, items and weights.
+"""The model that the coordinator trains itself on users' contributions: all users' rows, items and weights.
 
 References
 ----------
@@ -23,17 +23,17 @@ from gossiprec.rng import generator
 
 
 class AuxiliaryModel(Stateful):
-    """A model of the run's own kind on contributed sets, trained in batches by Adam, whose moments last.
+    """A model of the run's own kind on contributed sets, trained in batches by Adam with lasting moments.
 
     Parameters
     ----------
     model : Model
-        Of probabilities.
+        A model that gives probabilities.
     sets : Ragged of int32, one row a user
     n_items, negatives : int
-        Negatives of each item are drawn anew in each pass, among the items that are not in the user's set.
+        Negatives of each item are drawn again in each pass, among the items that are not in the user's set.
     batch : int
-        Samples of a step.
+        Samples per step.
     rate : float
     seed : int
     """
@@ -54,7 +54,7 @@ class AuxiliaryModel(Stateful):
         self._steps = 0
 
     def train(self, epoch: int) -> None:
-        """Take a pass over all sets, in an order and with negatives that are drawn for it."""
+        """Train for one pass over all sets, with the order and the negatives drawn for this pass."""
         import torch
 
         from gossiprec.numerics.torch_optimizers import Adam
@@ -80,7 +80,7 @@ class AuxiliaryModel(Stateful):
                 self._steps += 1
 
     def _tables(self, row: F32) -> dict[str, Any]:
-        """Return the tensors that a row falls into, as views."""
+        """Return the tensors that a row consists of, as views."""
         import torch
 
         shapes = self._layout.tables
@@ -88,7 +88,7 @@ class AuxiliaryModel(Stateful):
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave, as copies: training writes into them."""
+        """Restore copies of the state that :meth:`state` returned: training writes into them."""
         super().restore({name: copy.copy(value) for name, value in state.items()})
 
     @property
@@ -102,9 +102,9 @@ class AuxiliaryModel(Stateful):
         return self._values[self._layout.items].reshape(self._layout.n_items, -1)
 
     def best(self, number: int) -> tuple[I32, F32]:
-        """Return each user's items of highest probability, ascending by item, and these, shape (n_users, number).
+        """Return each user's items of highest probability, ascending by item, and the probabilities, (n_users, number).
 
-        Of equal ones those of lower id.
+        On ties the lower id wins.
         """
         found = np.empty((len(self._sets), number), np.int32)
         likely = np.empty((len(self._sets), number), np.float32)
@@ -132,7 +132,7 @@ class AuxiliaryModel(Stateful):
 
 
 def normalise_rows(rows: F32) -> F64:
-    """Return rows of Euclidean norm 1; rows of zeros stay."""
+    """Return the rows scaled to Euclidean norm 1; rows of zeros stay zero."""
     from gossiprec.models.base.contrastive import TINY
 
     wide = rows.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What the emulator needs to know of a recommender: what clients add to their loss, and what the coordinator does."""
+"""The interface of recommenders: additions to the clients' training, their uploads, and the coordinator's part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Recommender(ABC):
-    """What a federated recommender adds to a model.
+    """The additions of a federated recommender to a model.
 
     Parameters
     ----------
@@ -33,30 +33,30 @@ class Recommender(ABC):
         Of the class's own type.
     model : Model
     negatives : int
-        Of each positive: samples come as a positive, followed by these.
+        Negatives per positive: samples consist of a positive followed by its negatives.
     learning_rate : float
-        Of the clients.
+        The clients' learning rate.
 
     Attributes
     ----------
-    threads : Threads
-        For what is worked out for several clients at once; results do not depend on them.
+    threads : ThreadPoolLike
+        For work on several clients together; results do not depend on them.
     """
 
     threads: ThreadPoolLike = ALONE
     Options: ClassVar[type[Options]] = NoOptions
 
     modules: ClassVar[tuple[str, ...]] = ()
-    """Modules that it imports late: a run and its dry run import them first, to fail early."""
+    """Modules that it imports late: a run and its dry run import them first, so that a missing one fails early."""
 
     adds_to_loss: ClassVar[bool] = True
-    """Whether :meth:`loss` is more than the model's; if not, clients train by what is written out for the model."""
+    """Whether :meth:`loss` adds to the model's loss; if not, clients train by the model's analytic gradient."""
 
     loss_weights: ClassVar[tuple[str, ...]] = ()
     """The options that multiply a loss: each must change results by more than rounding, which the contract checks."""
 
     tells_first: ClassVar[bool] = False
-    """Whether clients tell of their users before they train, by the version that they were sent; else afterwards."""
+    """Whether clients upload about their users before they train, by the version they were sent, not afterwards."""
 
     def __init__(self, options: Any, model: Model, *, negatives: int, learning_rate: float) -> None:
         self.options = options
@@ -65,7 +65,7 @@ class Recommender(ABC):
         self.learning_rate = learning_rate
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse a model, or batches, that it cannot be added to.
+        """Refuse a model, or batches, that the recommender does not support.
 
         Raises
         ------
@@ -84,17 +84,17 @@ class Recommender(ABC):
             )
 
     def warm_up(self, layout: Layout) -> None:  # noqa: B027 (most have nothing to compile)
-        """Compile what works for clients and the coordinator beside training, before the first round."""
+        """Compile the loops for clients and the coordinator other than training, before the first round."""
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
-        """Return what is drawn for one optimizer step on some samples.
+        """Return the random draws of one optimizer step on some samples.
 
         Returns
         -------
         of_step : mapping of str to ndarray
             The same shape at every step.
         of_samples : mapping of str to ndarray, shape (n_samples, ...)
-            Rows beside the samples.
+            One row per sample.
         """
         return {}, {}
 
@@ -102,46 +102,46 @@ class Recommender(ABC):
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
     ) -> Tensor:
-        """Return what a client's step is to lower.
+        """Return the loss that a client's step lowers.
 
         Parameters
         ----------
         p, batch : mapping of str to Tensor
-            As of :meth:`gossiprec.models.base.Model.loss`; with what :meth:`draws` gave. Rows of padding have
-            ``weights`` 0 and zeros. A client's model has the items that it touches, numbered from 0.
+            As of :meth:`gossiprec.models.base.Model.loss`, together with the arrays from :meth:`draws`. Rows of padding
+            have ``weights`` 0 and zeros. A client's model has the items that it touches, numbered from 0.
         extras : mapping of str to Tensor
-            What the coordinator sent beside the version.
+            The coordinator's extras, sent with the version.
         """
 
     def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
-        """Return what a client learns from besides its own samples, of what it was sent: columns of its feed.
+        """Return further samples that a client learns from, taken from its extras, as columns of its feed.
 
         Parameters
         ----------
         node : int
-            Of extras for single clients it may look at this row.
+            Index of the client's row in extras for single clients.
         positives : ndarray of int32, shape (n_positives,)
             Its training items, ascending; none of them may be returned.
         extras : mapping of str to ndarray
-            What was sent.
+            The extras that the client was sent.
 
         Returns
         -------
         mapping of str to ndarray, shape (n_samples,)
-            Different items, and labels from 0 to 1; they come after all others. Empty: none.
+            Different items, and labels from 0 to 1; they come after all others. Empty if there are none.
         """
         return {}
 
     def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
-        """Return what a client learns from in place of the samples of its feed: the same columns.
+        """Return the samples that a client learns from, changed from those of its feed, with the same columns.
 
         Parameters
         ----------
         drawn : Columns
-            Not to be changed.
-        client : AtHand
+            Must not be changed.
+        client : ClientContext
         draw : numpy.random.Generator
-            Of this local update, or of all of the client's (``training.negatives_drawn: once``).
+            Of this local update, or of all updates of the client (``training.negatives_drawn: once``).
         """
         return drawn
 
@@ -151,55 +151,54 @@ class Recommender(ABC):
         return None
 
     def told_width(self, layout: Layout) -> int:
-        """Return how many numbers a client tells of its user beside an update, for the coordinator to see; 0: none."""
+        """Return the number of values about its user that a client uploads with an update, 0 if it uploads none."""
         return 0
 
     def told_rows(self, clients: Sequence[ClientContext]) -> F32:
-        """Return what some clients tell of their users, shape (n, told_width); by default their rows.
+        """Return the vectors that some clients upload about their users, shape (n, told_width); by default their rows.
 
         Parameters
         ----------
-        clients : sequence of AtHand
-            With one version and the same extras. What one tells must not depend on the others.
+        Clients with one version and the same extras. The vector of one must not depend on the others.
         """
         return np.stack([client.own for client in clients])
 
     @property
     def told_epsilon(self) -> float | None:
-        """What telling of a user once spends of its privacy, each time as much again; None: that is not known."""
+        """Privacy budget that each upload about a user spends, or None if it is not known."""
         return None
 
     def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
-        """Return what some clients recommend by; None: the version that the coordinator published last.
+        """Return the models that some clients recommend by, or None if they use the version published last.
 
         Parameters
         ----------
         clients : ndarray of int64, shape (n_clients,)
         version : ndarray of float32, shape (n_columns,)
-            That version.
+            The version published last.
         extras : mapping of str to ndarray
-            What was sent beside it.
+            The extras sent with it.
         """
         return None
 
     def own_part(self, node: int, extras: Extras) -> Columns:
-        """Return what of the extras is about one client, for every step beside what :meth:`draws` gives for it."""
+        """Return one client's part of the extras, added to the arrays from :meth:`draws` at every step."""
         return {}
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
-        """Return what :meth:`loss` adds to the model's loss, differentiated; None: autograd does it, more slowly.
+        """Return the analytic gradient of the terms that :meth:`loss` adds, or None to use autograd, which is slower.
 
         Parameters
         ----------
         gradient : AnalyticGradient
-            Of the model.
+            The model's analytic gradient.
         """
         return None
 
     def contributed(self, split: TrainingData, seed: int) -> Any:
-        """Return what clients tell the coordinator before the first round; None: nothing.
+        """Return the clients' contribution to the coordinator before the first round, or None.
 
-        This is on the clients' side: the coordinator sees what is returned, and nothing else of the split.
+        This runs on the clients' side: the coordinator sees the returned value, and nothing else of the split.
 
         Parameters
         ----------
@@ -212,30 +211,30 @@ class Recommender(ABC):
     def report(
         self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
-        """Return sections for the run's summary, with the truth at hand.
+        """Return sections for the run's summary, computed with the ground truth.
 
         Parameters
         ----------
         split : TrainingData
         contribution : object or None
-            What :meth:`contributed` gave.
-        between : Between or None
-            The coordinator's part as it is at the end.
+            The value that :meth:`contributed` returned.
+        between : CoordinatorHook or None
+            The coordinator's part at the end of the run.
         own : ndarray of float32, shape (n_users, user_width)
-            The rows that clients keep of their users.
+            The rows that clients keep for their users.
         """
         return {}
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
-        """Return what the coordinator does between slices; None: nothing."""
+        """Return the coordinator's part between slices, or None."""
         return None
 
 
 def overrides_method(recommender: Recommender, method: str) -> bool:
-    """Whether a recommender has a method of its own where others have the default."""
+    """Return whether a recommender overrides a method that has a default."""
     return getattr(type(recommender), method) is not getattr(Recommender, method)
 
 
 def overrides_term(recommender: Recommender) -> bool:
-    """Whether a recommender's term is that of its loss, and not inherited by a subclass with another loss."""
+    """Return whether a recommender's analytic term belongs to its own loss; False for a subclass with another loss."""
     return defined_by_same_class(recommender, "analytic_term", "loss", "draws")

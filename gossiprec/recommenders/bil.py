@@ -1,10 +1,10 @@
-"""Batch-insensitive losses: a positive is to be near enough, whatever else there is, and items are to be spread out.
+"""Batch-insensitive losses: a hinge loss on each positive, and a term that spreads items out.
 
 References
 ----------
 L. Ning, K. Singhal, E. X. Zhou, S. Prakash, "Learning federated representations and recommendations with limited
 negatives", 2021, and its public code (google-research, federated dual encoder): the hinge loss of positives and the
-spread-out term, as baselines of the FedCL paper (specification, section 6). The code's weight of the latter is 0.
+spread-out term, as baselines of the FedCL paper (specification, section 6). The code's weight of this term is 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class BILOptions(Options):
 class BIL(Recommender):
     """Cosines of a user's vector and items' rows: near for positives; items far from each other.
 
-    Rows of items have norm 1 wherever the model looks at them: in what it reads, learns and recommends by.
+    The model always uses rows of items at norm 1: for reading, learning and recommending.
     """
 
     Options = BILOptions
@@ -65,7 +65,7 @@ class BIL(Recommender):
         check_vector_model(type(self).__name__, self.model)
 
     def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
-        """Return the client's list beside random items that are none of its own."""
+        """Return the client's list with random items that it has not taken as negatives."""
         number = self.options.random_items if self.options.spread_weight else 0
         n_others = client.layout.n_items - len(client.positives)
         others = np.full(number, NONE, np.int32)
@@ -88,7 +88,7 @@ class BIL(Recommender):
         return total + self.options.spread_weight * pairwise_dot_norm(rows, item_mask(batch, len(rows)))
 
     def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels:
-        """Return the version with rows of norm 1, by which all recommend."""
+        """Return the version with rows of norm 1, by which all clients recommend."""
         layout, one = self.model.layout(1), version.copy()
         n_items = (len(version) - layout.n_shared) // layout.item_width
         rows = item_table(self.model.layout(n_items), one)
@@ -98,7 +98,7 @@ class BIL(Recommender):
 
 
 def item_mask(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
-    """Return which items a step is about, 1 or 0, shape (n_rows,)."""
+    """Return a mask of the items in a step, 1 or 0, shape (n_rows,)."""
     import torch
 
     counts = batch["weights"][:, None] > 0
@@ -114,9 +114,9 @@ def pairwise_dot_norm(rows: Tensor, present: Tensor) -> Tensor:
     ----------
     rows : Tensor, shape (n, d)
     present : Tensor, shape (n,)
-        1, or 0 for rows that do not count.
+        1, or 0 for rows that are left out.
     """
     there = rows * present[:, None]
-    together = (there.T @ there).square().sum()  # of d x d numbers, where products of rows are n x n
+    together = (there.T @ there).square().sum()  # d x d numbers, while products of rows are n x n
     own = there.square().sum(-1).square().sum()
     return (together - own).clamp(min=TINY).sqrt()

@@ -3,7 +3,7 @@
 References
 ----------
 The CL4FedRec paper (specification, section 3.2): synthetic users (eq. 5), user and item views, L = L_rec + 0.5 L_uc +
-0.5 L_ic, the server's regulariser (eq. 14, ``rcl4fedrec``). What the paper leaves silent follows the specification's
+0.5 L_ic, the server's regulariser (eq. 14, ``rcl4fedrec``). Gaps in the paper are filled by the specification's
 recommendations, each an option here.
 """
 
@@ -87,14 +87,14 @@ class RegularisedOptions(CL4FedRecOptions):
 
 @RECOMMENDERS.register("cl4fedrec")
 class CL4FedRec(Recommender):
-    """Contrasts two views of the user with synthetic users, and two views of each positive item with the others."""
+    """Contrastive learning of two views of the user against synthetic users, and of two views per positive item."""
 
     Options = CL4FedRecOptions
     options: CL4FedRecOptions
     loss_weights = ("user_weight", "item_weight")
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
-        """Return the proportions of two noises on the user's row, and with noisy item views on every item's."""
+        """Return the proportions of two noises on the user's row, and with noisy item views on every item's row."""
         of_step = {"user_noise": draw.random((2, layout.user_width), np.float32)}
         if self.options.item_views == "step" or not self.options.item_weight:
             return of_step, {}
@@ -115,7 +115,7 @@ class CL4FedRec(Recommender):
         return total
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
-        """Return both contrastive losses'."""
+        """Return the analytic gradient of both contrastive losses, or None."""
         from gossiprec.recommenders.kernels import cl4fedrec, contrastive
 
         options, size = self.options, self.options.item_view_scale
@@ -133,7 +133,7 @@ class CL4FedRec(Recommender):
         return AnalyticTerm(cl4fedrec.specialise_moved_items(gradient.fill), numbers, **names)
 
     def _of_users(self, views: list[Tensor], others: Tensor) -> Tensor:
-        """Return L_uc: the two views are to be nearer to each other than the first to any synthetic user."""
+        """Return L_uc: the two views should be nearer to each other than the first view to any synthetic user."""
         import torch
 
         one, other = (normalise_embeddings(view)[0] for view in views)
@@ -169,7 +169,7 @@ class CL4FedRec(Recommender):
         )
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook:
-        """Return the coordinator's part."""
+        """Return the coordinator's part: synthetic users and the regulariser."""
         options = self.options
         synthetic = SyntheticUsers(
             known, number=options.synthetic_users, items=options.synthetic_items, by=options.synthetic_by,
@@ -178,12 +178,12 @@ class CL4FedRec(Recommender):
         return CL4FedRecHook(known, synthetic, self.regulariser(known))
 
     def regulariser(self, known: CoordinatorContext) -> PopularityRegulariser | None:
-        """Return the server's own step at the end of an epoch; None: it has none."""
+        """Return the server's own step at the end of an epoch, or None."""
         return None
 
 
 class CL4FedRecHook(CoordinatorHook):
-    """At the end of every epoch the regulariser; at the beginning of every one, new synthetic users."""
+    """The coordinator's part: the regulariser at the end of every epoch, new synthetic users at its beginning."""
 
     def __init__(
         self, known: CoordinatorContext, synthetic: SyntheticUsers, regulariser: PopularityRegulariser | None
@@ -192,7 +192,7 @@ class CL4FedRecHook(CoordinatorHook):
         self.extra_bytes = synthetic.users.nbytes
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
-        """Return the version and the synthetic users of the epoch."""
+        """Return the version and the epoch's synthetic users."""
         epoch, over = self._known.begun(round), self._known.over(round)
         if over and self._regulariser is not None:
             version = self._regulariser.applied(version, over)
@@ -205,7 +205,7 @@ class CL4FedRecHook(CoordinatorHook):
         return {"users": self._synthetic.users}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
+        """Restore the synthetic users that :meth:`state` returned."""
         self._synthetic.users[:] = state["users"]
 
 
@@ -216,7 +216,7 @@ class RegularisedCL4FedRec(CL4FedRec):
     Options = RegularisedOptions
 
     def regulariser(self, known: CoordinatorContext) -> PopularityRegulariser:
-        """Return it."""
+        """Return the popularity regulariser."""
         options: RegularisedOptions = self.options  # type: ignore[assignment]
         return PopularityRegulariser(
             known, hot=options.hot_items, sub=options.sub_items, steps=options.regulariser_steps,

@@ -1,4 +1,4 @@
-"""What a recommender finds at a client, and adds there."""
+"""A client's data for a recommender, its personal models, and the terms that a recommender adds to its gradient."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gossiprec.servers.base import Extras
 
 
 class PersonalModels(NamedTuple):
-    """What clients recommend by, where that is not the version that they were sent.
+    """The models that clients recommend by, if they differ from the version that they were sent.
 
     Attributes
     ----------
     versions : ndarray of float32, shape (n, n_columns)
-        For a client that has not trained the present version.
+        The present models, for clients that have not trained.
     of : ndarray of int64, shape (n_clients,)
-        Which of them each takes.
+        Index of each client's version.
     local : float
-        How much of its own change a client adds that has.
+        Share of its own change that a client adds after it has trained.
     """
 
     versions: F32
@@ -34,26 +34,26 @@ class PersonalModels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClientContext:
-    """What a client has at hand for one local update; none of it is to be changed.
+    """A client's data for one local update, which must not be changed.
 
     Attributes
     ----------
-    seed, node, update : int
-        Of the run, whose it is, and its number among the node's.
+    The seed of the run, the client's node, and the number of the update among the node's.
     layout : Layout
         Of whole models.
     positives : ndarray of int32, shape (n_positives,)
         Its training items, ascending.
     history : ndarray of int32, shape (n,)
-        Those that its user's state follows from, in the order of time (:meth:`gossiprec.feeds.base.Feed.history`).
+        The items that its user's state is computed from, in the order of time
+        (:meth:`gossiprec.feeds.base.Feed.history`).
     own : ndarray of float32, shape (user_width,)
-        The row of its user, as it is now.
+        The present row of its user.
     version : ndarray of float32, shape (n_columns,)
-        ``[items | shared]``, as it was sent.
+        ``[items | shared]``, as sent.
     extras : mapping of str to ndarray
-        What was sent beside it; of those for single clients it may look at its row.
+        The extras sent with the version; of extras for single clients it may read its own row.
     told : ndarray of float32, shape (told_width,), or None
-        What it has told of its user; None: nothing yet.
+        The vector that it has uploaded about its user, or None before the first upload.
     """
 
     seed: int
@@ -68,12 +68,12 @@ class ClientContext:
     told: F32 | None = None
 
     def draw(self, purpose: str) -> np.random.Generator:
-        """Return draws that depend on seed, purpose, node and update alone."""
+        """Return draws that depend only on seed, purpose, node and update."""
         return generator(self.seed, purpose, self.node, self.update)
 
 
 class KernelStep(NamedTuple):
-    """A step of a client's training, for compiled terms: as kernels of gradients have it, and what else there is.
+    """A step of a client's training, for compiled terms: the arrays of gradient kernels and further ones.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class KernelStep(NamedTuple):
         The column of each sample's item; a positive, its negatives, the next positive.
     numbers : ndarray of float64
     extra, of_step, of_samples : ndarray
-        Those of :class:`AnalyticTerm`; a zero where it names none.
+        The arrays named in :class:`AnalyticTerm`; a zero for each that it does not name.
     """
 
     core: Any
@@ -103,19 +103,19 @@ class KernelStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AnalyticTerm:
-    """What a recommender adds to a model's gradient, written out and compiled.
+    """The compiled analytic gradient that a recommender adds to a model's.
 
     Attributes
     ----------
     add : kernel
         ``add(client)``, compiled by :mod:`gossiprec.native.jit`, adds to the slopes of a :class:`KernelStep`.
     numbers : ndarray of float64
-        What the kernel is told of the options.
+        The kernel's numbers from the options.
     extra : str or None
-        Name of what the coordinator sends beside the version, float32, shape (n, d).
+        Name of the array that the coordinator sends with the version, float32, shape (n, d).
     of_step, of_samples : str or None
-        Names of what :meth:`Recommender.draws` gives: the first as it is, of the second the rows of positives. It is
-        then asked with samples of which the number alone is known.
+        Names of arrays from :meth:`Recommender.draws`: the first is used whole, of the second the rows of positives.
+        The samples passed to it are then placeholders, of which only the number is known.
     """
 
     add: Any

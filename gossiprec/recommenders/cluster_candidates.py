@@ -1,4 +1,4 @@
-"""The items that a centroid of users likes best: semi-hard negatives of its members are drawn among them.
+"""The best items of each centroid of users, from which semi-hard negatives of its members are drawn.
 
 References
 ----------
@@ -23,11 +23,11 @@ from gossiprec.recommenders.user_vectors import item_table
 from gossiprec.servers.base import ALONE, ThreadPoolLike
 
 KEPT = 4
-"""Versions of which lists are kept: late answers are to earlier ones."""
+"""Number of versions of which lists are kept: late answers belong to earlier ones."""
 
 
 class _Known(NamedTuple):
-    """What has been worked out of a version and its centroids, which it keeps alive: their ids stay theirs."""
+    """Results for a version and its centroids. It keeps both alive, so that their ids stay valid."""
 
     of: tuple[F32, F32]
     scores: F32
@@ -35,9 +35,9 @@ class _Known(NamedTuple):
 
 
 class ClusterCandidates:
-    """The best items of each centroid in the versions that clients were sent last; each is worked out once.
+    """The best items of each centroid in the versions that clients were sent last; each list is computed once.
 
-    Scores of all centroids are worked out together, which is faster; bytes depend on nobody's company.
+    Scores of all centroids are computed together, which is faster; the bytes do not depend on the other centroids.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class ClusterCandidates:
         self._lock = threading.Lock()
 
     def of(self, layout: Layout, version: F32, centroids: F32, cluster: int, number: int) -> I32:
-        """Return the best items of a centroid, ascending; of equal ones those of lower id.
+        """Return the best items of a centroid, ascending; on ties the lower id wins.
 
         Parameters
         ----------
@@ -53,10 +53,10 @@ class ClusterCandidates:
             Of whole models.
         version : ndarray of float32, shape (n_columns,)
         centroids : ndarray of float32, shape (n_clusters, d)
-            The same object for all who were sent the same.
+            The same object for all clients that were sent the same centroids.
         cluster : int
         number : int
-            How many, at most n_items; the same in every call.
+            Number of items, up to n_items; the same in every call.
         """
         with self._lock:
             known = self._of_version(layout, version, centroids, ALONE)
@@ -73,7 +73,7 @@ class ClusterCandidates:
         number: int,
         threads: ThreadPoolLike,
     ) -> None:
-        """Find the lists of some centroids, so that :meth:`of` has them; several threads find other ones each."""
+        """Compute the lists of some centroids for :meth:`of`; threads compute different lists."""
         with self._lock:
             known = self._of_version(layout, version, centroids, threads)
         wanted = [cluster for cluster in sorted(set(clusters)) if cluster not in known.lists]
@@ -95,7 +95,7 @@ class ClusterCandidates:
 
 
 def score_by_vectors(vectors: F32, items: F32, threads: ThreadPoolLike = ALONE) -> F32:
-    """Return the scalar product of each item's row with each of several vectors, shape (n_items, at least n)."""
+    """Return the scalar product of each item's row with each of several vectors, shape (n_items, n or more)."""
     columns = np.zeros((vectors.shape[1], pad_to_tile.py_func(len(vectors))), np.float32)
     columns[:, : len(vectors)] = vectors.T
     found = np.zeros((len(items), columns.shape[1]), np.float32)
@@ -120,7 +120,7 @@ def score_by_vector(vector: F32, items: F32) -> F32:
 
 
 def top_item_ids(scores: F32, number: int) -> I32:
-    """Return the items of the highest scores, ascending; of equal ones those of lower id."""
+    """Return the items of the highest scores, ascending; on ties the lower id wins."""
     found = np.empty(number, np.int32)
     find_top(np.ascontiguousarray(scores), found)
     return found

@@ -1,4 +1,4 @@
-"""The coordinator of PerFedRec: it clusters clients by what they tell of their users, with a model for each cluster."""
+"""The coordinator of PerFedRec: it clusters clients by their users' rows, keeps a model of each, and averages rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["USER_ROWS", "AveragedRows"]
 
 
 class AveragedRows:
-    """The table of users' rows at the coordinator, which answers change as they change the table of items.
+    """The table of users' rows at the coordinator, which answers change in the same way as the table of items.
 
-    An answer holds its user's row after training. The change of that row counts its client's share of the answers, so
-    that a row moves by its client's step divided by the number of answers; a server makes of these changes what it
-    makes of those of items.
+    An answer holds its user's row after training. The change of that row is weighted by its client's share of the
+    answers, so that a row moves by its client's step divided by the number of answers; a server treats these changes
+    like the changes of items.
 
     Parameters
     ----------
     n_clients, width : int
     server : Server or None
-        Of its own: what it remembers is of these rows. None: rows move by the changes.
+        A server for these rows only, with its own state. If None, rows move by the changes.
     """
 
     def __init__(self, n_clients: int, width: int, server: Server | None) -> None:
@@ -41,16 +41,16 @@ class AveragedRows:
 
     @property
     def extras(self) -> Extras:
-        """What clients are sent besides the version: each its row."""
+        """The extras sent with the version: each client's row."""
         return {USER_ROWS: self.rows.copy()}
 
     def step(self, answers: ClientAnswers, round: RoundContext) -> None:
-        """Let the rows go by the answers of a round."""
+        """Move the rows by the answers of a round."""
         if answers.users is None or not len(answers.clients):
             return
         clients, width = answers.clients, self.rows.shape[1]
         moved = answers.users[:, :width] - self.rows[clients]
-        moved[~np.isfinite(moved).all(axis=1)] = 0.0  # a poisoner tells of no user
+        moved[~np.isfinite(moved).all(axis=1)] = 0.0  # a poisoner uploads no user row
         shares = answers.inbox.weights / answers.inbox.weights.sum()
         aggregated = self.rows.copy()
         np.add.at(aggregated, clients, (shares[:, None] * moved).astype(np.float32))
@@ -68,18 +68,18 @@ class AveragedRows:
         self.rows = np.array(found.versions[0], np.float32).reshape(self.rows.shape)
 
     def state(self) -> dict[str, Any]:
-        """Return the rows, and what the server remembers of them, for a checkpoint."""
+        """Return the rows and the server's state, for a checkpoint."""
         return {"rows": self.rows, "server": {} if self._server is None else self._server.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore the state that :meth:`state` returned."""
         self.rows = state["rows"]
         if self._server is not None:
             self._server.restore(state["server"])
 
 
 class ClusterOptions(Options):
-    """Options of the clusters, whose defaults are the rounds of the published code."""
+    """Options of the clusters; the defaults are the rounds of the published code."""
 
     number: int = Field(default=5, ge=1, le=LARGEST, description="K")
     first: int = Field(default=44, ge=1, le=LARGEST, description="round of the first clustering")
@@ -102,32 +102,32 @@ class ClusterOptions(Options):
         return self
 
     def due(self, round: int) -> bool:
-        """Whether there is a clustering in a round."""
+        """Return whether clients are clustered in a round."""
         since = round - self.first
         return since >= 0 and since % self.every == 0 and (self.last is None or round <= self.last)
 
 
 class ClusterModels(CoordinatorHook):
-    """Remembers what each client last told of its user, clusters that, and keeps a model for each cluster.
+    """Clustering of the rows that clients uploaded last, with a model for each cluster.
 
     A cluster without an answer in a round keeps its model (`models` own), or recommends by the global one (round). At
-    a clustering a model begins with the mean of those of the clusters that its members come from, the global one for
-    who was in none: it is not told which cluster has become which.
+    a clustering a model begins with the mean of the models of its members' previous clusters, the global one for a
+    member without a cluster: new clusters are not matched with old ones.
 
     Parameters
     ----------
-    known : Known
+    known : CoordinatorContext
     options : ClusterOptions or None
-        None: there are no clusters.
+        None if there are no clusters.
     models : str
         ``own``, ``round`` or ``none``.
     table_noise : float
-        Scale of the Laplace variables of which each item's number gets a mean.
+        Scale of the Laplace variables; the mean of them, one per answer, is added to each number of an item.
     pretraining : PretrainingOptions, optional
     layers : int
-        Of pre-training.
+        Layers for pre-training.
     averages_rows : bool
-        Whether users' rows are here and are averaged, see :class:`AveragedRows`.
+        Whether the coordinator holds and averages users' rows, see :class:`AveragedRows`.
     """
 
     changing = ("rows", "cluster_of", "models", "published", "n_made")
@@ -162,11 +162,11 @@ class ClusterModels(CoordinatorHook):
 
     @property
     def groups(self) -> I64 | None:
-        """The clusters."""
+        """The cluster of each client, or None if there are no clusters."""
         return None if self._options is None else self._cluster_of.astype(np.int64)
 
     def start(self, version: F32, users: F32) -> tuple[F32, F32]:
-        """Pre-train, if that is wanted: clients then begin with rows that the coordinator knows."""
+        """Pre-train if the options request it: clients then begin with rows that the coordinator knows."""
         if self._pretraining is not None and self._pretraining.epochs:
             version, users = self._pretrained(version, users)
         if self._table is not None:
@@ -186,7 +186,7 @@ class ClusterModels(CoordinatorHook):
         return np.concatenate([items.ravel(), version[width:]]), begun
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
-        """Return the version, with noise if that is wanted, and the models of the clusters."""
+        """Return the version, with noise if the options request it, and the models of the clusters."""
         version, extras = self._noisy(version, len(answers.clients), round), {}
         if self._table is not None:
             self._table.step(answers, round)
@@ -209,11 +209,11 @@ class ClusterModels(CoordinatorHook):
         return version, {**extras, **clusters}
 
     def state(self) -> dict[str, Any]:
-        """Return what changes, with the table of rows that it keeps."""
+        """Return the changing state and the table of rows, if it is kept."""
         return {**super().state(), **({} if self._table is None else {"table": self._table.state()})}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore the state that :meth:`state` returned."""
         number = 0 if self._options is None else self._options.number
         check_array("server.cluster_of", state["cluster_of"], self._cluster_of)
         check_range("server.cluster_of", state["cluster_of"], -1, number - 1)
@@ -222,7 +222,7 @@ class ClusterModels(CoordinatorHook):
             self._table.restore(state["table"])
 
     def report(self) -> dict[str, Any]:
-        """Return what pre-training took; how often clusters were made, their sizes, and clients that told nothing."""
+        """Return the edges revealed for pre-training, the clusterings, cluster sizes and clients without a vector."""
         clustered = self._cluster_of[self._cluster_of >= 0]
         told: dict[str, Any] = {
             "clusters": {
@@ -237,9 +237,9 @@ class ClusterModels(CoordinatorHook):
         return told
 
     def _noisy(self, version: F32, n_answers: int, round: RoundContext) -> F32:
-        """Return a version whose items have the mean of each answer's Laplace noise.
+        """Return a version with the mean of each answer's Laplace noise added to its items.
 
-        The sum of n such variables is the difference of two of Gamma(n), one being that of two exponentials.
+        A Laplace variable is the difference of two exponentials, so the sum of n is that of two Gamma(n) variables.
         """
         if not self._table_noise or not n_answers:
             return version
@@ -250,7 +250,7 @@ class ClusterModels(CoordinatorHook):
         return found
 
     def _move(self, version: F32, answers: ClientAnswers) -> None:
-        """Let each cluster's model be what its members' answers make of it."""
+        """Move each cluster's model by its members' answers."""
         of = self._cluster_of[answers.clients]
         for cluster in range(len(self._models)):
             members = np.flatnonzero(of == cluster)
@@ -274,10 +274,10 @@ class ClusterModels(CoordinatorHook):
         return mean
 
     def _cluster(self, version: F32, round: RoundContext) -> None:
-        """Cluster the clients that have told something; the others are in no cluster."""
+        """Cluster the clients that have uploaded a vector; the others are in no cluster."""
         assert self._options is not None
         told = np.flatnonzero(np.isfinite(self._rows).all(axis=1))
-        if len(told) < self._options.number:  # too few to speak of clusters: the old ones stay
+        if len(told) < self._options.number:  # too few for the number of clusters: the old ones stay
             return
         before = self._cluster_of.copy()
         self._cluster_of[:] = -1
@@ -288,7 +288,7 @@ class ClusterModels(CoordinatorHook):
         self._n_made += 1
 
     def _begun(self, before: I32, version: F32) -> F32:
-        """Return with what a cluster begins whose members were in these clusters: the mean of their models."""
+        """Return the initial model of a cluster, the mean of the models of its members' previous clusters."""
         if self._kind == "round" or not len(before):
             return version
         total: F64 = np.zeros(len(version))

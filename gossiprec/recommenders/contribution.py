@@ -1,9 +1,9 @@
-"""Data that users contribute to the coordinator: their training items, each perturbed on the device, once.
+"""Contributions of users to the coordinator: the exponential mechanism, perturbed sets and their report.
 
 References
 ----------
-The PDC-FRS paper (specification, section 4). Epsilon is the budget of one item; of a user's whole set it is as many
-times as much (sequential composition), which the paper does not say.
+The PDC-FRS paper (specification, section 4). Epsilon is the budget of one item; the budget of a user's whole set is
+epsilon times its number of items (sequential composition), which the paper does not mention.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gossiprec.rng import purpose_id, uniforms
 from gossiprec.similarities import Similarity
 
 BLOCK_CELLS = 1_000_000
-"""Probabilities held at once: about 30 MB with the temporaries, however many items there are."""
+"""Probabilities in memory at the same time: about 30 MB with the temporaries, for any number of items."""
 
 
 class ExponentialMechanism:
-    """Puts item j in the place of item i with probability proportional to exp(epsilon * sim(i, j) / (2 * sensitivity)).
+    """The mechanism that replaces item i by j with probability ~ exp(epsilon * sim(i, j) / (2 * sensitivity)).
 
-    All items are candidates, the item itself among them. Whoever sees the outcome can tell two items that may have been
-    there apart by a factor of exp(epsilon) at most.
+    All items are candidates, the item itself among them. The probability of an outcome differs between any two items by
+    a factor of at most exp(epsilon).
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class ExponentialMechanism:
     epsilon : float
         Budget of each item, above 0.
     sensitivity : float, optional
-        The most by which the similarities of two items to a third can differ; by default the similarity's own.
+        Largest difference between the similarities of two items to a third; by default the similarity's own.
 
     Raises
     ------
     ScenarioError
-        If epsilon is not above 0, the sensitivity is not known, or is smaller than it is known to be.
+        If epsilon is not above 0, or the sensitivity is unknown or smaller than the known one.
     """
 
     def __init__(self, similarity: Similarity, *, epsilon: float, sensitivity: float | None = None) -> None:
@@ -54,7 +54,7 @@ class ExponentialMechanism:
         self.sensitivity = _sensitivity(similarity, sensitivity)
 
     def blocks(self, items: I64) -> Iterator[tuple[slice, F32, F64]]:
-        """Yield, for some of the items at a time, which they are, their similarities, and their probabilities.
+        """Yield blocks of the items as slices, with their similarities and their probabilities.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class ExponentialMechanism:
 
 
 def _sensitivity(similarity: Similarity, stated: float | None) -> float:
-    """Return the sensitivity that is stated, or known; see :class:`ExponentialMechanism`."""
+    """Return the given or the known sensitivity; see :class:`ExponentialMechanism`."""
     known, name = similarity.sensitivity, type(similarity).__name__
     if stated is None:
         if known is None:
@@ -121,11 +121,11 @@ def _sensitivity(similarity: Similarity, stated: float | None) -> float:
 
 DRAW = purpose_id("contribution")
 BARE = 0.99
-"""Share of items kept from which on a contribution is said to be the training data."""
+"""Share of kept items from which on the report says that a contribution is the training data."""
 
 
 class ReleasedSets(NamedTuple):
-    """What users release: the part of a contribution that the coordinator receives.
+    """The part of a contribution that users release to the coordinator.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class ReleasedSets(NamedTuple):
 
 
 class ContributionKnowledge(NamedTuple):
-    """What a coordinator holds that collects contributions and trains a model on them.
+    """The knowledge of a coordinator that collects contributions and trains a model on them.
 
     Attributes
     ----------
@@ -157,21 +157,21 @@ class ContributionKnowledge(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """What all users contribute, and how far it is from what they have.
+    """All users' contributions, with measures of how much they differ from the training items.
 
     Attributes
     ----------
     mechanism : ExponentialMechanism
     sets : Ragged of int32, one row a user
-        What the coordinator gets: ascending, each item once.
+        The sets that the coordinator receives: ascending, each item once.
     drawn : ndarray of int32, shape (n_training_items,)
-        What each training item became, in the order of ``train.values``. Nobody but the user knows.
+        The replacement of each training item, in the order of ``train.values``. Only the user knows it.
     kept : float
-        Share of training items that stayed themselves.
+        Share of training items that were kept.
     similarity : float
-        Mean similarity of what was drawn to what it stands for.
+        Mean similarity of the drawn items to the items that they replace.
     expected_keep : float
-        What `kept` is expected to be: the mean probability of a training item to stay itself.
+        The expected value of `kept`: the mean probability that a training item is kept.
     epsilon_set : ndarray of float64, shape (n_users,)
         Budget of each user's whole set.
     """
@@ -195,7 +195,7 @@ class Contribution:
         return self.mechanism.epsilon
 
     def report(self) -> dict[str, float | str]:
-        """Return what a run's summary tells, with a note where nearly nothing is perturbed."""
+        """Return the section of a run's summary, with a note if nearly nothing is perturbed."""
         told: dict[str, float | str] = {
             "epsilon_item": self.epsilon_item,
             "sensitivity": self.mechanism.sensitivity,
@@ -229,7 +229,7 @@ def perturb_items(
     sensitivity : float, optional
         By default the similarity's own.
     seed : int
-        A draw depends on (seed, user, item) alone.
+        A draw depends only on (seed, user, item).
 
     Raises
     ------
@@ -260,6 +260,6 @@ def perturb_items(
 
 
 def _inverse(bounds: F64, at: F64) -> I64:
-    """Return where draws from 0 to 1 fall among cumulative probabilities; never where the probability is 0."""
+    """Return the indices of draws from 0 to 1 among cumulative probabilities; never one with probability 0."""
     below = np.minimum(at * bounds[-1], np.nextafter(bounds[-1], 0))
     return np.asarray(np.searchsorted(bounds, below, side="right"), np.int64)

@@ -1,4 +1,4 @@
-"""What a recommender does at the coordinator, between aggregating and pushing."""
+"""The coordinator's part of a recommender, between aggregating and sending, and the server that runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _no_server() -> None:
 
 @dataclass(frozen=True)
 class CoordinatorContext:
-    """What the coordinator knows before the first round.
+    """The coordinator's knowledge before the first round.
 
     Attributes
     ----------
@@ -29,15 +29,15 @@ class CoordinatorContext:
     popularity : ndarray of int64, shape (n_items,)
         Training interactions of each item, over all users: the papers count it as public.
     wakes_per_epoch : int
-        Wakes of the coordinator in a global epoch: one per slice, and the closing one, if there is one.
+        Wakes of the coordinator per global epoch: one per slice, and the closing wake, if there is one.
     seed : int
     n_clients : int
     contribution : object or None
-        What :meth:`Recommender.contributed` gave.
+        The value that :meth:`Recommender.contributed` returned.
     make_server : callable
-        Returns another server like the one that the protocol names, or None if it names none.
+        Function that returns another server like the protocol's, or None if it has none.
     closes_epochs : bool
-        Whether an epoch ends with a wake of its own (``protocol.close_epochs``), at which no client is asked.
+        Whether an epoch ends with a wake of its own (``protocol.close_epochs``), at which no client is sent a version.
     """
 
     model: Model
@@ -62,34 +62,34 @@ class CoordinatorContext:
 
 
 class CoordinatorHook(Stateful, ABC):
-    """What the coordinator does between aggregating and pushing; what it remembers is named in :attr:`changing`."""
+    """The coordinator's work between aggregating and sending; :attr:`changing` names its state."""
 
     extra_bytes: int = 0
-    """Size of what a client is sent beside the version."""
+    """Bytes that a client is sent in addition to the version."""
     own_extras: frozenset[str] = frozenset()
-    """Names of extras, shape (n_clients, ...), of which each client is sent its row; all of the others."""
+    """Names of extras, shape (n_clients, ...), of which each client is sent its row; other extras are sent whole."""
     one_of: frozenset[str] = frozenset()
-    """Names of extras of which each client is sent one row, whichever its own say."""
+    """Names of extras of which each client is sent one row, selected by its own extras."""
     stands_for: frozenset[str] = frozenset()
-    """Names of extras that nobody is sent: with them a client works out what the coordinator would answer it."""
+    """Names of extras that are not sent: with them a client computes the coordinator's answer itself."""
     answer_bytes: int = 0
     """Size of such an answer, a part of :attr:`extra_bytes`."""
 
     @property
     def groups(self) -> I64 | None:
-        """Which group of alike clients each is in, -1: not known; shape (n_clients,). None: none are made."""
+        """The group of similar clients of each, -1 if unknown, shape (n_clients,); None if there are no groups."""
         return None
 
     @property
     def knowledge(self) -> Any:
-        """What an attack on uploads may use that is no delivery, such as contributed data; None if there is none.
+        """Further knowledge for an attack on uploads, such as contributed data, or None.
 
-        It must not lead to the truth: the attack can reach all of it.
+        It must not contain the ground truth: the attack can reach all of it.
         """
         return None
 
     def start(self, version: F32, users: F32) -> tuple[F32, F32]:
-        """Return with which version, and with which rows of their users, everybody begins.
+        """Return the version, and the rows of their users, with which all clients begin.
 
         Parameters
         ----------
@@ -101,15 +101,15 @@ class CoordinatorHook(Stateful, ABC):
 
     @abstractmethod
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
-        """Return the version that is pushed, and the extras beside it.
+        """Return the version to send, and its extras.
 
         Parameters
         ----------
         version : ndarray of float32, shape (n_columns,)
-            As aggregated, ``[items | shared]``. Not to be changed.
-        answers : Answers
-            What it was aggregated from.
-        round : Round
+            As aggregated, ``[items | shared]``. It must not be changed.
+        answers : ClientAnswers
+            The answers that it was aggregated from.
+        round : RoundContext
         """
 
 
@@ -119,7 +119,7 @@ class RecommenderServer(Server):
     Parameters
     ----------
     server : Server or None
-    between : Between
+    between : CoordinatorHook
     """
 
     def __init__(self, server: Server | None, between: CoordinatorHook) -> None:
@@ -135,11 +135,11 @@ class RecommenderServer(Server):
 
     @property
     def groups(self) -> I64 | None:
-        """Those of the recommender."""
+        """The groups of the recommender's part."""
         return self._between.groups
 
     def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
-        """Let the server do its part, and then the recommender."""
+        """Run the server's part, and then the recommender's."""
         downlink, between = Downlink(aggregated[None]), self._between
         if self._server is not None:
             downlink = self._server.round(published, aggregated, answers, round)
@@ -155,12 +155,12 @@ class RecommenderServer(Server):
         )
 
     def state(self) -> dict[str, Any]:
-        """Return what both remember."""
+        """Return the state of both parts."""
         server = {} if self._server is None else self._server.state()
         return {"server": server, "between": self._between.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore the state that :meth:`state` returned."""
         if self._server is not None:
             self._server.restore(state["server"])
         self._between.restore(state["between"])

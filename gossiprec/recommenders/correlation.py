@@ -1,10 +1,11 @@
-"""Decorrelated items: clients keep the dimensions of their items' rows from telling the same thing twice.
+"""Decorrelated items: clients reduce the correlation between the dimensions of their items' rows.
 
 References
 ----------
 The CL4FedRec paper's proof of concept (specification, section 3.2), eq. 12 and 13: L_uni is the Frobenius norm of the
-correlation matrix of the item table's dimensions, over their number d, its diagonal included as printed; L = L_rec +
-alpha L_uni. Silent in the paper: who computes it, and of which rows. Here each client does, of those that it trains.
+correlation matrix of the item table's dimensions, over their number d, its diagonal included as published; L = L_rec +
+alpha L_uni. Left open by the paper: which side computes it, and of which rows. Here each client does, of the
+rows that it trains.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ class CorrelationOptions(Options):
 
 @RECOMMENDERS.register("correlation")
 class Correlation(Recommender):
-    """Adds how correlated the dimensions of the items in a client's step are, each item counted once."""
+    """The correlation of the dimensions of the items in a client's step, each item counted once, as an added loss."""
 
     Options = CorrelationOptions
     options: CorrelationOptions
     loss_weights = ("alpha",)
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
-        """Return the correlation's."""
+        """Return the analytic gradient of the correlation."""
         from gossiprec.recommenders.kernels import correlation
 
         return AnalyticTerm(correlation.add, np.array([self.options.alpha]))
@@ -59,7 +60,7 @@ class Correlation(Recommender):
 
 
 def correlation_loss(rows: Tensor, present: Tensor) -> Tensor:
-    """Return L_uni (eq. 12) of the rows that are present, from 1/sqrt(d) to 1; 0 of a single row.
+    """Return L_uni (eq. 12) of the present rows, from 1/sqrt(d) to 1; 0 for a single row.
 
     Parameters
     ----------

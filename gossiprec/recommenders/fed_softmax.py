@@ -1,9 +1,9 @@
-"""Clients tell what their users have taken from random items of theirs: the "+Fed" of FedCL's tables.
+"""Local negatives: drawing and masking random items that a client keeps, and the "+Fed" rows of FedCL's tables.
 
 References
 ----------
-The FedCL paper (specification, section 6): the loop and the loss of FedCL without what its coordinator does, so that
-nobody tells of its user.
+The FedCL paper (specification, section 6): the loop and the loss of FedCL without its coordinator's part, so that
+clients upload nothing about their users.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 NONE = -1
-"""In the place of a negative that there is not."""
+"""Placeholder for a missing negative."""
 
 
 def draw_local_items(seed: int, node: int, positives: I32, *, n_items: int, number: int) -> I32:
-    """Return the random items that a client keeps for the run, none of them its own; fewer if there are not so many.
+    """Return the random items that a client keeps for the run, none of them its own, up to `number`.
 
     Parameters
     ----------
     seed, node : int
-        All that the draw depends on, besides the client's items.
+        The draw depends only on these and on the client's items.
     positives : ndarray of int32, shape (n_positives,)
         Ascending.
     n_items, number : int
@@ -51,16 +51,16 @@ def draw_local_items(seed: int, node: int, positives: I32, *, n_items: int, numb
 
 
 def sample_items(items: I32, number: int, draw: np.random.Generator) -> I32:
-    """Return different ones of some items, uniform; :data:`NONE` where there are not so many; shape (number,)."""
+    """Return a uniform sample of different items, shape (number,), filled up with :data:`NONE`."""
     there = min(number, len(items))
     found = items[draw.choice(len(items), there, replace=False)]
     return found if there == number else np.append(found, np.full(number - there, NONE, np.int32))
 
 
 def some_for_each(items: I32, shape: tuple[int, ...], number: int, draw: np.random.Generator) -> I32:
-    """Return different ones of some items for each place, uniform; shape (*shape, number).
+    """Return a uniform sample of different items for each position, shape (*shape, number).
 
-    The draws of the places are independent; :data:`NONE` where there are not so many items.
+    The draws of the positions are independent; missing items are :data:`NONE`.
     """
     there = min(number, len(items))
     order = draw.random((*shape, len(items)), np.float32).argsort(axis=-1)[..., :there]
@@ -70,12 +70,12 @@ def some_for_each(items: I32, shape: tuple[int, ...], number: int, draw: np.rand
 
 
 def mask_known(negatives: I32, known: I32) -> I32:
-    """Return negatives with :data:`NONE` for those that are among some items, which are ascending."""
+    """Return negatives with :data:`NONE` in place of known items, which are ascending."""
     return np.where(is_member(negatives, known), np.int32(NONE), negatives)
 
 
 def is_member(items: I32, known: I32) -> Bools:
-    """Say which items are among others, which are ascending."""
+    """Return whether each item is among the known ones, which are ascending."""
     if not len(known):
         return np.zeros(items.shape, np.bool_)
     return np.asarray(known[np.minimum(np.searchsorted(known, items), len(known) - 1)] == items)
@@ -111,7 +111,7 @@ class FedSoftmaxOptions(Options):
 
 @RECOMMENDERS.register("fed-softmax")
 class FedSoftmax(Recommender):
-    """Clients learn from local negatives alone: the "+Fed" of FedCL's tables."""
+    """Learning from local negatives only: the "+Fed" rows of FedCL's tables."""
 
     Options = FedSoftmaxOptions
     options: FedSoftmaxOptions
@@ -123,7 +123,7 @@ class FedSoftmax(Recommender):
         self._local: dict[int, I32] = {}
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse models that do not score by vectors of users, and a loss of nothing to tell positives from."""
+        """Refuse models that do not score by vectors of users, and a softmax without negatives."""
         check_vector_model(type(self).__name__, self.model)
         if not (self._n_negatives or self.model.options.in_batch):
             raise ScenarioError(
@@ -136,7 +136,7 @@ class FedSoftmax(Recommender):
         return self.options.local_negatives
 
     def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
-        """Return the client's list beside negatives of its own instead of those of the feed."""
+        """Return the client's list with local negatives in place of the feed's."""
         items, local, number = drawn["items"], self._local_of(client), self.options.local_negatives
         if self.options.local_drawn == "update":
             own = sample_items(local, number, draw)
@@ -158,7 +158,7 @@ class FedSoftmax(Recommender):
         return self._local[client.node]
 
     def _semi_hard(self, client: ClientContext, draw: np.random.Generator) -> I32:
-        """Return negatives that all positives of a local update share, besides local ones."""
+        """Return further negatives, shared by all positives of a local update."""
         return np.zeros(0, np.int32)
 
     def loss(

@@ -1,4 +1,4 @@
-"""FedCL: clients tell positives also from semi-hard negatives, which the coordinator finds by their noisy vectors.
+"""FedCL: clients also use semi-hard negatives, which the coordinator finds by their noisy vectors.
 
 References
 ----------
@@ -6,10 +6,10 @@ The FedCL paper (specification, section 6).
 
 Notes
 -----
-In the paper a client tells its perturbed vector, is answered with semi-hard negatives, and trains. That exchange is
-played on the client's side: beside the version it has the centroids by which the coordinator would answer. What would
-travel, the numbers of items down and the vector up, is counted; the delay of the exchange is not simulated, and no
-network can drop it. The vector comes to the coordinator with the update.
+In the paper a client uploads its perturbed vector, is sent semi-hard negatives, and trains. That exchange is
+simulated on the client's side: with the version it has the centroids by which the coordinator would answer. The
+traffic, item numbers down and the vector up, is counted; the delay of the exchange is not simulated, and no
+network can drop it. The vector reaches the coordinator with the update.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class FedCLOptions(FedSoftmaxOptions):
 
 @RECOMMENDERS.register("fedcl")
 class FedCL(FedSoftmax):
-    """Clients learn from local negatives and from what users like theirs, as far as their vectors tell, like best."""
+    """Learning from local negatives and from items that similar users, found by noisy vectors, like best."""
 
     Options = FedCLOptions
     options: FedCLOptions
@@ -106,7 +106,7 @@ class FedCL(FedSoftmax):
         self._lists = ClusterCandidates()
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse fewer candidates than are drawn of them, too."""
+        """Refuse also fewer candidates than semi-hard negatives."""
         super().check(layout, full_batches=full_batches)
         options, number = self.options, self._n_candidates(layout)
         if number < options.semi_hard or options.semi_hard > layout.n_items:
@@ -117,7 +117,7 @@ class FedCL(FedSoftmax):
             )
 
     def warm_up(self, layout: Layout) -> None:
-        """Compile what finds users' vectors, their clusters and what these like best."""
+        """Compile the loops for users' vectors, their clusters and the clusters' best items."""
         clustering, rows = self.options.clustering, np.zeros((2, vector_dim(layout)), np.float32)
         if not self.options.semi_hard:
             return
@@ -131,7 +131,7 @@ class FedCL(FedSoftmax):
             ward_clusters(rows, 1)
 
     def contributed(self, split: TrainingData, seed: int) -> None:
-        """Refuse communities larger than there are users; nothing is contributed."""
+        """Refuse communities larger than the number of users; nothing is contributed."""
         leaks = self.options.leaks
         if leaks is not None and leaks >= split.n_users:
             raise ScenarioError(
@@ -140,11 +140,11 @@ class FedCL(FedSoftmax):
             )
 
     def told_width(self, layout: Layout) -> int:
-        """Return the width of users' vectors, if semi-hard negatives are wanted."""
+        """Return the width of users' vectors, or 0 without semi-hard negatives."""
         return vector_dim(layout) if self.options.semi_hard else 0
 
     def told_rows(self, clients: Sequence[ClientContext]) -> F32:
-        """Return the vectors of users by the version that they were sent, clipped and with noise."""
+        """Return users' vectors by the version that they were sent, clipped and with noise."""
         first, options = clients[0], self.options
         histories, users = (
             [client.history for client in clients],
@@ -163,7 +163,7 @@ class FedCL(FedSoftmax):
         return told
 
     def _work_out_lists(self, first: ClientContext, told: F32) -> None:
-        """Find what semi-hard negatives are drawn from, for all clients at once."""
+        """Compute the candidates for semi-hard negatives, for all clients together."""
         layout, centroids = first.layout, self._centroids(first)
         if centroids is not None and self.options.clustering != "none":
             clusters = nearest_centroid(told, centroids).tolist()
@@ -172,7 +172,7 @@ class FedCL(FedSoftmax):
 
     @property
     def told_epsilon(self) -> float | None:
-        """The budget of each vector; None: there is no noise."""
+        """The budget of each vector, or None without noise."""
         return self.options.epsilon
 
     @property
@@ -187,7 +187,7 @@ class FedCL(FedSoftmax):
         return mask_known(sample_items(candidates, number, draw), client.positives)
 
     def _candidates(self, client: ClientContext) -> I32 | None:
-        """Return what semi-hard negatives are drawn from; None: there are no clusters yet."""
+        """Return the candidates for semi-hard negatives, or None before there are clusters."""
         layout, version, told = client.layout, client.version, client.told
         assert told is not None
         number = self._n_wanted(layout)
@@ -201,12 +201,12 @@ class FedCL(FedSoftmax):
         )
 
     def _centroids(self, client: ClientContext) -> F32 | None:
-        """Return those that a client was sent; None: there are no clusters, or not yet."""
+        """Return the centroids that a client was sent, or None if there are no clusters yet."""
         found = client.extras.get("centroids")
         return found if found is not None and len(found) else None
 
     def _n_wanted(self, layout: Layout) -> int:
-        """Return how many items of a cluster are drawn from."""
+        """Return the number of a cluster's items to draw from."""
         return self.options.semi_hard if self.options.hard else self._n_candidates(layout)
 
     def _n_candidates(self, layout: Layout) -> int:
@@ -214,14 +214,14 @@ class FedCL(FedSoftmax):
 
     @property
     def upload_attack(self) -> tuple[str, Mapping[str, Any]] | None:
-        """The attack on uploaded vectors, if the option ``leaks`` requests it and there are some."""
+        """The attack on uploaded vectors, if the option ``leaks`` requests it and vectors are uploaded."""
         size = self.options.leaks
         if size is None or not self.options.semi_hard:
             return None
         return "user-vectors", {"community_size": size, "clip": self.options.clip}
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
-        """Return what keeps told vectors and clusters them; None: nobody tells any."""
+        """Return the coordinator's part, which keeps and clusters uploaded vectors; None if there are none."""
         options = self.options
         if not options.semi_hard:
             return None
@@ -236,7 +236,7 @@ class FedCL(FedSoftmax):
     def report(
         self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
-        """Return how vectors were clustered, and how often clients uploaded one."""
+        """Return the clusterings of vectors, and the number of vectors that clients uploaded."""
         if between is None:
             return {}
         assert isinstance(between, VectorBank)

@@ -1,4 +1,4 @@
-"""Repeated negatives as one published code treats them: an item's row learns from the last of its samples alone.
+"""Repeated negatives as in one published code: an item's row learns only from the last of its samples.
 
 References
 ----------
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @RECOMMENDERS.register("last-repeat")
 class LastRepeat(Recommender):
-    """Adds nothing to the loss, but leaves all but the last sample of an item out of the gradient of its row."""
+    """Training without an added loss, in which only the last sample of an item counts in the gradient of its row."""
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
-        """Return which samples are the last of their items."""
+        """Return a mask of the samples that are the last ones of their items."""
         items = samples["items"]
         from_behind = np.unique(items[::-1], return_index=True)[1]
         is_last = np.zeros(len(items), np.bool_)
@@ -37,7 +37,7 @@ class LastRepeat(Recommender):
         return {}, {"is_last": is_last}
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
-        """Return what takes the other samples' part out of an item's slope; there is nothing to draw."""
+        """Return the term that removes the other samples' part from an item's slope; it needs no draws."""
         from gossiprec.recommenders.kernels import last_repeat
 
         return AnalyticTerm(last_repeat.add, np.array([float(gradient.summed)]))

@@ -3,8 +3,8 @@
 References
 ----------
 The PDC-FRS paper (specification, section 4): contribution before the first round, an auxiliary model that is trained
-before each, its best items for each user with soft labels, and two contrastive losses. What the paper leaves silent
-follows the specification's recommendations, each an option here.
+before each round, its best items for each user with soft labels, and two contrastive losses. Gaps in the paper are
+filled by the specification's recommendations, each an option here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ANCHORS = 512
-"""Items of a step of the items' loss."""
+"""Number of items per step of the items' loss."""
 
 
 class PDCOptions(Options):
@@ -82,14 +82,14 @@ class PDCOptions(Options):
 
 @RECOMMENDERS.register("pdc-frs")
 class PDC(Recommender):
-    """Clients learn also from what an auxiliary model predicts for them, and stay near to its row of their user."""
+    """Learning also from an auxiliary model's predictions, with users' rows kept near to its rows."""
 
     Options = PDCOptions
     options: PDCOptions
     loss_weights = ("user_weight", "item_weight")
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse more predicted items than there are, too."""
+        """Refuse also more predicted items than there are."""
         super().check(layout, full_batches=full_batches)
         if self.options.augmented > layout.n_items:
             raise ScenarioError(
@@ -97,7 +97,7 @@ class PDC(Recommender):
             )
 
     def contributed(self, split: TrainingData, seed: int) -> Contribution:
-        """Return what users send before the first round."""
+        """Return the sets that users send before the first round."""
         options = self.options
         if options.leaks is not None and options.leaks >= split.n_users:
             raise ScenarioError(
@@ -113,7 +113,7 @@ class PDC(Recommender):
             raise ScenarioError(f"recommender.{error}") from error
 
     def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
-        """Return the items that the auxiliary model finds for the user and that it does not have."""
+        """Return the auxiliary model's best items for the user that the user has not taken."""
         if "sent_items" not in extras:
             return {}
         items, labels = extras["sent_items"][node], extras["sent_labels"][node]
@@ -141,7 +141,7 @@ class PDC(Recommender):
         return total + self.options.user_weight * (against - (user * batch["own_auxiliary"]).sum() / tau)
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
-        """Return the users' loss's."""
+        """Return the analytic gradient of the users' loss, or None."""
         from gossiprec.recommenders.kernels import contrastive, no_op, pdc_frs
 
         options = self.options
@@ -165,7 +165,7 @@ class PDC(Recommender):
         return None if size is None else ("contributions", {"community_size": size})
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook:
-        """Return the coordinator's part."""
+        """Return the coordinator's part: training the auxiliary model and drawing items to its rows."""
         auxiliary = AuxiliaryModel(
             self.model, known.contribution.sets, n_items=known.layout.n_items, negatives=self.negatives,
             batch=self.options.auxiliary_batch, rate=self.learning_rate, seed=known.seed,
@@ -174,7 +174,7 @@ class PDC(Recommender):
 
 
 class AuxiliaryModelHook(CoordinatorHook):
-    """Before each epoch the auxiliary model learns; at its end the version's items are drawn to that model's."""
+    """The coordinator's part: it trains the auxiliary model before an epoch and draws items to its rows at the end."""
 
     def __init__(
         self, known: CoordinatorContext, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float
@@ -193,7 +193,7 @@ class AuxiliaryModelHook(CoordinatorHook):
         return ContributionKnowledge(known.contribution.released, known.popularity, self.auxiliary.scores)
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
-        """Return the version and what the auxiliary model tells in this epoch."""
+        """Return the version and the auxiliary model's extras of this epoch."""
         epoch, over = self._known.begun(round), self._known.over(round)
         if over and self._options.item_weight:
             version = self._drawn_near(version, over)
@@ -204,7 +204,7 @@ class AuxiliaryModelHook(CoordinatorHook):
         return version, self._extras
 
     def _told(self) -> dict[str, Any]:
-        """Return what clients are sent."""
+        """Return the extras that clients are sent."""
         told: dict[str, Any] = {}
         options, n_users = self._options, len(self.auxiliary.users)
         if options.augmented:
@@ -219,9 +219,9 @@ class AuxiliaryModelHook(CoordinatorHook):
         return told
 
     def _drawn_near(self, version: F32, epoch: int) -> F32:
-        """Return a version after a pass over its items (eq. 8): each is to be nearest to the auxiliary one.
+        """Return a version after a pass over its items (eq. 8), which draws each to its auxiliary row.
 
-        A plain step of an item depends on its own row alone, so that a pass is one step on the sum of all their losses.
+        A plain step of an item depends only on its own row, so a pass is one step on the sum of all their losses.
         """
         import torch
 
@@ -245,10 +245,10 @@ class AuxiliaryModelHook(CoordinatorHook):
         return found
 
     def state(self) -> dict[str, Any]:
-        """Return the auxiliary model, and what clients were told."""
+        """Return the auxiliary model and the extras that clients were sent."""
         return {"auxiliary": self.auxiliary.state(), "extras": self._extras}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
+        """Restore the auxiliary model and the extras that :meth:`state` returned."""
         self.auxiliary.restore(state["auxiliary"])
         self._extras = dict(state["extras"])

@@ -1,4 +1,4 @@
-"""PerFedRec and PerFedRec++: clusters of clients, models for each, and what a client mixes of them for itself.
+"""PerFedRec and PerFedRec++: clusters of clients, a model for each, and a personal mix of models for every client.
 
 References
 ----------
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class FedGNNOptions(Options):
-    """Options of what clients learn from."""
+    """Options of the clients' samples and uploads."""
 
     pseudo_items: float = Field(
         default=0.1, ge=0, le=1, description="fraction of a client's pairs with items that it has not taken"
@@ -107,14 +107,14 @@ class PerFedRecPlusOptions(PerFedRecOptions):
 
 @RECOMMENDERS.register("fedgnn")
 class FedGNN(Recommender):
-    """Clients learn from their own graph, some of whose items are pretended: that of PerFedRec++'s tables."""
+    """Learning from the client's own graph with some pseudo items: the FedGNN of PerFedRec++'s tables."""
 
     Options = FedGNNOptions
     options: FedGNNOptions
     adds_to_loss = False
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse pseudo items where a client learns from single items."""
+        """Refuse pseudo items if a client learns from single items."""
         if self.options.pseudo_items and "negatives" not in self.model.feed.item_columns:
             raise ScenarioError(
                 f"recommender.pseudo_items: found {self.options.pseudo_items}, but "
@@ -132,11 +132,11 @@ class FedGNN(Recommender):
         return self.options.user_rows == "averaged"
 
     def told_width(self, layout: Layout) -> int:
-        """Return the width of users' rows, if the coordinator averages these."""
+        """Return the width of users' rows if the coordinator averages them, or 0."""
         return layout.user_width if self._averages_rows else 0
 
     def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
-        """Return pairs of which some are replaced."""
+        """Return the pairs with some of them replaced by pseudo items."""
         options, n_items = self.options, client.layout.n_items
         return add_pseudo_items(
             drawn, n_items=n_items, share=options.pseudo_items, draw=draw, positives=client.positives,
@@ -150,7 +150,7 @@ class FedGNN(Recommender):
         return self.model.loss(p, batch)
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
-        """Return what adds noise, if any is wanted."""
+        """Return the coordinator's part, which adds noise if the options request it."""
         return ClusterModels(
             known,
             None,
@@ -169,7 +169,7 @@ class PerFedRec(FedGNN):
     modules = MODULES
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse models without users' rows to be clustered, or with weights of which there is nothing to mix."""
+        """Refuse models without users' rows to cluster, or a mix without any models."""
         super().check(layout, full_batches=full_batches)
         if layout.of(BlockRole.PRIVATE):
             raise ScenarioError(
@@ -196,7 +196,7 @@ class PerFedRec(FedGNN):
         return noisy
 
     def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
-        """Return the mix of what is not the client's own."""
+        """Return the mix of the cluster's and the global model."""
         local, share = self.options.local_share, np.float32(self.options.cluster_share)
         if "cluster_models" not in extras:
             return PersonalModels(version[None], np.zeros(len(clients), np.int64), local) if local else None
@@ -207,7 +207,7 @@ class PerFedRec(FedGNN):
         return PersonalModels(np.array(models), of.ravel(), local)
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook:
-        """Return what clusters."""
+        """Return the coordinator's part, which clusters clients."""
         options = self.options
         return ClusterModels(
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
@@ -217,7 +217,7 @@ class PerFedRec(FedGNN):
     def report(
         self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
-        """Return what pre-training took, and how large the last clusters were."""
+        """Return the interactions revealed for pre-training, and the sizes of the last clusters."""
         assert isinstance(between, ClusterModels)
         return between.report()
 
@@ -230,7 +230,7 @@ class PerFedRecPlus(PerFedRec):
     options: PerFedRecPlusOptions
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse models whose users and items have no rows of one width."""
+        """Refuse models in which the rows of users and items differ in width."""
         super().check(layout, full_batches=full_batches)
         names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
         if names != {"users", "items"} or layout.user_width != layout.item_width:
@@ -240,11 +240,11 @@ class PerFedRecPlus(PerFedRec):
             )
 
     def contributed(self, split: TrainingData, seed: int) -> InteractionGraph | None:
-        """Return the graph of all training interactions, which pre-training is about."""
+        """Return the graph of all training interactions for pre-training, or None without pre-training."""
         return InteractionGraph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
 
     def between(self, known: CoordinatorContext) -> CoordinatorHook:
-        """Return what pre-trains, and clusters."""
+        """Return the coordinator's part, which pre-trains and clusters."""
         options = self.options
         return ClusterModels(
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,

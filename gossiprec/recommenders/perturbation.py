@@ -1,10 +1,10 @@
-"""A user's vector before it is told: clipped in L1 norm and hidden by Laplace noise.
+"""Perturbation of a user's vector before it is uploaded: clipping in L1 norm and Laplace noise.
 
 References
 ----------
 The FedCL paper (specification, section 6). C. Dwork, A. Roth, "The algorithmic foundations of differential privacy",
-2014, theorems 3.6 (the Laplace mechanism) and 3.16 (composition): two vectors of L1 norm `bound` at most are
-``2 bound`` apart at most, so that noise of scale ``2 bound / epsilon`` on each number spends epsilon each time.
+2014, theorems 3.6 (the Laplace mechanism) and 3.16 (composition): two vectors of L1 norm up to `bound` are
+up to ``2 bound`` apart, so that noise of scale ``2 bound / epsilon`` on each number spends epsilon each time.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gossiprec.arrays import F32, F64
 
 _SHORT = np.finfo(np.float32)
 LARGEST_SCALE = float(_SHORT.max) / 1e3
-"""Of noise: draws of a thousand times as much never come."""
+"""Largest scale of noise: draws never reach a thousand times as much."""
 SMALLEST_SCALE = float(_SHORT.tiny)
 
 
 def laplace_scale(bound: float, epsilon: float) -> float:
-    """Return the scale of the noise that spends epsilon.
+    """Return the scale of the noise that spends a budget of epsilon.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def laplace_scale(bound: float, epsilon: float) -> float:
     Raises
     ------
     ValueError
-        If the noise would be infinite or none in numbers of 32 bits.
+        If the noise would be infinite or zero in numbers of 32 bits.
     """
     scale = 2.0 * bound / epsilon if epsilon > 0 else np.inf
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
@@ -44,14 +44,14 @@ def laplace_scale(bound: float, epsilon: float) -> float:
 
 
 def clip_l1(vectors: F32, bound: float) -> F64:
-    """Return vectors scaled down to an L1 norm where theirs is larger, shape (n, d)."""
+    """Return the vectors, shape (n, d), scaled down to the L1 norm `bound` if their norm is larger."""
     exact = vectors.astype(np.float64)
     norms = np.abs(exact).sum(axis=-1, keepdims=True)
     return np.asarray(exact * np.minimum(1.0, bound / np.maximum(norms, bound)))
 
 
 def add_laplace_noise(vectors: F64, scale: float, draws: list[np.random.Generator]) -> F32:
-    """Return vectors with Laplace noise, that of each by its own draws; shape (n, d)."""
+    """Return vectors with Laplace noise, each from its own draws, shape (n, d)."""
     noise = [draw.laplace(0.0, scale, vectors.shape[1]) for draw in draws]
     found: F32 = (vectors + np.array(noise).reshape(vectors.shape)).astype(np.float32)
     return found

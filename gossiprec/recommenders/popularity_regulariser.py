@@ -1,9 +1,9 @@
-"""The server's popularity regulariser: the most popular items are drawn apart from the others.
+"""The server's popularity regulariser: it moves the most popular items away from the others.
 
 References
 ----------
-The CL4FedRec paper (specification, section 3.2), eq. 14. Silent in the paper: how many others there are (256, drawn
-anew for each step among those that are not hot) and the optimizer (Adam, without memory of the epoch before).
+The CL4FedRec paper (specification, section 3.2), eq. 14. Left open by the paper: the number of other items (256,
+drawn again for each step among those that are not hot) and the optimizer (Adam, reset in each epoch).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from gossiprec.rng import generator
 
 
 class PopularityRegulariser:
-    """Adam's steps on the sum, over hot items, of the log of how near they are to others.
+    """Adam's steps on the sum, over hot items, of the log of their nearness to others.
 
     Parameters
     ----------
-    known : Known
+    known : CoordinatorContext
     hot : int
-        How many items are hot: those with most training interactions, of equals those of lower id.
+        Number of hot items: those with the most training interactions, on ties the lower id.
     sub : int
-        How many others are drawn for each step.
+        Number of other items that are drawn for each step.
     steps : int
     rate, temperature : float
 
     Raises
     ------
     ScenarioError
-        If there are not so many items, or none is more popular than another.
+        If there are too few items, or all are equally popular.
     """
 
     def __init__(

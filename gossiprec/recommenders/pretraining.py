@@ -1,4 +1,4 @@
-"""What the coordinator does before the first round: rows of users and items learn to tell their own views from others'.
+"""Pre-training at the coordinator before the first round: views, pseudo edges, and contrastive learning of rows.
 
 References
 ----------
@@ -9,10 +9,10 @@ Notes
 -----
 `views: noise` is the published code: noise after every propagation through the graph of all interactions, not aligned
 with the signs of rows as in SimGCL, and the mean over layers 1 to L, as in :mod:`gossiprec.models.simgcl`: layer 0 is
-in no mean. `views: mix` is the paper, whose equations the code builds and then ignores. Its views lack the edges of
-users that were not drawn for the step and have random pseudo edges, besides the noise; the paper leaves open how many,
-and between whom: here a share of the true edges, of drawn users, each view's by itself. The code adds 1e-5 to the
-softmax before the logarithm, which changes little and is not done.
+in no mean. `views: mix` is the paper; the code builds its equations and then ignores them. Its views lack the edges of
+users that were not drawn for the step and have random pseudo edges, in addition to the noise. The paper leaves open how
+many, and between which nodes: here a share of the true edges, of drawn users, independently per view. The code adds
+1e-5 to the softmax before the logarithm, which changes little and is left out here.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 
 TINY = np.float32(1e-12)
-"""Least norm that noise is divided by."""
+"""Least norm by which noise is divided."""
 
 
 def make_view(
     rows: Tensor, graph: InteractionGraph, *, layers: int, noise: float, draw: np.random.Generator
 ) -> Tensor:
-    """Return the mean of layers 1 to L of rows, with noise on each, of which the next is made.
+    """Return the mean of layers 1 to L of rows; each layer gets noise before the next is computed.
 
     Parameters
     ----------
     rows : Tensor, shape (n_users + n_items, d)
         Layer 0, which is not in the mean.
-    graph : Graph
+    graph : InteractionGraph
     layers : int
         L, at least 1.
     noise : float
@@ -65,7 +65,7 @@ def make_view(
 
 
 def nonnegative_noise(shape: tuple[int, int], size: float, draw: np.random.Generator) -> F32:
-    """Return noise of Euclidean norm `size` in each row: in the proportions of draws from 0 to 1, so none negative.
+    """Return nonnegative noise of Euclidean norm `size` in each row, in the proportions of uniform draws.
 
     Parameters
     ----------
@@ -82,15 +82,15 @@ def nonnegative_noise(shape: tuple[int, int], size: float, draw: np.random.Gener
 def mix_pseudo_edges(
     graph: InteractionGraph, users: I64, share: float, draw: np.random.Generator
 ) -> InteractionGraph:
-    """Return the edges of some users, with pseudo edges of theirs: drawn uniformly, none twice and none a true one.
+    """Return the edges of some users with pseudo edges, drawn uniformly, all different and none a true edge.
 
     Parameters
     ----------
-    graph : Graph
+    graph : InteractionGraph
     users : ndarray of int64, shape (n,)
         Ascending, each once.
     share : float
-        Pseudo edges are ``floor(share * true edges kept)``, or as many as there can be.
+        The number of pseudo edges is ``floor(share * true edges kept)``, or the largest possible if that is less.
     draw : Generator
     """
     kept = np.isin(graph.users, users)
@@ -134,32 +134,32 @@ class PretrainingOptions(Options):
 def pretrain(
     users: F32, items: F32, graph: InteractionGraph, options: PretrainingOptions, *, layers: int, seed: int
 ) -> tuple[F32, F32]:
-    """Return rows after one step of Adam an epoch on the InfoNCE of two views: that of users and that of items.
+    """Return rows after one step of Adam per epoch on the InfoNCE of two views, for users plus items.
 
     Parameters
     ----------
     users : ndarray of float32, shape (n_users, d)
     items : ndarray of float32, shape (n_items, d)
-    graph : Graph
+    graph : InteractionGraph
         Of all training interactions, without the views' changes.
     options : PretrainingOptions
     layers : int
         L, at least 1.
     seed : int
-        What an epoch draws depends on (seed, purpose, epoch) alone.
+        The draws of an epoch depend only on (seed, purpose, epoch).
 
     Returns
     -------
     ndarray of float32, shape (n_users, d)
     ndarray of float32, shape (n_items, d)
-        New arrays, the same whatever torch's threads are. A row of which no contrasted row is made stays.
+        New arrays, independent of torch's threads. Rows that no contrasted row depends on stay unchanged.
 
     Raises
     ------
     ScenarioError
-        If they have numbers that are not finite.
+        If the rows contain numbers that are not finite.
     ValueError
-        If there are not as many rows as users and items of the graph.
+        If the numbers of rows differ from the users and items of the graph.
     """
     import torch
 
@@ -188,7 +188,7 @@ def pretrain(
 
 
 def draw_epoch_users(n_users: int, options: PretrainingOptions, *, seed: int, epoch: int) -> I64:
-    """Return the users drawn for an epoch, ascending: those contrasted, and whose edges are in the views of `mix`."""
+    """Return the users drawn for an epoch, ascending: they are contrasted, and `mix` views have their edges."""
     return _some(n_users, options.sampled, generator(seed, "pretraining-users", 0, epoch))
 
 
@@ -200,7 +200,7 @@ def draw_epoch_items(n_items: int, options: PretrainingOptions, *, seed: int, ep
 def _contrast(
     rows: Tensor, graph: InteractionGraph, options: PretrainingOptions, *, layers: int, seed: int, epoch: int
 ) -> Tensor:
-    """Return the mean InfoNCE of the epoch's users, plus that of its items."""
+    """Return the mean InfoNCE of the epoch's users, plus the mean of its items."""
     import torch
 
     users = draw_epoch_users(graph.n_users, options, seed=seed, epoch=epoch)

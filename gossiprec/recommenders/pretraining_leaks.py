@@ -1,4 +1,4 @@
-"""What pre-training at the coordinator takes: interactions in the clear, and bytes."""
+"""Disclosure by pre-training at the coordinator: interactions in the clear, and bytes."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.recommenders.pretraining import PretrainingOptions, draw_epoch_users
 
 EDGE_BYTES = 8
-"""Of an edge that a client tells: two numbers of 32 bits."""
+"""Bytes of an uploaded edge: two numbers of 32 bits."""
 NUMBER_BYTES = 4
-"""Of a number of a row."""
+"""Bytes of a number of a row."""
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeDisclosure:
-    """The true edges that the coordinator must hold to pre-train as it does.
+    """The true edges that the coordinator needs for pre-training.
 
     Attributes
     ----------
     edges : ndarray of int64, shape (n_users,)
         Training interactions of each user.
     told : ndarray of bool, shape (n_users,)
-        Whose the coordinator is told, all of them and once.
+        Users that upload all their edges to the coordinator, once.
     pseudo_edges : float
-        Pseudo edges that a view of a step has beside true ones, on average.
+        Mean number of pseudo edges per view and step, in addition to true ones.
 
     Notes
     -----
-    With views of noise every step goes over the whole graph: the coordinator holds all interactions, as one does that
-    trains centrally. With mixed views it needs those of the users that some epoch draws, each of whom sends them when
+    With views of noise every step uses the whole graph: the coordinator holds all interactions, as in central
+    training. With mixed views it needs the interactions of the users drawn in some epoch, each of which sends them when
     it is drawn first: ``1 - (1 - sampled / n_users)**epochs`` of the users, which comes near to all of them only after
-    many epochs. Pseudo edges change none of this: they are drawn anew for each view, so that whoever sees two views
-    tells the true edges as nearly all that are in both; they augment and do not hide. Were they to hide, a client would
-    draw them once for all views.
+    many epochs. Pseudo edges do not change this: they are drawn again for each view, so that an observer of two views
+    recognises the true edges as nearly all edges in both; they augment and do not hide. To hide edges, a client would
+    have to draw them once for all views.
     """
 
     edges: I64
@@ -50,20 +50,20 @@ class EdgeDisclosure:
 
     @property
     def share(self) -> float:
-        """Share of all true edges that the coordinator holds in the end, 0 where there is none."""
+        """Share of all true edges that the coordinator holds at the end, 0 if there are no edges."""
         return float(self.edges[self.told].sum() / max(self.n_edges, 1))
 
     @property
     def sent_bytes(self) -> I64:
-        """What each client sends, shape (n_users,): its edges."""
+        """Bytes that each client sends for its edges, shape (n_users,)."""
         return np.where(self.told, EDGE_BYTES * self.edges, 0)
 
     def received_bytes(self, dim: int) -> I64:
-        """Return what each client is sent beside the version, shape (n_users,): its row of `dim` numbers."""
+        """Return the bytes of the row of `dim` numbers that each client is sent, shape (n_users,)."""
         return np.where(self.told, NUMBER_BYTES * dim, 0)
 
     def report(self, dim: int) -> dict[str, float | str]:
-        """Return what a run's summary tells, with a note of what it means."""
+        """Return the section of a run's summary, with a note that explains it."""
         told: dict[str, float | str] = {
             "edges": self.n_edges,
             "share_of_edges_told": self.share,
@@ -82,15 +82,15 @@ class EdgeDisclosure:
 def measure_edge_disclosure(
     graph: InteractionGraph, options: PretrainingOptions, seed: int
 ) -> EdgeDisclosure:
-    """Return what pre-training with this seed takes.
+    """Return the edges that pre-training with this seed discloses.
 
     Parameters
     ----------
-    graph : Graph
+    graph : InteractionGraph
         Of all training interactions.
     options : PretrainingOptions
     seed : int
-        Of :func:`gossiprec.recommenders.pretraining.pretrain`.
+        The seed of :func:`gossiprec.recommenders.pretraining.pretrain`.
     """
     edges = np.bincount(graph.users, minlength=graph.n_users).astype(np.int64)
     if options.views == "noise" or not options.epochs:

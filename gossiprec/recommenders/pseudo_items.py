@@ -1,10 +1,10 @@
-"""Pseudo items: a part of a client's pairs is about items that it has never taken, so that an upload proves nothing.
+"""Pseudo items: a share of a client's pairs uses items that it has never taken, so that an upload proves nothing.
 
 References
 ----------
-The PerFedRec++ paper (specification, section 5), as its published code has it: pairs are replaced, so that some items
-that were taken may be masked as well. That code draws a pseudo item and its negative among all items, so that either
-may be one that the user has taken, and both may be the same (`among` all); else neither is.
+The PerFedRec++ paper (specification, section 5), as in its published code: pairs are replaced, so that some taken
+items may be masked as well. That code draws a pseudo item and its negative among all items, so that either
+may be one that the user has taken, and both may be the same (`among` all); otherwise neither is.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def add_pseudo_items(
     positives: I32,
     among: Literal["others", "all"] = "others",
 ) -> Columns:
-    """Replace a share of pairs by a pseudo item beside a random negative.
+    """Replace a share of pairs by a pseudo item with a random negative.
 
-    A pseudo item is uniform over the items that are not the user's, its negative over these but the pseudo item; all
-    are independent. Which pairs go is uniform: of a positive with several negatives some pairs may stay.
+    A pseudo item is uniform over the items that the user has not taken, its negative over the same items without the
+    pseudo item; all are independent. Replaced pairs are uniform: of a positive with several negatives some may stay.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def add_pseudo_items(
     positives : ndarray of int32, shape (n_positives,)
         The user's items, ascending, each once.
     among : {'others', 'all'}
-        Others: see above. All: a pseudo item and its negative are uniform over all items, each by itself.
+        Others: see above. All: a pseudo item and its negative are independent and uniform over all items.
 
     Returns
     -------
     mapping of str to ndarray, shape (n_pairs,)
-        New arrays of the same types. Nothing is replaced for users of a single item, whose only pair would go, and for
-        those who lack less than two items, one to pretend and one to set against it.
+        New arrays of the same types. Nothing is replaced for users of a single item, who would lose their only pair,
+        and for users with less than two items not taken: one as pseudo item, one as its negative.
     """
     found = {name: column.copy() for name, column in samples.items()}
     n_pairs, n_others = len(samples["items"]), n_items - len(positives)
@@ -70,14 +70,14 @@ def add_pseudo_items(
 
 
 def complement_by_rank(taken: npt.NDArray[np.integer], ranks: I64) -> I64:
-    """Return numbers from 0 on that are not among some, by their rank among these.
+    """Return nonnegative numbers that are not in `taken`, by their rank among such numbers.
 
     Parameters
     ----------
     taken : ndarray of int, shape (n,)
         Ascending, each once, from 0 on.
     ranks : ndarray of int64, any shape
-        From 0 on: 0 is the least number that is not taken.
+        From 0 on: 0 is the least number that is not in `taken`.
 
     Returns
     -------

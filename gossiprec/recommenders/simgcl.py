@@ -38,7 +38,7 @@ class SimGCLRecommenderOptions(Options):
 
 @RECOMMENDERS.register("simgcl")
 class SimGCLRecommender(Recommender):
-    """Adds the mean InfoNCE of two noisy views over a client's positives."""
+    """The mean InfoNCE of two noisy views over a client's positives, as an added loss."""
 
     Options = SimGCLRecommenderOptions
     options: SimGCLRecommenderOptions
@@ -49,7 +49,7 @@ class SimGCLRecommender(Recommender):
         return {}, draw_view_noise(samples, self.negatives + 1, layout.item_width, draw)
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
-        """Return the contrastive loss's."""
+        """Return the analytic gradient of the contrastive loss, or None."""
         from gossiprec.recommenders.kernels import contrastive, simgcl
 
         options = self.options

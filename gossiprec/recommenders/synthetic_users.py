@@ -1,9 +1,9 @@
-"""Synthetic users: rows fitted to sets of items that are drawn by popularity, which clients contrast their user with.
+"""Synthetic users: rows fitted to sets of items drawn by popularity, against which clients contrast their user.
 
 References
 ----------
-The CL4FedRec paper (specification, section 3.2), eq. 5. Silent in the paper: the initial law (the model's own), the
-optimizer (Adam, warm-started from the epoch before) and the negatives (four for each item, drawn anew in each epoch).
+The CL4FedRec paper (specification, section 3.2), eq. 5. Left open by the paper: the initial distribution (the model's
+own), the optimizer (Adam, warm-started from the epoch before) and the negatives (four per item, drawn in each epoch).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ NEGATIVES = 4
 
 
 class SyntheticUsers:
-    """Rows of users that nobody is.
+    """Rows of users that do not exist.
 
     Parameters
     ----------
-    known : Known
+    known : CoordinatorContext
     number, items : int
-        How many, and of how many items each; these stay for the run.
+        Number of synthetic users, and number of items of each; the items stay for the run.
     by : {'popularity', 'uniform'}
-        How the items are drawn, without repetition.
+        Distribution of the items, drawn without repetition.
     steps : int
-        Adam steps of a refresh; 0: rows stay as they begin.
+        Adam steps per refresh; with 0 the rows keep their initial values.
     rate : float
 
     Attributes
@@ -42,7 +42,7 @@ class SyntheticUsers:
     Raises
     ------
     ScenarioError
-        If there are not so many items.
+        If there are fewer than `items` items.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SyntheticUsers:
         )
 
     def refresh(self, version: F32, epoch: int) -> None:
-        """Fit the rows to their items, with a version's items and weights frozen."""
+        """Fit the rows to their items, with the version's items and weights frozen."""
         if not self._steps:
             return
         import torch

@@ -1,4 +1,4 @@
-"""UNION on clients: a positive item is to be nearer to another positive than to items that the user has not taken.
+"""UNION on clients: a positive item should be nearer to another positive than to items that the user has not taken.
 
 References
 ----------
@@ -37,14 +37,14 @@ class UnionOptions(Options):
 
 @RECOMMENDERS.register("union")
 class Union(Recommender):
-    """Adds the mean softmax cross-entropy of one other positive among items that were not taken."""
+    """The mean softmax cross-entropy of one other positive among items that were not taken, as an added loss."""
 
     Options = UnionOptions
     options: UnionOptions
     loss_weights = ("weight",)
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
-        """Return for every positive, and alike for its negatives, the places of another positive and of negatives."""
+        """Return the indices of another positive and of negatives for every positive, repeated for its negatives."""
         each = self.negatives + 1
         n = len(samples["items"]) // each
         ahead = 1 + draw.integers(max(n - 1, 1), size=n)
@@ -55,7 +55,7 @@ class Union(Recommender):
         return {}, {"compared": compared.repeat(each, axis=0)}
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
-        """Return the contrastive loss's."""
+        """Return the analytic gradient of the contrastive loss."""
         from gossiprec.recommenders.kernels import union
 
         return AnalyticTerm(union.add, np.array([self.options.weight]), of_samples="compared")
@@ -63,7 +63,7 @@ class Union(Recommender):
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
     ) -> Tensor:
-        """Return L_rec + the weight times L_cl."""
+        """Return L_rec plus the weight times L_cl."""
         import torch
 
         each = self.negatives + 1

@@ -1,4 +1,4 @@
-"""Vectors of users by a version of a sequence model: the state after all that each has taken."""
+"""Vectors of users by a version of a sequence model: the state after the whole history of each user."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gossiprec.ragged import Ragged
 from gossiprec.servers.base import ALONE, ThreadPoolLike
 
 AT_ONCE = 16
-"""Users whose histories are looked at together: always so many, the last of them more than once."""
+"""Number of users per block, always the same: the last user is repeated in the last block."""
 
 
 def compute_user_vectors(
     model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32,
     threads: ThreadPoolLike = ALONE,
 ) -> F32:  # fmt: skip
-    """Return the vector of each user, shape (n, d); its bytes depend on nobody's company.
+    """Return the vector of each user, shape (n, d); its bytes do not depend on the other users.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ def compute_user_vectors(
     version : ndarray of float32, shape (n_columns,)
         ``[items | shared]``.
     histories : sequence of ndarray of int32
-        What each user has taken, in the order of time.
+        The items that each user has taken, in the order of time.
     users : ndarray of float32, shape (n, user_width)
-        Rows of users, for models that have them.
-    threads : Threads
-        For compiled code; others go one after the other.
+        Rows of users, for models that have such rows.
+    threads : ThreadPoolLike
+        Threads for compiled code; other models run on one thread.
     """
     gradient = model.sequence_gradient() if has_own_states(model) else None
     if gradient is not None:
@@ -53,7 +53,7 @@ def _read(
     histories: Sequence[I32],
     threads: ThreadPoolLike,
 ) -> F32:
-    """Return them by compiled code, for models that have no rows of users."""
+    """Return the vectors by compiled code, for models without rows of users."""
     found = np.empty((len(histories), vector_dim(layout)), np.float32)
     table, weights = item_table(layout, version), version[len(version) - layout.n_shared :]
 
@@ -68,7 +68,7 @@ def _read(
 def _looked_at(
     model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32
 ) -> F32:
-    """Return them by tensors, several users at once."""
+    """Return the vectors by tensors, several users together."""
     import torch
 
     tables = layout.version_tables(torch.from_numpy(np.require(version, requirements=["C", "W"])))
@@ -91,8 +91,8 @@ def _looked_at(
 
 
 def item_table(layout: Layout, version: F32) -> F32:
-    """Return the rows of items that states are multiplied with, a view of the version; shape (n_items, d)."""
-    table, at = layout.version_tables(version)["items"], 0  # a table of all that items have
+    """Return the item rows that states are multiplied with, a view of the version, shape (n_items, d)."""
+    table, at = layout.version_tables(version)["items"], 0  # a table of all blocks of items
     for block in layout.of(BlockRole.ITEM):
         if block.name == "items":
             break
@@ -102,7 +102,7 @@ def item_table(layout: Layout, version: F32) -> F32:
 
 
 def vector_dim(layout: Layout) -> int:
-    """Return the width of users' vectors, that of items' rows."""
+    """Return the width of users' vectors, which is the width of items' rows."""
     return next(block.width for block in layout.blocks if block.name == "items")
 
 

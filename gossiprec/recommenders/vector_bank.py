@@ -1,10 +1,11 @@
-"""The coordinator of FedCL: it keeps the vector that each user told last, and clusters them.
+"""The coordinator of FedCL: it keeps the vector that each user uploaded last, and clusters these vectors.
 
 References
 ----------
 The FedCL paper (specification, section 6), which clusters the vectors of a round's 16 users into 25 clusters. Here the
 last vectors of all users are kept and clustered: first as soon as there are as many vectors as clusters, then whenever
-as many have come since as before, at the latest after as many as there are clients: once in each epoch.
+last vectors of all users are kept and clustered: first as soon as there are as many vectors as clusters, then after
+as many new ones as there were before, at the latest after as many as there are clients: once per epoch.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 
 
 class VectorBank(CoordinatorHook):
-    """Remembers what each user told last.
+    """Store of the vector that each user uploaded last, with their clusters.
 
     Parameters
     ----------
-    known : Known
+    known : CoordinatorContext
     number : int
-        Clusters; 0: none are made.
+        Number of clusters; with 0 none are made.
     method : {'ward', 'kmeans'}
     answered : int
-        Items that a client is answered with.
+        Number of items in the answer to a client.
     """
 
     changing = ("latest", "counts", "centroids", "sizes", "at", "times")
@@ -57,7 +58,7 @@ class VectorBank(CoordinatorHook):
         return self._counts
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
-        """Return the version, and the centroids by which a client is answered; none before there are clusters."""
+        """Return the version, and the centroids that answer a client, if there are clusters."""
         if answers.users is not None:
             told = np.isfinite(answers.users).all(axis=1)
             self._take(answers.clients[told].tolist(), answers.users[told])
@@ -68,7 +69,7 @@ class VectorBank(CoordinatorHook):
         return version, {"centroids": self._centroids}
 
     def _take(self, clients: list[int], vectors: F32) -> None:
-        for client, vector in zip(clients, vectors, strict=True):  # the same one may have answered twice
+        for client, vector in zip(clients, vectors, strict=True):  # a client may have answered twice
             self._latest[client] = vector
             self._counts[client] += 1
 
@@ -86,7 +87,7 @@ class VectorBank(CoordinatorHook):
         self._at, self._times = int(self._counts.sum()), self._times + 1
 
     def report(self) -> dict[str, Any]:
-        """Return how often clusters were made, the sizes of the last ones, and how many users were in none."""
+        """Return the number of clusterings, the sizes of the last clusters, and the number of users in none."""
         clustered = int(self._sizes.sum())
         return {
             "times": self._times,
@@ -95,5 +96,5 @@ class VectorBank(CoordinatorHook):
         }
 
     def uploads(self) -> dict[str, Any]:
-        """Return how often users told their vectors, as far as that came to the coordinator."""
+        """Return the mean and the largest number of vectors that the coordinator received per user."""
         return {"received_mean": float(self._counts.mean()), "received_max": int(self._counts.max())}

@@ -1,4 +1,4 @@
-"""Centroids of clusters of users' vectors: Ward's method or K-means, beyond some thousands on a part of the vectors.
+"""Clustering of users' vectors by Ward's method or K-means, with centroids; large sets are clustered by a sample.
 
 References
 ----------
@@ -22,19 +22,19 @@ from gossiprec.rng import generator
 MODULES = ("sklearn.cluster", "threadpoolctl")
 """Modules that :func:`k_means` imports late."""
 STARTS = 4
-"""Times that the centres are drawn; the clusters that lie closest are kept."""
+"""Number of random starts; the start with the tightest clusters is kept."""
 
 
 def k_means(rows: F32, number: int, seed: int) -> I64:
-    """Return the cluster of each row: the largest is 0; of equal ones the one with the lower row comes first.
+    """Return the cluster of each row: the largest is 0; on ties the one with the lower row comes first.
 
     Parameters
     ----------
     rows : ndarray of float32, shape (n, d)
     number : int
-        Clusters, at least 1. There are fewer where there are fewer different rows.
+        Number of clusters, 1 or more. The result has fewer if there are fewer different rows.
     seed : int
-        The outcome depends on the rows, the number and this alone.
+        The result depends only on the rows, the number and the seed.
 
     Returns
     -------
@@ -54,13 +54,13 @@ def k_means(rows: F32, number: int, seed: int) -> I64:
     state = int(generator(seed, "clusters").integers(2**32))
     means = KMeans(number, n_init=STARTS, random_state=state, algorithm="lloyd")
     with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # where rows are equal: fewer clusters will do
+        warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows: fewer clusters suffice
         found = means.fit(rows.astype(np.float64)).labels_
     return relabel_by_size(found)
 
 
 def relabel_by_size(clusters: Any) -> I64:
-    """Return clusters numbered anew: by size, the largest first, and where that is equal by their first member.
+    """Return clusters renumbered by size, the largest first, on ties by their first member.
 
     Parameters
     ----------
@@ -86,18 +86,18 @@ def _require(rows: F32, number: int) -> None:
 
 
 MOST = 5000
-"""Vectors that are clustered; the others go to the nearest centroid. Ward's method takes the square of their number."""
+"""Number of vectors that are clustered; the others join the nearest centroid. Ward's method is quadratic in it."""
 
 Method = Literal["ward", "kmeans"]
 
 
 class ClusteringResult(NamedTuple):
-    """What a clustering has found.
+    """Centroids and sizes of the clusters that were found.
 
     Attributes
     ----------
     vectors : ndarray of float32, shape (n_clusters, d)
-        Means of members, those of the largest cluster first.
+        Means of members, the largest cluster first.
     sizes : ndarray of int64, shape (n_clusters,)
     """
 
@@ -106,17 +106,17 @@ class ClusteringResult(NamedTuple):
 
 
 def cluster_vectors(rows: F32, number: int, method: Method, draw: np.random.Generator) -> ClusteringResult:
-    """Cluster vectors.
+    """Return the centroids and sizes of the clusters of some vectors.
 
     Parameters
     ----------
     rows : ndarray of float32, shape (n, d)
         Finite.
     number : int
-        Clusters, at most n. K-means finds fewer where there are fewer different vectors.
+        Number of clusters, up to n. K-means finds fewer if there are fewer different vectors.
     method : {'ward', 'kmeans'}
     draw : Generator
-        Says which vectors are clustered of more than :data:`MOST`, and where K-means begins.
+        Draws the sample if there are more than :data:`MOST` vectors, and the start of K-means.
     """
     some = rows
     if len(rows) > MOST:
@@ -130,7 +130,7 @@ def cluster_vectors(rows: F32, number: int, method: Method, draw: np.random.Gene
 
 
 def ward_clusters(rows: F32, number: int) -> I64:
-    """Return the cluster of each row by Ward's method, the largest first; of equal ones that with the lower row.
+    """Return the cluster of each row by Ward's method, the largest first; on ties the one with the lower row.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def ward_clusters(rows: F32, number: int) -> I64:
 
     Notes
     -----
-    Written out because ``scipy.cluster.hierarchy.ward`` takes five times as long for 5,000 rows of 64 numbers, and
-    200 MB for their distances: with it clustering would be more than 5 % of a run of FedCL. Tests hold it to scipy's.
+    Implemented here because ``scipy.cluster.hierarchy.ward`` takes five times as long for 5,000 rows of 64 numbers, and
+    200 MB for their distances: with it clustering would be more than 5 % of a run of FedCL. Tests compare both.
     """
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
@@ -160,7 +160,7 @@ def ward_clusters(rows: F32, number: int) -> I64:
 
 
 def nearest_centroid(rows: F32, centroids: F32) -> I64:
-    """Return the centroid nearest to each row, of equal ones the first; shape (n,)."""
+    """Return the nearest centroid of each row, on ties the first, shape (n,)."""
     from scipy.spatial.distance import cdist
 
     found: I64 = cdist(rows, centroids, "sqeuclidean").argmin(axis=1)

@@ -1,1 +1,1 @@
-"""What recommenders add to a gradient, compiled (:class:`gossiprec.recommenders.base.AnalyticTerm`)."""
+"""Compiled gradients of recommenders (:class:`gossiprec.recommenders.base.AnalyticTerm`) and loops of coordinators."""

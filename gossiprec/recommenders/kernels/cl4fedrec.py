@@ -1,4 +1,4 @@
-"""What CL4FedRec adds to a gradient."""
+"""Compiled gradients of CL4FedRec's losses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gossiprec.recommenders.kernels.contrastive import (
 )
 
 TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range(7)
-"""Places of the options. A step has the norm STEP_SIZE if TO_NORM is not 0, or else it is STEP_SIZE times the slope."""
+"""Indices of the options. A step has norm STEP_SIZE if TO_NORM is not 0, or else it is STEP_SIZE times the slope."""
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def specialise_moved_items(gradient: Any) -> Any:
 
 
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
+    """Stand in for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
     raise NotImplementedError
 
 
@@ -73,7 +73,7 @@ def _add_moved(client):
 
 @noinline
 def _scale_steps(steps, numbers):
-    """Turn slopes, a column each, into the steps that items take."""
+    """Turn slopes, one per column, into the steps of items."""
     if numbers[TO_NORM]:
         normalise_columns(steps, np.empty(steps.shape[1], np.float32))
     steps *= float32(-numbers[STEP_SIZE])
@@ -95,7 +95,7 @@ def _add_of_user(client):
 
 @noinline
 def _add_info_nce_of_user(views, slopes, others, numbers):
-    """Add the derivatives of: the second view against all synthetic users, as seen from the first."""
+    """Add the derivatives of the second view against all synthetic users, compared with the first view."""
     dim, sharp = views.shape[1], float32(1.0 / numbers[TEMPERATURE])
     units, norms = views.T.copy(), np.empty(2, np.float32)
     normalise_columns(units, norms)

@@ -1,4 +1,4 @@
-"""What contrastive losses add to a gradient, compiled; rows of embeddings are columns here, as in kernels of models.
+"""Compiled gradients of contrastive losses; rows of embeddings are columns here, as in kernels of models.
 
 The losses are those of :mod:`gossiprec.models.base.contrastive`.
 """
@@ -14,9 +14,9 @@ from gossiprec.numerics.exponential import exp32
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 AT_ONCE = 64
-"""Rows whose similarities to all others are worked out together."""
+"""Number of rows for which similarities to all others are computed together."""
 LEAST_TEMPERATURE = 0.025
-"""Below, ``exp((cosine - 1) / temperature)`` of unlike rows is smaller than a float32 can be."""
+"""Below it, ``exp((cosine - 1) / temperature)`` of dissimilar rows is smaller than a float32 can be."""
 
 
 @noinline
@@ -31,7 +31,7 @@ def gather_columns(items, places, found):
 
 @noinline
 def scatter_add_columns(item_slopes, places, slopes):
-    """Add columns to those of `item_slopes` that they were taken from."""
+    """Add columns to the columns of `item_slopes` that they were taken from."""
     for i in range(len(item_slopes)):
         row, added = item_slopes[i], slopes[i]
         for k in range(len(places)):
@@ -40,7 +40,7 @@ def scatter_add_columns(item_slopes, places, slopes):
 
 @noinline
 def normalise_columns(columns, norms):
-    """Divide each column by its Euclidean norm, or by TINY; `norms` becomes these."""
+    """Divide each column by its Euclidean norm, or by TINY if it is smaller; `norms` is filled with the divisors."""
     norms[:] = float32(0.0)
     for i in range(len(columns)):
         row = columns[i]
@@ -56,7 +56,7 @@ def normalise_columns(columns, norms):
 
 @noinline
 def normalise_backward(units, norms, slopes):
-    """Turn derivatives by columns of norm 1 into those by what they were before :func:`normalise_columns`."""
+    """Turn derivatives by columns of norm 1 into derivatives by the columns before :func:`normalise_columns`."""
     along = np.zeros(len(norms), np.float32)
     for i in range(len(units)):
         row, slope = units[i], slopes[i]
@@ -132,7 +132,7 @@ def add_noisy_views(client, size, temperature, weight):
 
     Parameters
     ----------
-    client : ClientStep
+    client : KernelStep
         With proportions of the noises, float32 of shape (n_positives, 2, d), for the positives.
     """
     uniform = client.of_samples

@@ -1,4 +1,4 @@
-"""What decorrelating the dimensions of items adds to a gradient."""
+"""Compiled gradient of the correlation between the dimensions of items."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def add(client):
         unit, pull = units[i * wide : i * wide + n], pulls[i * wide : i * wide + n]
         along = dot(unit, 0, pull, 0, n) if norms[i] > float32(TINY) else float32(0.0)
         row = client.item_slopes[i]
-        for t in range(n):  # their mean, by which centring would lower them, is 0 as that of all units is
+        for t in range(n):  # their mean, by which centring would lower them, is 0 like the mean of all units
             row[t] += scale * (pull[t] - along * unit[t]) / norms[i]

@@ -1,4 +1,4 @@
-"""What learning from the last of an item's samples alone makes of a gradient."""
+"""Compiled correction of a gradient for learning only from the last of an item's samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gossiprec.native.jit import kernel
 
 @kernel
 def add(client):
-    """Leave of each item's slope the part of one of its samples: they are all alike (:class:`AnalyticTerm`).
+    """Keep one sample's part of each item's slope: the samples of an item are equal (:class:`AnalyticTerm`).
 
     Numbers: 1 if the loss is summed over the samples, 0 if it is their mean.
     """

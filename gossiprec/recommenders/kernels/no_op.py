@@ -1,4 +1,4 @@
-"""What a recommender adds to a gradient that leaves the loss of its clients as it is."""
+"""The empty term of a recommender that leaves the loss of its clients unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PDC-FRS adds to a client's gradient."""
+"""Compiled gradient of PDC-FRS's users' loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SimGCL adds to a gradient."""
+"""Compiled gradient of SimGCL's contrastive loss."""
 
 from __future__ import annotations
 

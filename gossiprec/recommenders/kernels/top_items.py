@@ -8,14 +8,14 @@ from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.numerics.small_matmul import add_product
 
 _MOST = 2047
-"""The highest digit: eleven bits, whose counts stay in the first-level cache."""
+"""The highest digit: eleven bits, so that the counts stay in the first-level cache."""
 
 
 @kernel
 def add_scores(scores, items, vectors):
     """Add to scores, shape (n_items, n), the scalar products of items, (n_items, d), with columns of vectors, (d, n).
 
-    Each is added up in the order of d, whatever stands beside it; fast in multiples of LANES.
+    Each product is summed in the order of d, independently of the other columns; fast in multiples of LANES.
     """
     (n_items, dim), n = items.shape, scores.shape[1]
     add_product(
@@ -25,9 +25,9 @@ def add_scores(scores, items, vectors):
 
 @kernel
 def find_top(scores, found):
-    """Fill `found`, int32, with the places of the highest scores, ascending; of equal ones those of lower places.
+    """Fill `found`, int32, with the indices of the highest scores, ascending; on ties the lower index wins.
 
-    The lowest of these is found digit by digit, from the highest; each time those alone are left that agree with it.
+    The lowest of these scores is found digit by digit, from the highest; each step keeps the scores that agree with it.
     """
     keys = np.empty(len(scores), np.uint32)
     _set_keys(scores.view(np.uint32), keys)
@@ -44,7 +44,7 @@ def find_top(scores, found):
 
 @inline
 def _set_keys(bits, keys):
-    """Set numbers that are in order as those are whose bits are given; both zeros are equal."""
+    """Set integer keys in the order of the floats with these bits; both zeros are equal."""
     for k in range(len(bits)):
         x = np.int64(bits[k])
         keys[k] = 2**31 + x if x < 2**31 else 2**32 - x
@@ -52,7 +52,7 @@ def _set_keys(bits, keys):
 
 @noinline
 def _of_digit(keys, shift, number):
-    """Return how many are wanted of the keys whose digit the last of `number` has, from the highest, and these keys."""
+    """Return the rank of the `number`-th highest key among the keys with its digit, and these keys."""
     counts = np.zeros(_MOST + 1, np.int64)
     for key in keys:
         counts[(key >> shift) & _MOST] += 1

@@ -1,4 +1,4 @@
-"""What UNION adds to a gradient."""
+"""Compiled gradient of UNION's cross-entropy."""
 
 from __future__ import annotations
 

@@ -12,22 +12,22 @@ from gossiprec.numerics.small_matmul import add_squares
 
 @kernel
 def ward_merges(means, pairs, heights):
-    """Merge clusters of one row each until one is left; in the order of chains, not of heights.
+    """Merge clusters of one row each until one is left, in the order of chains, not of heights.
 
     Parameters
     ----------
     means : ndarray of float32, shape (n_tiles, d, WIDE)
-        The rows, each in a column, and others that fill the last tile; overwritten. What is left stands together, so
-        that distances of many are worked out at once, each summed in the order of d.
+        The rows, one per column, and further ones that fill the last tile; overwritten. The remaining clusters are
+        kept together, so that many distances are computed at once, each summed in the order of d.
     pairs : ndarray of int64, shape (n - 1, 2)
         Filled with a row of each of the two clusters that are merged.
     heights : ndarray of float32, shape (n - 1,)
-        Filled with half of what each merge adds to the sum of squared distances to means, times two: what is merged in
-        the order of heights is what Ward's method merges one after the other.
+        Filled with half of what each merge adds to the sum of squared distances to means, times two: sorted by
+        height, the merges are those of Ward's method in order.
     """
     n = len(pairs) + 1
     sizes, apart = np.ones(n, np.float32), np.zeros(len(means) * WIDE, np.float32)
-    row, place = np.arange(n), np.arange(n)  # of each column, and the other way round
+    row, place = np.arange(n), np.arange(n)  # the row of each column, and the column of each row
     chain, length, n_left = np.empty(n, np.int64), 0, n
     for merge in range(n - 1):
         if length == 0:
@@ -59,7 +59,7 @@ def ward_merges(means, pairs, heights):
 
 @noinline
 def _fill_heights(means, sizes, own, apart, n):
-    """Fill the heights at which a cluster would be merged with each of `n`; with itself never."""
+    """Fill the heights at which a cluster would be merged with each of `n`; infinite for itself."""
     for k in range(n):
         apart[k] = float32(0.0)
     dim, size, flat = means.shape[1], sizes[own], means.ravel()
@@ -71,11 +71,11 @@ def _fill_heights(means, sizes, own, apart, n):
 
 @noinline
 def _least(heights, before):
-    """Return the place of the least, of equal ones `before` or else the first."""
+    """Return the index of the least height; on ties `before`, or else the first."""
     bits, least = (
         heights.view(np.int32),
         np.int32(0x7FFFFFFF),
-    )  # of numbers from 0 on, which they order as well
+    )  # the bits of numbers from 0 on have the same order
     for k in range(len(bits)):
         least = min(least, bits[k])
     if before >= 0 and bits[before] == least:
