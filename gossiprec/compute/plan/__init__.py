@@ -1,1 +1,1 @@
-"""What is computed, and in which order: tape, programs, and the planner between them."""
+"""The tape of events, the programs of tasks, and the planner that turns one into the other."""

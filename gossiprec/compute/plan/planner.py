@@ -1,4 +1,4 @@
-"""The planner: a stretch of tape becomes tasks, ordered by their data dependencies into waves."""
+"""The planner, which turns a segment of tape into tasks and orders them into waves by data dependency."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gossiprec.compute.plan.program import ExecutionPlan, Program, build_executi
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment
 
 SMALL = 20_000
-"""Messages below which a run does not wait for a compiler."""
+"""Number of messages below which compiling the loop is not worth the wait."""
 
 
 class Planner:
-    """The state that links one stretch of tape to the next, as plain tables.
+    """The planner and the state that links one segment of tape to the next, as plain tables.
 
     Parameters
     ----------
@@ -30,27 +30,27 @@ class Planner:
     weights : ndarray of float64, shape (n_nodes,)
         Weight of each node's models in a merge.
     most_updates : ndarray of int64, shape (n_nodes,)
-        Local updates after which a node trains no more.
+        Number of local updates after which a node stops training.
     cost : ndarray of float64, shape (n_nodes,)
         Relative cost of a node's local update, in units of one merge.
     pools_of : ndarray of bool, shape (n_nodes, n_pools)
         Which pools of observers see what a node receives.
     inline : bool
-        Messages arrive the moment they are sent and have no event of their own.
+        Whether messages arrive the moment they are sent and have no event of their own.
     spare_rows : int
         Versions kept besides the nodes' current ones before queued merges are carried out early.
     expected_messages : int
-        Decides whether the loop is worth compiling.
+        Expected number of messages, which decides whether the loop is compiled.
     keeps_first : bool
-        Rows n_nodes .. 2 n_nodes - 1 hold every node's first version for good, to be reset to.
+        Whether rows n_nodes .. 2 n_nodes - 1 permanently hold every node's first version, for resets.
     inboxes : ndarray of bool, shape (n_nodes,), optional
-        Nodes whose aggregator gets what they have received all at once, when their model is next read: at a wake or
-        push, never earlier, so that cutting the tape elsewhere changes nothing.
+        Nodes of which the aggregator reduces all received models at once, when the node's model is next read: at a
+        wake or push, never earlier, so that cutting the tape elsewhere changes nothing.
     rewrites : ndarray of bool, shape (n_nodes,), optional
         Nodes whose messages carry a row of their own, rewritten at each push.
     rest : int
-        Released rows that are not used again at once, so that who takes one need not wait for who had it: where a row
-        is a number and no memory.
+        Number of released rows that are not reused at once, so that the next user of a row need not wait for the
+        previous one; used if a row is only a number and takes no memory.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Planner:
 
     @property
     def rows_used(self) -> int:
-        """Arena rows ever written: what the arena takes in memory."""
+        """Number of arena rows ever written, which is the memory that the arena takes."""
         return int(self._counters[planner_state.FRESH])
 
     @property
@@ -129,27 +129,27 @@ class Planner:
 
     @property
     def pushes(self) -> I64:
-        """Rewritten pushes of every node so far, shape (n_nodes,); 0 where nothing is rewritten."""
+        """Rewritten pushes of every node so far, shape (n_nodes,)."""
         return self._nodes[:, planner_state.PUSHES].astype(np.int64)
 
     def state(self) -> dict[str, Any]:
-        """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
+        """Return the state that links segments of tape, for a checkpoint: references, no copies."""
         return {name: getattr(self, f"_{name}") for name in _STATE}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where another planner of the same run was when it gave its :meth:`state`.
+        """Restore the :meth:`state` of another planner of the same run.
 
         Raises
         ------
         ValueError
-            If an index is out of its range: see :mod:`gossiprec.compute.plan.planner_state`.
+            If an index is out of range (:mod:`gossiprec.compute.plan.planner_state`).
         """
         check_planner_state(state, self.state())
         for name in _STATE:
             setattr(self, f"_{name}", state[name])
 
     def check_past(self, past: PastEvents) -> None:
-        """Refuse a restored state that the tape before it cannot have led to.
+        """Refuse a restored state that the past events cannot have led to.
 
         Raises
         ------
@@ -168,21 +168,23 @@ class Planner:
         return bool(self._rows[row, planner_state.NEEDED] > 0)
 
     def are_needed(self, rows: I64) -> Bools:
-        """Return whether the versions in some arena rows are still needed."""
+        """Return whether the version in each of some arena rows is still needed."""
         return np.asarray(self._rows[rows, planner_state.NEEDED] > 0)
 
     @property
     def writers(self) -> tuple[I64, I64]:
-        """Return the arena rows that are needed, ascending, and the node that has written each last."""
+        """The arena rows that are needed, ascending, and the node that last wrote each."""
         nodes, messages = self._nodes, self._messages
         n_nodes, everybody = len(nodes), np.arange(len(nodes))
         writer = np.full(self.capacity, planner_state.NONE, np.int64)
         firsts = slice(n_nodes, min(2 * n_nodes, self.capacity))
-        writer[firsts] = everybody[: firsts.stop - firsts.start]  # unless others are found below
+        writer[firsts] = everybody[
+            : firsts.stop - firsts.start
+        ]  # overwritten below if another node wrote the row
         sent = messages[: np.flatnonzero(messages[:, planner_state.PUSH]).max(initial=-1) + 1 or None]
         writer[sent[:, planner_state.CARRIED]] = sent[
             :, planner_state.SENDER
-        ]  # of several the last: the present one
+        ]  # of several senders the last one, which wrote the current version
         for column in (planner_state.HELD, planner_state.BASE, planner_state.CURRENT):
             kept = nodes[:, column] != planner_state.NONE
             writer[nodes[kept, column]] = everybody[kept]
@@ -195,20 +197,20 @@ class Planner:
 
     @property
     def busy_rows(self) -> I64:
-        """Arena rows that are needed, less nodes' present rows that no message on its way and no inbox needs."""
+        """The needed arena rows, without nodes' current rows that no message in transit and no inbox needs."""
         rows = self._rows[: self.rows_used, planner_state.NEEDED]
         current, needed = self._nodes[:, planner_state.CURRENT], rows > 0
         needed[current[rows[current] == 1]] = False
         return np.flatnonzero(needed)
 
     def warm_up(self) -> None:
-        """Plan an empty tape: compiles the loop if it is to be compiled."""
+        """Plan an empty tape, which compiles the loop if it is to be compiled."""
         self.plan(Tape().cut())
 
     def plan(self, segment: TapeSegment) -> ExecutionPlan:
-        """Plan a stretch of tape; afterwards every node's row is its current model.
+        """Plan a segment of tape; afterwards every node's row is its current model.
 
-        Queued merges are carried out at the end, so a plan may be followed by an evaluation; inboxes go on waiting.
+        Queued merges are planned at the end, so a plan may be followed by an evaluation; inboxes keep waiting.
         """
         n_messages = segment.first_message + len(segment.receiver)
         self._messages = _grown(self._messages, n_messages)
@@ -232,14 +234,14 @@ class Planner:
             self._grow_rows(2 * self.capacity)
 
     def serve(self, node: int, n_versions: int) -> tuple[ExecutionPlan, I64]:
-        """Plan the task of a coordinator's server, for which all planned before must have been carried out.
+        """Plan the task of a coordinator's server; all earlier plans must have been carried out.
 
         Returns
         -------
         plan : Plan
             One task, which merges the coordinator's inbox.
         rows : ndarray of int64, shape (n_versions,)
-            Where the versions belong: that of the task, and others for the time until the next round.
+            Rows for the versions of the round: the row of the task, and others that are kept until the next round.
         """
         planning: Any = importlib.import_module("gossiprec.compute.plan.planner_loop")
         counters = self._counters
@@ -267,13 +269,13 @@ class Planner:
         return plan, np.append(self._nodes[node, planner_state.CURRENT], self._versions).astype(np.int64)
 
     def send(self, segment: TapeSegment, rows: I64) -> None:
-        """Let the messages of a planned stretch carry other versions than their sender's own.
+        """Let the messages of a planned segment carry other versions than their senders' own.
 
         Parameters
         ----------
         segment : Segment
         rows : ndarray of int64, shape (n_messages,)
-            The arena row that each is to carry, each of which somebody needs.
+            The arena row that each message carries; every row must be needed already.
         """
         messages = np.arange(segment.first_message, segment.first_message + len(segment.receiver))
         for row, by in ((self._messages[messages, planner_state.CARRIED], -1), (rows, 1)):
@@ -281,7 +283,7 @@ class Planner:
         self._messages[messages, planner_state.CARRIED] = rows
 
     def _begin(self) -> None:
-        """Begin a plan: all that was planned before has been carried out."""
+        """Begin a plan; all earlier plans have been carried out."""
         counters = self._counters
         counters[
             [
@@ -294,7 +296,7 @@ class Planner:
         counters[planner_state.BASE_WAVE] = counters[planner_state.LAST_WAVE]
 
     def _output_tables(self, segment: TapeSegment) -> tuple[npt.NDArray[Any], ...]:
-        """Return empty task, end, merge, weight and sighting tables, long enough for any outcome."""
+        """Return empty tables of tasks, ends, merges, weights, pool deliveries and encodes, long enough."""
         delivered = segment.receiver if self._inline else segment.node[segment.kind == TapeEvent.DELIVER]
         n_mixes = len(segment.kind) if self._mixing.any() else 0
         waiting = int(self._counters[[planner_state.QUEUED, planner_state.COLLECTED]].sum())
@@ -314,7 +316,7 @@ class Planner:
     def _in_waves(
         self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32, encodes: I32
     ) -> ExecutionPlan:
-        """Cut the tables to what was filled and sort by wave."""
+        """Cut the tables to their filled part and sort them by wave."""
         n_tasks, n_merges, n_sightings = self._counters[:3]
         tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
         offsets = np.concatenate([[0], ends[:n_tasks]]).astype(np.int64)
@@ -337,7 +339,7 @@ class Planner:
         )
 
     def _note_factors(self, segment: TapeSegment, n_messages: int) -> None:
-        """Remember by what the weights of deliveries are multiplied: their merges may be far away."""
+        """Remember the weight factors of deliveries, which may be merged in a later segment."""
         self._factors = _grown(self._factors, n_messages)
         self._factors[segment.first_message : n_messages] = 1.0
         if len(segment.factor):
@@ -345,12 +347,12 @@ class Planner:
             self._factors[segment.message[arrived]] = segment.factor[arrived]
 
     def _senders_of(self, messages: I32) -> dict[str, Any]:
-        """Return the columns of a program that say whose the merged versions are, and what they count."""
+        """Return a program's columns with the senders and the weights of merged versions."""
         sender = self._messages[messages, planner_state.SENDER]
         return {"merge_sender": sender, "merge_weight": self._weights[sender] * self._factors[messages]}
 
     def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, Any]:
-        """Return the columns of a program that say which tasks rewrite."""
+        """Return a program's columns with the push and the base of each encode task."""
         encodes = encodes[: self._counters[planner_state.ENCODES]]
         columns = np.full((2, n_tasks), planner_state.NONE, np.int32)
         columns[:, encodes[:, planner_state.ENCODER]] = encodes[
@@ -359,7 +361,7 @@ class Planner:
         return {"push": columns[0], "base": columns[1]}
 
     def _grow_rows(self, capacity: int) -> None:
-        """Make room for `capacity` rows; the ring of free rows is laid out anew from its head."""
+        """Make room for `capacity` rows; the ring of free rows is moved so that its head is at 0."""
         head, count = self._counters[[planner_state.FREE_HEAD, planner_state.FREE_COUNT]]
         waiting = np.roll(self._free, -head)[:count]
         self._rows = _grown(self._rows, capacity)
@@ -370,11 +372,11 @@ class Planner:
 _STATE = (
     "nodes", "rows", "free", "messages", "keeps", "factors", "versions", "mass", "counters", "pool_waves", "pools_seen",
 )  # fmt: skip
-"""The tables that change in the course of a run; the others follow from the scenario."""
+"""Names of the tables that change during a run; the others follow from the scenario."""
 
 
 def _grown(table: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
-    """Return the table with at least `length` rows, the new ones zero; grows by half to keep copies rare."""
+    """Return the table with at least `length` rows, new rows zero; it grows by half to keep copies rare."""
     if len(table) >= length:
         return table
     grown = np.zeros((max(length, len(table) * 3 // 2), *table.shape[1:]), table.dtype)
@@ -394,7 +396,7 @@ def _behaviour_table(behaviours: Sequence[Behaviour]) -> I8:
 
 
 def _loop(expected_messages: int) -> Callable[..., tuple[int, int]]:
-    """Return the planner's loop: as it stands for a small run, compiled for a large one."""
+    """Return the planner's loop, compiled unless the run is small."""
     from gossiprec.compute.plan import planner_loop
 
     if expected_messages < SMALL:

@@ -1,9 +1,9 @@
-"""The planner's loop: events in, tasks out. Plain Python on plain arrays, so that numba can compile it.
+"""The planner's loop, which turns events into tasks: plain Python on plain arrays, so that numba can compile it.
 
-Small runs execute it as it stands; large ones compile it (:mod:`gossiprec.compute.plan.planner` chooses).
+Small runs execute it uncompiled; large ones compile it (:mod:`gossiprec.compute.plan.planner` chooses).
 
 A node's *version* is a row of the arena. Messages pin the version they carry; a task may overwrite its node's row only
-when nobody else needs it. Delivered versions are merged when the receiver's model is next read, not before: the
+when nothing else needs it. Delivered versions are merged when the receiver's model is next read, not before: the
 result is the same, and the receiver's row is then loaded once for all of them.
 """
 
@@ -61,18 +61,18 @@ from gossiprec.compute.plan.planner_state import (
 from gossiprec.native.jit import jitable
 
 UNMIXED = -1.0
-"""In place of what a node's version keeps against the one it pushed last: that one is not merged into it."""
+"""Stands for the weight in a mix if the version that the node pushed last is not merged."""
 
 
 @jitable
 def to_int64(number):
-    """Return a number of any width as one of 64 bits: what is called with several widths would be compiled for each."""
+    """Return an integer as int64, so that functions are not compiled for several widths."""
     return 0 + number
 
 
 @jitable
 def allocate_row(rows, free, counters):
-    """Return an arena row that nobody needs: one released long ago if there is any, else a fresh one."""
+    """Return a free arena row: the one released longest ago if there is one, else a fresh row."""
     if counters[FREE_COUNT] > counters[RESERVE] or counters[FRESH] >= len(rows):
         row = free[counters[FREE_HEAD]]
         counters[FREE_HEAD] = (counters[FREE_HEAD] + 1) % len(free)
@@ -85,7 +85,7 @@ def allocate_row(rows, free, counters):
 
 @jitable
 def release_row(row, rows, free, counters):
-    """Take back one claim on a row."""
+    """Release one claim on a row."""
     rows[row, NEEDED] -= 1
     if rows[row, NEEDED] == 0:
         free[(counters[FREE_HEAD] + counters[FREE_COUNT]) % len(free)] = row
@@ -96,10 +96,10 @@ def release_row(row, rows, free, counters):
 def emit_task(
     node, update, mixed, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
 ):
-    """Append the task that merges what the node has received and runs local update number `update` (-1: none).
+    """Append the task that merges the node's received versions and runs local update `update`.
 
-    The version that the node pushed last is merged after all others, `mixed` being what the node's keeps; or it is
-    UNMIXED.
+    `update` is -1 if the task only merges. The version that the node pushed last is merged after all others, and the
+    node's own keeps the weight `mixed`; it is not merged if `mixed` is UNMIXED.
     """
     source = nodes[node, CURRENT]
     wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
@@ -144,7 +144,7 @@ def emit_task(
 
 @jitable
 def retain_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Keep the version that the node is about to train: what it pushes may be encoded relative to it."""
+    """Keep the version that the node is about to train; its push may be encoded relative to it."""
     if nodes[node, HEAD] != NONE:
         emit_task(
             node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
@@ -156,7 +156,7 @@ def retain_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends,
 
 @jitable
 def release_base(node, nodes, rows, free, counters):
-    """Keep the node's base no longer."""
+    """Release the node's base version."""
     if nodes[node, BASE] != NONE:
         release_row(nodes[node, BASE], rows, free, counters)
         nodes[node, BASE] = NONE
@@ -164,7 +164,7 @@ def release_base(node, nodes, rows, free, counters):
 
 @jitable
 def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
-    """Append the task that rewrites what the node pushes into a row of its own; return that row."""
+    """Append the task that rewrites the pushed version into a new row; return the row."""
     source, base = nodes[node, CURRENT], nodes[node, BASE]
     target = allocate_row(rows, free, counters)
     wave = max(counters[BASE_WAVE], rows[source, WRITTEN], rows[target, WRITTEN], rows[target, READ]) + 1
@@ -188,7 +188,7 @@ def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
 
 @jitable
 def emit_update_task(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Append the node's next local update; one that has spent its budget only merges."""
+    """Append the node's next local update, unless the node has spent its budget."""
     update, out = to_int64(nodes[node, UPDATES]), (tasks, ends, merges, merge_keep)
     if update < nodes[node, LIMIT]:
         if nodes[node, REWRITES]:
@@ -199,7 +199,7 @@ def emit_update_task(node, nodes, rows, messages, keeps, free, counters, tasks, 
 
 @jitable
 def retain_pushed_version(node, row, first, count, nodes, rows, free, counters):
-    """Keep the version that a node pushes, to be mixed with what is pooled until its next push."""
+    """Keep the version that a node pushes, to mix it with the versions pooled until its next push."""
     before = nodes[node, HELD]
     nodes[node, HELD] = row
     rows[row, NEEDED] += 1
@@ -211,9 +211,9 @@ def retain_pushed_version(node, row, first, count, nodes, rows, free, counters):
 
 @jitable
 def emit_reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Give a node its first version back, which lies in row ``n_nodes + node``: nothing is copied.
+    """Reset a node to its first version, which is in row ``n_nodes + node``; nothing is copied.
 
-    What has arrived is merged before, so that observers see it. What the node does next waits for what it did last.
+    Arrived versions are merged before, so that observers see them. The node's next task waits for its last one.
     """
     if nodes[node, HEAD] != NONE:
         emit_task(
@@ -230,7 +230,7 @@ def emit_reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, 
 
 @jitable
 def enqueue_delivery(message, node, op, factor, nodes, messages, keeps, weights, mass, counters):
-    """Queue a delivered version for merging by rule `op`; one of weight or factor zero changes nothing."""
+    """Queue a delivered version for merging by rule `op`; a weight or factor of zero changes nothing."""
     full = weights[messages[message, SENDER]]
     theirs = factor * full
     if op == 4:  # Op.ADOPT
@@ -239,7 +239,7 @@ def enqueue_delivery(message, node, op, factor, nodes, messages, keeps, weights,
         keeps[message] = APPRAISED
     else:
         own = 0.0 if op == 5 else weights[node]  # Op.POOL counts no version of the node itself
-        if op != 3:  # Op.BLEND forgets what has arrived before
+        if op != 3:  # Op.BLEND ignores earlier deliveries
             own += mass[node, WEIGHTED]
         keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0
         if op != 3 and theirs > 0.0:
@@ -260,10 +260,10 @@ def enqueue_delivery(message, node, op, factor, nodes, messages, keeps, weights,
 def emit_pool_deliveries(
     message, node, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings
 ):
-    """Append what the pools see of a delivered message; sightings of one victim keep their order.
+    """Append the pool deliveries of a delivered message; deliveries of one victim keep their order.
 
-    A version that several members of a pool receive is seen once: a copy teaches nothing. ``pools_seen[push, pool]``
-    says which pools have seen the version of a push.
+    A version that several members of a pool receive is seen once, for a copy adds nothing. ``pools_seen[push, pool]``
+    is set once a pool has seen the version of a push.
     """
     row, victim, push = messages[message, CARRIED], messages[message, SENDER], messages[message, PUSH]
     for pool in range(pools_of.shape[1]):
@@ -306,16 +306,17 @@ def plan_events(
     mixing, nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
     tasks, ends, merges, merge_keep, sightings, encodes,
 ):  # fmt: skip
-    """Turn events from number `start` on into tasks and sightings; update the state tables.
+    """Turn events from number `start` on into tasks and pool deliveries; update the state tables.
 
-    `inline`: a message is delivered the moment it is sent, and has no event of its own. `sent` is the id of the next
-    message to be sent. `factor`: of each event, or empty. `mixing`: of each role; 0 if it does not mix. `settle`:
-    finally merge all that is queued, so that every node's row is its current model.
+    `inline` is whether a message is delivered the moment it is sent and has no event. `sent` is the id of the next
+    message. `factor` has one number per event, or none. `mixing` has one number per role, 0 if it does not mix.
+    `settle` says that all queued versions are merged at the end, so that every node's row is its current model.
 
     Returns
     -------
     event, sent : int
-        Where to go on; the number of events when done. It stops before an event for which rows might not suffice.
+        The next event and message. The loop stops before an event for which the rows might not suffice; `event` is the
+        number of events once all are planned.
     """
     out = (tasks, ends, merges, merge_keep)
     for e in range(start, len(kind)):

@@ -1,4 +1,8 @@
-"""Checks of a planner's state from a checkpoint: compiled loops index tables by these numbers without looking."""
+"""The planner's tables, and the checks of a planner's state from a checkpoint.
+
+The constants name the columns of the tables. The checks are needed because compiled loops index tables by these numbers
+without bounds checks. :class:`PastEvents` checks a restored state against the events of the tape before it.
+"""
 
 from __future__ import annotations
 
@@ -10,52 +14,53 @@ import numpy as np
 from gossiprec.arrays import I32, I64, check_array, check_range
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 
-# Columns of the node table; LIMIT is the number of local updates after which a node trains no more; HELD is the row
-# of the version it pushed last, and PUSHED the first message of a push of its, if it mixes; INBOX is 1 if what it has
-# received waits until its model is read; REWRITES is 1 if what it pushes is a row of its own, PUSHES counts those, and
-# BASE is the row of its version before its last local update, if that came after its last push.
+# Columns of the node table. LIMIT is the number of local updates after which a node stops training. HELD is the row
+# of the version that it pushed last, and PUSHED the first message of that push, if it mixes. INBOX is 1 if received
+# versions wait until its model is read. REWRITES is 1 if its pushes are rewritten rows, PUSHES counts those, and
+# BASE is the row of its version before its last local update, if the update came after its last push.
 CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED, INBOX, REWRITES, PUSHES, BASE = range(12)
-# Columns of the mass table: weight of what was pooled since the last push, with and without the factors.
+# Columns of the mass table: weight of the versions pooled since the last push, with and without the factors.
 WEIGHTED, FULL = range(2)
-# Columns of the row table: who needs the row; wave of its last write; latest wave that reads it.
+# Columns of the row table: number of claims on the row; wave of its last write; latest wave that reads it.
 NEEDED, WRITTEN, READ = range(3)
 # Columns of the message table; PUSH is the first message of the push that sent this one.
 SENDER, CARRIED, NEXT, PUSH = range(4)
-# Places in the counters; COLLECTED, beside QUEUED, counts what waits in inboxes; RESERVE is how many released rows
-# rest before one is used again, as long as there are fresh ones.
+# Places in the counters. QUEUED counts queued versions, COLLECTED those that wait in inboxes. RESERVE is the number
+# of released rows that rest before one is reused, while there are fresh rows.
 (
     TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES, RESERVE,
 ) = range(12)  # fmt: skip
 # Columns of the table of rewritten pushes: the task, the number of the node's push, and the row of its base.
 ENCODER, PUSH_NUMBER, FROM = range(3)
-# Columns of the task table and of the sighting table.
+# Columns of the task table and of the table of pool deliveries.
 NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
 POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
 
 NONE = -1
 
 APPRAISED = -1.0
-"""In place of a merge weight: the executor finds it, by what the versions are worth to the receiver.
+"""Stands for a merge weight that the executor computes from the versions' performance for the receiver.
 
-Whoever looks on before the merge and cannot know it takes its absolute value, 1: nothing merged yet. In a task of a
-node with an inbox it marks what the node's aggregator reduces (:mod:`gossiprec.compute.inbox_reducer`)."""
+A hook that runs before the merge takes its absolute value, 1, as if nothing were merged. In a task of a
+node with an inbox it marks the entries that the node's aggregator reduces
+(:mod:`gossiprec.compute.inbox_reducer`)."""
 
 
 MOST_WAVES = 2**30
-"""More waves than any run has; sums of a few of them still fit 32 bits."""
+"""A number of waves above that of any run; sums of a few such numbers still fit 32 bits."""
 _ROWS_OF_NODES = (CURRENT, HELD, BASE)
 _SAME = (ROLE, LIMIT, INBOX, REWRITES)
 
 
 def check_planner_state(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> None:
-    """Refuse a state with an index out of its range, or with claims and lists that contradict each other.
+    """Refuse a state with an index out of range, or with contradictory claims and lists.
 
     Parameters
     ----------
     state : mapping
         From a checkpoint.
     fresh : mapping
-        Of the same planner before it has planned anything.
+        The state of the same planner before it planned anything.
 
     Raises
     ------
@@ -155,13 +160,13 @@ def _check_messages(state: Mapping[str, Any]) -> None:
 
 
 class PastEvents:
-    """What the tape before a checkpoint says of a planner's state: who has received which message, and woken how often.
+    """The record of the tape before a checkpoint: the receiver of each message, and each node's events.
 
     Parameters
     ----------
     n_nodes : int
     inline : bool
-        Messages arrive the moment they are sent.
+        Whether messages arrive the moment they are sent.
     """
 
     def __init__(self, n_nodes: int, *, inline: bool) -> None:
@@ -172,7 +177,7 @@ class PastEvents:
         self.any = False
 
     def note(self, segment: TapeSegment) -> None:
-        """Note a stretch of tape that was carried out by an earlier process."""
+        """Note a segment of tape that an earlier process carried out."""
         self.any = True
         first, n_nodes = segment.first_message, len(self._events)
         self._n_sent = first + len(segment.receiver)
@@ -186,14 +191,14 @@ class PastEvents:
             self._received.append((segment.message[arrived], segment.node[arrived]))
 
     def check(self, state: Mapping[str, Any], trains: int) -> None:
-        """Refuse lists of queued messages that have not arrived where they are queued, and too many updates.
+        """Refuse queued messages that have not arrived at their node, and too many updates.
 
         Parameters
         ----------
         state : mapping
-            Of the planner.
+            The planner's state.
         trains : int
-            Most local updates of a node at one event.
+            Largest number of local updates of a node at one event.
 
         Raises
         ------
@@ -219,7 +224,7 @@ class PastEvents:
                 )
 
     def _queued(self, nodes: I32, following: I32, receiver: I64) -> I64:
-        """Return how many messages are queued for each node; each is followed to its end once."""
+        """Return the number of messages queued for each node; each list is followed to its end once."""
         counts = np.zeros(len(nodes), np.int64)
         seen = np.zeros(len(following), np.bool_)
         for node, (head, tail) in enumerate(nodes[:, [HEAD, TAIL]].tolist()):

@@ -1,4 +1,4 @@
-"""Programs: what the planner hands to an executor, as plain arrays."""
+"""Programs of tasks, pool deliveries, and execution plans, as plain arrays from the planner."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from gossiprec.compute.plan import planner_state
 
 @dataclass(frozen=True)
 class Program:
-    """Tasks in an order in which each could be run alone; the plan says which are independent.
+    """Tasks in an order in which they could run one by one; the plan gives those that are independent.
 
     A task reads the node's version at `source`, merges the delivered versions into it one after the other, runs a local
-    update if it has one, and leaves the result at `target` (equal to `source` when nobody else needs the old version).
+    update if it has one, and leaves the result at `target` (equal to `source` if nothing else needs the old version).
 
     Attributes
     ----------
     node, source, target : ndarray of int32, shape (n_tasks,)
         `source` and `target` are rows of the arena.
     update : ndarray of int32, shape (n_tasks,)
-        Number of the node's local update, from 0; -1: merge only.
+        Number of the node's local update, from 0; -1 if the task only merges.
     merge_offsets : ndarray of int64, shape (n_tasks + 1,)
         Task t merges entries ``merge_offsets[t]:merge_offsets[t + 1]``, in this order.
     merge_row, merge_message : ndarray of int32, shape (n_merges,)
         Arena row of the delivered version, and the message that brought it.
     merge_keep : ndarray of float32, shape (n_merges,)
-        Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one;
-        negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`), or the node's
-        aggregator reduces it with all others of the task (:mod:`gossiprec.compute.inbox_reducer`).
+        Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``. 0 adopts the received one.
+        If negative, the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`), or the
+        node's aggregator reduces the version with all others of the task (:mod:`gossiprec.compute.inbox_reducer`).
     merge_weight : ndarray of float64, shape (n_merges,) or (0,)
-        What the delivered version counts, if some nodes have inboxes.
+        Weight of the delivered version; empty if no node has an inbox.
     merge_sender : ndarray of int32, shape (n_merges,) or (0,)
-        Who sent it, likewise.
+        Sender of the delivered version; empty if no node has an inbox.
     push : ndarray of int32, shape (n_tasks,) or (0,)
-        Number of the node's push for which the task rewrites its version, from `source` to `target`; -1 for other
-        tasks; without elements if no node rewrites what it pushes.
+        Number of the push for which the task rewrites the node's version, from `source` to `target`; -1 for other
+        tasks; empty if no node rewrites its pushes.
     base : ndarray of int32, shape (n_tasks,) or (0,)
-        Of such a task: the row of the version before the node's last local update, if it has trained since its push
-        before; else -1.
+        Of such a task, the row of the version before the node's last local update, if it trained since its previous
+        push; else -1.
     found : ndarray of float32, shape (n_merges,)
-        Filled by the executor: what an appraised version was worth to its receiver; NaN for other merges.
+        Filled by the executor with a received version's performance score, in merges by performance; else NaN.
     refused : ndarray of bool, shape (n_tasks,)
-        Filled by the executor: the task's last merge was appraised, neither version was worth anything, and the task
-        did not train: its update keeps its number, and so its draws.
+        Filled by the executor: whether the task's last merge was by performance and both versions scored 0. The task
+        then did not train; its update keeps its number, and so its draws.
     """
 
     node: I32
@@ -69,14 +69,14 @@ class Program:
         object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
 
     def deliveries_in_turn(self, tasks: I64) -> Iterator[tuple[Bools, I64]]:
-        """Yield for every first delivery of some tasks, every second, and so on: which tasks have one, and where."""
+        """Yield, for k = 0, 1, ..., a mask of the tasks with a delivery number k, and its entries."""
         first, n_merges = self.merge_offsets[tasks], np.diff(self.merge_offsets)[tasks]
         for k in range(n_merges.max(initial=0)):
             some = n_merges > k
             yield some, (first + k)[some]
 
     def adopted(self, tasks: I64) -> I64:
-        """Return the row of the version that each of some tasks adopts last, or its source if it adopts none."""
+        """Return the row of the version that each task adopts last, or its source if it adopts none."""
         begins, ends = self.merge_offsets[tasks], self.merge_offsets[tasks + 1]
         first, last = (int(begins.min()), int(ends.max())) if len(tasks) else (0, 0)
         entries = first + np.flatnonzero(self.merge_keep[first:last] == 0)
@@ -102,12 +102,12 @@ class Program:
 
 @dataclass(frozen=True)
 class PoolDeliveries:
-    """What pools of observers see, in execution order: one row per (pool, delivered message).
+    """The deliveries that pools of observers see, in execution order: one row per (pool, message).
 
     Attributes
     ----------
     pool, victim, row, message : ndarray of int32, shape (n_sightings,)
-        Pool `pool` saw the version in arena row `row`, sent by node `victim`; each pair at most once in a wave.
+        Pool `pool` saw the version in arena row `row`, sent by node `victim`; each pair occurs once per wave at most.
     """
 
     pool: I32
@@ -118,14 +118,15 @@ class PoolDeliveries:
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """Tasks and sightings of a stretch of tape, in waves.
+    """The tasks and pool deliveries of a segment of tape, in waves.
 
     Attributes
     ----------
     order : ndarray of int64, shape (n_tasks,)
         Tasks by wave, within a wave the costliest first.
     task_offsets, sighting_offsets : ndarray of int64, shape (n_waves + 1,)
-        Wave w runs tasks ``order[task_offsets[w]:task_offsets[w + 1]]``, and likewise its sightings.
+        Wave w runs tasks ``order[task_offsets[w]:task_offsets[w + 1]]``, and
+        shows its pool deliveries, which are ordered in the same way.
     """
 
     program: Program
@@ -138,7 +139,7 @@ class ExecutionPlan:
 def build_execution_plan(
     program: Program, wave: I32, cost: F64, sightings: I32, waves: range
 ) -> ExecutionPlan:
-    """Return a plan.
+    """Return the plan of a program, with tasks and pool deliveries sorted by wave.
 
     Parameters
     ----------
@@ -146,9 +147,9 @@ def build_execution_plan(
     wave, cost : ndarray of int32 and float64, shape (n_tasks,)
         Of each task; within a wave the costliest come first.
     sightings : ndarray of int32, shape (n_sightings, 5)
-        As the planner notes them (:mod:`gossiprec.compute.plan.planner_state`).
+        Pool deliveries as the planner's loop writes them (:mod:`gossiprec.compute.plan.planner_state`).
     waves : range
-        All that the plan has.
+        All waves of the plan.
     """
     order = np.lexsort((-cost, wave))
     seen_wave = sightings[:, planner_state.SEEN_WAVE]

@@ -1,7 +1,7 @@
-"""The tape: what the control plane hands to the data plane, as plain integers.
+"""The tape of events that the control plane passes to the data plane, as plain integers.
 
-One row is one event. The control plane appends; it never sees a tensor. What an event *does* to models is said once
-per run by :class:`Behaviour`, so the tape stays three integers a wake.
+One row is one event. The control plane appends; it never sees a tensor. What an event *does* to models is defined once
+per run by :class:`Behaviour`, so the tape takes only three integers per wake.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class TapeEvent(IntEnum):
     DROP = 2
     """A message was lost on its way."""
     RESET = 3
-    """A node went back to its first version; its optimizer's state stays."""
+    """A node was reset to its first version; its optimizer's state stays."""
 
 
 class Op(IntEnum):
-    """What a node does with models, in the order a behaviour lists it."""
+    """Operations of a node on models, which a behaviour lists in order."""
 
     NOTHING = 0
     TRAIN = 1
@@ -44,18 +44,18 @@ class Op(IntEnum):
     ADOPT = 4
     """Take the received version; the own user row stays."""
     POOL = 5
-    """Average, by the senders' weights, what has arrived since the node's last push."""
+    """Average, by the senders' weights, the versions that arrived since the node's last push."""
     APPRAISE = 6
-    """Merge the received version by how well it and the own one do on the node's validation items."""
+    """Merge the received version by its performance and the own one's on the node's validation items."""
     AVERAGE = 8
-    """Average, by weights, the node's own version and all that has arrived since its last push."""
+    """Average, by weights, the node's own version and all that arrived since its last push."""
     MIX = 7
-    """Give the version of the node's last push its share of what has been pooled since (:attr:`Behaviour.mixing`)."""
+    """Mix the version of the node's last push with the versions pooled since (:attr:`Behaviour.mixing`)."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the nodes of one role do on a wake and on a receive.
+    """The operations of the nodes of one role on a wake and on a receive.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class MissedWakes:
-    """Clocks that rang in vain.
+    """Missed wakes.
 
     Attributes
     ----------
@@ -88,25 +88,25 @@ class MissedWakes:
 
 @dataclass(frozen=True)
 class TapeSegment:
-    """A stretch of tape.
+    """A segment of tape.
 
     Attributes
     ----------
     kind, node, message, count : ndarray of int32, shape (n_events,)
-        `node` woke or is the receiver; `message` is the one that arrived or was lost, -1 for a wake; `count` is how
-        many messages the node sent in answer.
+        `node` woke or is the receiver; `message` is the one that arrived or was lost, -1 for a wake; `count` is the
+        number of messages that the node sent in answer.
     time : ndarray of float64, shape (n_events,)
     ready : ndarray of float64, shape (n_events,)
-        When the node had done what the event made it do, and sent its messages: `time`, unless computing takes time.
+        Time when the node finished its work on the event and sent its messages: `time`, unless computing takes time.
     cause : ndarray of int32, shape (n_events,)
         Why a message was lost, as the log numbers it; -1 for other events.
     queued : ndarray of float64, shape (n_events,)
-        Time that a delivered message lost to others on shared bandwidth.
+        Time that a delivered message lost to other messages on shared bandwidth.
     factor : ndarray of float64, shape (n_events,) or (0,)
-        By what the sender's weight is multiplied in the merge of each delivery, from 0 (it is seen, and changes
-        nothing) to 1; without elements where all are 1.
+        Factor of the sender's weight in the merge of each delivery, from 0 (the version is seen, and changes
+        nothing) to 1; empty if all are 1.
     sender, receiver : ndarray of int32, shape (n_messages,)
-        The messages sent in this stretch, in order; their ids continue from `first_message`.
+        The messages sent in this segment, in order; their ids continue from `first_message`.
     misses : Misses
     """
 
@@ -134,7 +134,7 @@ _COLUMNS = ("kind", "node", "message", "count", "time", "ready", "cause", "queue
 
 
 def concat_segments(stretches: Sequence[TapeSegment]) -> TapeSegment:
-    """Return consecutive stretches of tape as one."""
+    """Return consecutive segments of tape as one."""
 
     def all_of(name: str) -> npt.NDArray[Any]:
         return np.concatenate([getattr(stretch, name) for stretch in stretches])
@@ -155,9 +155,9 @@ def concat_segments(stretches: Sequence[TapeSegment]) -> TapeSegment:
 
 
 def split_at_wakes(segment: TapeSegment, node: int, *, apart: bool) -> list[TapeSegment]:
-    """Return the stretch cut before each wake of a node, and if it is to be `apart` after it, too.
+    """Return a segment cut before each wake of a node, and also after it if `apart`.
 
-    Rings in vain stay with the first piece.
+    Missed wakes stay with the first piece.
     """
     woke = np.flatnonzero((segment.kind == TapeEvent.WAKE) & (segment.node == node))
     edges = np.unique(np.concatenate([[0], woke, woke + 1 if apart else [], [len(segment.kind)]])).astype(int)
@@ -180,7 +180,7 @@ def split_at_wakes(segment: TapeSegment, node: int, *, apart: bool) -> list[Tape
 
 
 def insert_resets(segment: TapeSegment, time: F64, node: I32) -> TapeSegment:
-    """Return the stretch with nodes reset at given times, ascending, before whatever else happens then."""
+    """Return a segment with resets at given times, ascending, each before other events of its time."""
     if not len(time):
         return segment
     at = np.searchsorted(segment.time, time, side="left")
@@ -202,7 +202,7 @@ def insert_resets(segment: TapeSegment, time: F64, node: I32) -> TapeSegment:
 
 
 class EventBatchLike(Protocol):
-    """A stretch of events in order, as columns of a segment."""
+    """A batch of events in order, as columns of a segment."""
 
     @property
     def receiver(self) -> I32:
@@ -212,8 +212,8 @@ class EventBatchLike(Protocol):
 class Tape:
     """A growing tape, cut into segments as it is consumed.
 
-    It grows event by event (:meth:`wake`, :meth:`deliver`, :meth:`drop`) or by a stretch of events at a time
-    (:meth:`extend`); not in both ways between two cuts.
+    It grows event by event (:meth:`wake`, :meth:`deliver`, :meth:`drop`) or by a batch of events at a time
+    (:meth:`extend`), but not in both ways between two cuts.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ class Tape:
         self._receivers: list[int] = []
         self._ready: dict[
             int, float
-        ] = {}  # what follows is kept for the few events that have it, by their place
+        ] = {}  # these values are kept by place, for the few events that have them
         self._causes: dict[int, int] = {}
         self._queued: dict[int, float] = {}
         self._factors: dict[int, float] = {}
@@ -236,7 +236,7 @@ class Tape:
         self._blocks: list[EventBatchLike] = []
 
     def wake(self, time: float, node: int, receivers: Sequence[int], ready: float | None = None) -> None:
-        """Append a wake of `node`, which sends one message to each of `receivers`, when it is `ready`."""
+        """Append a wake of `node`, which sends one message to each of `receivers` when it is `ready`."""
         count = len(receivers)
         if ready is not None and ready != time:
             self._ready[len(self._times)] = ready
@@ -246,7 +246,7 @@ class Tape:
         self.n_messages += count
 
     def miss(self, time: float, node: int, cause: int) -> None:
-        """Append a ring of the node's clock in vain."""
+        """Append a missed wake of a node."""
         self._missed += (node, cause)
         self._missed_at.append(time)
 
@@ -280,7 +280,7 @@ class Tape:
         self._times.append(time)
 
     def extend(self, happenings: EventBatchLike) -> None:
-        """Append a stretch of events."""
+        """Append a batch of events."""
         self._blocks.append(happenings)
         self.n_messages += len(happenings.receiver)
 
@@ -321,7 +321,7 @@ class Tape:
 
 
 def _with(column: npt.NDArray[Any], values: dict[int, Any]) -> npt.NDArray[Any]:
-    """Return the column with some values replaced, by their places."""
+    """Return the column with the values at some places replaced."""
     if not values:
         return column
     changed = column.copy()

@@ -1,1 +1,1 @@
-"""One simulation in several processes: who owns which node, which rows travel, and how."""
+"""One simulation in several processes: the owner of each node, and the rows that shards exchange."""

@@ -1,4 +1,4 @@
-"""How shards send one another what the plan says: under a key that both know, so that nobody asks for anything."""
+"""Channels between shards. Sender and receiver derive each letter's key from the plan, so no requests are needed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 from gossiprec.errors import ResourceError
 
 Key: TypeAlias = tuple[str | int, ...]
-"""What a letter is about; no two from one sender to one receiver have the same."""
+"""The key of a letter, unique among the letters from one sender to one receiver."""
 
 
 class ShardLostError(ResourceError):
-    """A shard has died: what it owned is gone.
+    """A shard has died, and the nodes that it owned are lost.
 
     Attributes
     ----------
     number : int
-        Of the shard.
+        The number of the shard.
     """
 
     def __init__(self, number: int, reason: str) -> None:
@@ -28,11 +28,11 @@ class ShardLostError(ResourceError):
 
 
 class Channel(ABC):
-    """What one shard sends letters with, and gets them from."""
+    """The connection by which one shard sends and receives letters."""
 
     @abstractmethod
     def send(self, to: int, key: Key, content: Any) -> None:
-        """Hand over a letter, without waiting; arrays in it must not be changed afterwards."""
+        """Send a letter without waiting; arrays in it must not be changed afterwards."""
 
     @abstractmethod
     def receive(self, sender: int, key: Key) -> Any:
@@ -46,7 +46,7 @@ class Channel(ABC):
 
 
 class Mailbox:
-    """Letters that have arrived and were not yet asked for; filled by other threads."""
+    """Letters that have arrived and were not yet received; other threads fill it."""
 
     def __init__(self) -> None:
         self._letters: dict[tuple[int, Key], Any] = {}
@@ -54,19 +54,19 @@ class Mailbox:
         self._failure: BaseException | None = None
 
     def put(self, sender: int, key: Key, content: Any) -> None:
-        """Take a letter in."""
+        """Add a letter that has arrived."""
         with self._changed:
             self._letters[sender, key] = content
             self._changed.notify_all()
 
     def fail(self, reason: BaseException) -> None:
-        """Let whoever waits, now or later, hear why nothing more will come; the first reason counts."""
+        """Make all present and later waits raise `reason`; the first reason counts."""
         with self._changed:
             self._failure = self._failure or reason
             self._changed.notify_all()
 
     def take(self, sender: int, key: Key) -> Any:
-        """Wait for a letter and hand it out."""
+        """Wait for a letter, remove it and return it."""
         wanted = (sender, key)
         with self._changed:
             self._changed.wait_for(lambda: wanted in self._letters or self._failure is not None)
@@ -77,13 +77,13 @@ class Mailbox:
 
 
 class InProcessChannel(Channel):
-    """Shards as threads of one process: letters are handed over as they are.
+    """A channel between shards that are threads of one process; letters are passed by reference.
 
     Parameters
     ----------
     number : int
     mailboxes : list of Mailbox
-        Of all shards.
+        The mailboxes of all shards.
     """
 
     def __init__(self, number: int, mailboxes: list[Mailbox]) -> None:

@@ -1,4 +1,4 @@
-"""Which nodes a shard owns."""
+"""The division of nodes among shards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.arrays import I64
 
 MOST = 64
-"""Shards of a run: who has a row is noted in the bits of one number."""
+"""Largest number of shards of a run: the holders of a row are the bits of one 64-bit number."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class NodePartition:
     of : ndarray of int64, shape (n_nodes,)
         The shard that owns each node.
     n : int
-        Shards in all, at most :data:`MOST`.
+        Number of shards, no more than :data:`MOST`.
     number : int
-        Of this shard. Shard 0 leads: it holds the pools of observers, and writes the run directory.
+        Number of this shard. Shard 0 leads: it holds the pools of observers, and writes the run directory.
     """
 
     of: I64

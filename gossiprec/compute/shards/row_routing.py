@@ -1,4 +1,4 @@
-"""Which rows travel between shards, from whom to whom and when: every shard finds the same out of the same plan."""
+"""The rows that shards exchange, and when. Every shard derives the same routes from the same plan."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gossiprec.ragged import row_entries
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows that one shard sends another for a wave.
+    """Rows that one shard sends to another for a wave.
 
     Attributes
     ----------
     shard : int
-        The other end.
+        The other shard.
     wave : int
-        In which they are read, counted in the plan.
+        The wave of the plan in which they are read.
     rows : ndarray of int64
         Ascending.
     """
@@ -34,20 +34,20 @@ class RowBatch:
 
 @dataclass
 class ShardWave:
-    """What one shard does in a wave: its tasks in the plan's order, and what comes in for them.
+    """One shard's part of a wave: its tasks in the plan's order, and the rows that arrive for them.
 
     Attributes
     ----------
     ready : ndarray of int64
-        Tasks that read nothing which comes in for this wave.
+        Tasks that read none of the rows that arrive for this wave.
     waiting : ndarray of int64
-        Its others.
+        The other tasks of the shard.
     elsewhere : ndarray of int64
         The tasks of other shards.
     incoming : list of Batch
         By sender.
     outdated : ndarray of int64
-        Ascending: rows of which this shard had a copy until another wrote them in this wave.
+        Rows, ascending, of which this shard had a copy until another shard wrote them in this wave.
     """
 
     ready: I64
@@ -65,7 +65,7 @@ class ShardPlan:
     ----------
     waves : list of Wave
     outgoing : dict of int to list of Batch
-        What is sent once so many waves are done: rows leave a wave ahead of the one that reads them, or as soon as they
+        Batches to send, by the number of finished waves: rows leave one wave before they are read, or as soon as they
         are written.
     """
 
@@ -74,13 +74,13 @@ class ShardPlan:
 
 
 class RowRouter:
-    """Follows whose every row is and who has a copy, plan by plan.
+    """The record of each row's owner and of the shards with a copy, updated plan by plan.
 
     Parameters
     ----------
     parts : Parts
     keeps_first : bool
-        Rows n_nodes .. 2 n_nodes - 1 hold the nodes' first versions, too.
+        Whether rows n_nodes .. 2 n_nodes - 1 hold the nodes' first versions.
 
     Notes
     -----
@@ -93,19 +93,19 @@ class RowRouter:
         first = np.tile(parts.of, 2 if keeps_first else 1)
         self._owner = first.astype(np.int16)
         self._holders = _bits(first)
-        self._written = np.full(len(first), -1, np.int64)  # in which wave of the run
+        self._written = np.full(len(first), -1, np.int64)  # the wave of the run that last wrote the row
         self._done = 0
 
     def owner(self, rows: I64) -> I64:
-        """Return the shards that have written some rows last."""
+        """Return the shard that last wrote each of some rows."""
         return self._owner[rows].astype(np.int64)
 
     def holds(self, rows: I64) -> npt.NDArray[np.bool_]:
-        """Return whether this shard has the present version of some rows."""
+        """Return whether this shard has the current version of each of some rows."""
         return (self._holders[rows] >> np.uint64(self._parts.number) & np.uint64(1)).astype(np.bool_)
 
     def share(self, rows: I64) -> dict[int, I64]:
-        """Return which of some rows of shard 0 each other shard lacks; note that all will have them."""
+        """Return the rows of shard 0 that each other shard lacks; note that all shards will have them."""
         everywhere = list(range(1, self._parts.n))
         lacking = {n: rows[(self._holders[rows] >> np.uint64(n) & np.uint64(1)) == 0] for n in everywhere}
         for shard in everywhere:
@@ -113,14 +113,14 @@ class RowRouter:
         return lacking
 
     def restore(self, rows: I64, nodes: I64) -> None:
-        """Begin anew: some rows were written by these nodes, and nobody else has them."""
+        """Reset the record: the given nodes wrote the rows, and no other shard has a copy."""
         self.grow(int(rows.max(initial=-1)) + 1)
         self._owner[rows] = self._parts.of[nodes]
         self._holders[rows] = _bits(self._parts.of[nodes])
         self._written[:] = -1
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows, which nobody has written."""
+        """Make room for more rows, which have not been written yet."""
         more = capacity - len(self._owner)
         if more > 0:
             more = max(more, len(self._owner) // 2)
@@ -160,7 +160,7 @@ class RowRouter:
         return route
 
     def _lacking(self, rows: I64, to: I64) -> tuple[I64, I64]:
-        """Return rows and the shards that lack them, each pair once, ascending; note that these will have them."""
+        """Return pairs of a row and a shard that lacks it, ascending; note that the shard will have it."""
         lacks = (self._holders[rows] >> to.astype(np.uint64) & np.uint64(1)) == 0
         pairs = np.unique(rows[lacks] * self._parts.n + to[lacks])
         rows, shards = np.divmod(pairs, self._parts.n)

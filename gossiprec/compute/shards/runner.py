@@ -1,4 +1,4 @@
-"""Carrying out a shard's part of a plan: its own tasks, and the rows that it and others need for theirs."""
+"""Running a shard's part of a plan: its own tasks, and the exchange of rows with other shards."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunn
 from gossiprec.ragged import row_entries
 
 ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
-"""What letters are about."""
+"""Kinds of letters, the first part of their keys."""
 
 
 @dataclass
 class ShardTraffic:
-    """What a shard has sent and waited for, so far.
+    """Totals of a shard's traffic and waiting time so far.
 
     Attributes
     ----------
     waves, batches, rows, bytes : int
-        Waves carried out, and what this shard has sent to others for them.
+        Waves carried out, and the batches, rows and bytes that this shard sent to others for them.
     most_bytes : int
-        Sent for one wave.
+        Largest number of bytes sent for one wave.
     updates : int
-        Local updates of its own nodes.
+        Local updates of the shard's own nodes.
     waited_s, routed_s : float
-        Seconds of wall time waiting for others' rows, and finding out which rows travel.
+        Seconds of wall time spent on waiting for other shards' rows, and on computing routes.
     """
 
     waves: int = 0
@@ -49,7 +49,7 @@ class ShardTraffic:
 
 
 class ShardRunner(WaveRunner):
-    """Runs the tasks of its own nodes; rows that others read leave as soon as they are written.
+    """The runner of one shard's tasks; rows that other shards read are sent as soon as they are written.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class ShardRunner(WaveRunner):
     routes : Routes
     exchange : Exchange
     needed : callable
-        Rows -> whether each is still needed (:meth:`Planner.are_needed`).
+        Function of rows that returns whether each is still needed (:meth:`Planner.are_needed`).
     tells_found : bool
-        What executors find out about merges decides what happens next: every shard has to know all of it.
+        Whether the executors' findings about merges decide later events, so that all shards must know them.
 
     Attributes
     ----------
     payloads : Payloads
-        What is under handles, as it is sent.
+        The codec of the store's payloads.
     sent : Sent
     """
 
@@ -89,7 +89,7 @@ class ShardRunner(WaveRunner):
         self._number = 0  # of the plan
         self._n_shared = self._n_told = 0
         self.payloads = make_store_codec(executor.store)
-        self._bytes_for: dict[int, int] = {}  # by the wave that they are sent for
+        self._bytes_for: dict[int, int] = {}  # by the wave for which they are sent
         self._used: list[I64] = []
         self._resident = np.zeros(0, np.int64)
         self.sent = ShardTraffic()
@@ -119,18 +119,18 @@ class ShardRunner(WaveRunner):
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy - waited
 
     def use(self, rows: I64) -> None:
-        """Note that rows take memory here."""
+        """Note that rows take memory in this shard."""
         self._used.append(rows)
 
     def release(self) -> None:
-        """Give back the memory of rows that nobody needs, or whose present version others have."""
+        """Free the rows that are not needed, and those of which only other shards have the current version."""
         resident = np.unique(np.concatenate([self._resident, *self._used]))
         stays = self._needed(resident) & self._routes.holds(resident)
         self._executor.store.discard(resident[~stays])
         self._resident, self._used = resident[stays], []
 
     def share(self, rows: I64) -> None:
-        """Let all shards have some rows of shard 0; all are to call this at the same point of the plan."""
+        """Send some rows of shard 0 to all shards. All shards must call this at the same point of the plan."""
         lacking, key = self._routes.share(rows), (SHARED, self._n_shared)
         self._n_shared += 1
         for shard, some in lacking.items():
@@ -140,7 +140,7 @@ class ShardRunner(WaveRunner):
                 self._fetch(0, key, some)
 
     def told(self, found: I64) -> I64:
-        """Return what shard 0 has found; likewise."""
+        """Broadcast the values that shard 0 found. All shards must call this at the same point of the plan."""
         key = (TOLD, self._n_told)
         self._n_told += 1
         if self._parts.number != 0:
@@ -150,7 +150,7 @@ class ShardRunner(WaveRunner):
         return found
 
     def _send(self, route: ShardPlan, wave: int) -> None:
-        """Send what is due before a wave."""
+        """Send the batches that are due before a wave."""
         for batch in route.outgoing.get(wave, ()):
             size = self._post(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
             self._bytes_for[batch.wave] = self._bytes_for.get(batch.wave, 0) + size
@@ -166,17 +166,17 @@ class ShardRunner(WaveRunner):
         return size
 
     def _take(self, batch: RowBatch) -> None:
-        """Wait for the rows that another shard sends for a wave."""
+        """Receive the rows that another shard sends for a wave."""
         self._fetch(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
 
     def _fetch(self, shard: int, key: Key, rows: I64) -> None:
-        """Wait for rows."""
+        """Receive rows and note the waiting time."""
         begin = time.perf_counter()
         self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own)
         self.sent.waited_s += time.perf_counter() - begin
 
     def _note(self, plan: ExecutionPlan, route: ShardPlan) -> None:
-        """Count what was done, and note which rows it took."""
+        """Count the work of a plan, and note the rows that it used."""
         program, sent = plan.program, self.sent
         mine = np.concatenate([np.zeros(0, np.int64), *(np.append(w.ready, w.waiting) for w in route.waves)])
         sent.waves += len(route.waves)
@@ -189,7 +189,7 @@ class ShardRunner(WaveRunner):
             self.release()
 
     def _tell_found(self, program: Program) -> None:
-        """Let all shards know what all have found out about the merges of their own nodes."""
+        """Exchange with all shards the findings about the merges of their nodes."""
         shard_of = self._parts.of[program.node]
         own, entries = self._of_shard(program, shard_of, self._parts.number)
         found = (program.found[entries], program.refused[own])
@@ -209,7 +209,7 @@ class ShardRunner(WaveRunner):
 
 
 def _bytes_of(found: Packed) -> int:
-    """Return the size of all arrays in what is sent."""
+    """Return the size of all arrays in packed payloads, in bytes."""
     if isinstance(found, np.ndarray):
         return found.nbytes
     return sum(_bytes_of(part) for part in (found.values() if isinstance(found, dict) else found))

@@ -15,23 +15,23 @@ def _nothing(nodes: I64) -> None:
 
 
 class ShardContext:
-    """Where a process sits in a run that is divided: known before the run is set up, and filled when it is.
+    """The place of a process in a divided run; its partition and routes are set when the run is set up.
 
     Parameters
     ----------
     number : int
-        Of the shard.
+        Number of the shard.
     n : int
-        Shards in all.
+        Number of shards.
     exchange : Exchange
 
     Attributes
     ----------
     parts : Parts
-        Set by :meth:`take`, as are the
+        Set by :meth:`take`.
     routes : Routes
     bring : callable
-        Has what some nodes have for themselves written into the store, where this shard leads.
+        Function that writes the own parts of some nodes into the store, if this shard leads.
     """
 
     def __init__(self, number: int, n: int, exchange: Channel) -> None:
@@ -41,6 +41,6 @@ class ShardContext:
         self.bring: Callable[[I64], None] = _nothing
 
     def take(self, of: I64, *, keeps_first: bool) -> None:
-        """Learn which shard owns each node."""
+        """Set the shard that owns each node."""
         self.parts = NodePartition(of, self.n, self.number)
         self.routes = RowRouter(self.parts, keeps_first=keeps_first)

@@ -1,4 +1,4 @@
-"""What shards send one another of what is under handles, and what each knows of the handles of others."""
+"""Codecs for the payloads of a store that shards exchange, and for their nodes' own state."""
 
 from __future__ import annotations
 
@@ -16,66 +16,66 @@ from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
 from gossiprec.compute.store.update_store import UpdateStore
 
 Packed: TypeAlias = Any
-"""An array, or arrays by name; or a list of such."""
+"""An array, a mapping of arrays by name, or a list of these."""
 NONE = np.zeros(0, np.int64)
 
 
 class StoreCodec(ABC):
-    """What is under the handles of a store, as far as it belongs to one shard.
+    """The codec of a store's payloads, for the part that one shard owns.
 
     Attributes
     ----------
     in_rows : bool
-        Whether all that a node has, but for its optimizer state, is under its handle.
+        Whether a node's whole state, except for its optimizer state, is under its handle.
     """
 
     in_rows: ClassVar[bool]
 
     @abstractmethod
     def pack(self, handles: I64, nodes: I64) -> Packed:
-        """Return copies of what is under some handles, for the shard that owns `nodes`."""
+        """Return copies of the payloads under some handles, for the shard that owns `nodes`."""
 
     @abstractmethod
     def unpack(self, handles: I64, found: Packed, nodes: I64) -> None:
-        """Take over what :meth:`pack` gave in another shard; this one owns `nodes`."""
+        """Store the payloads that :meth:`pack` gave in another shard; this shard owns `nodes`."""
 
     @abstractmethod
     def made(self, handles: I64) -> I64:
-        """Return those of some handles of a shard that hold what its nodes have made, and not what they were sent."""
+        """Return the handles that hold results of the shard's nodes, without those of versions they were sent."""
 
     @abstractmethod
     def own(self, current: I64, nodes: I64) -> F32:
-        """Return copies of what some nodes have for themselves; `current` are the present handles of all nodes."""
+        """Return copies of some nodes' own parts; `current` are the current handles of all nodes."""
 
     @abstractmethod
     def take_own(self, current: I64, nodes: I64, values: F32) -> None:
-        """Take over what :meth:`own` gave."""
+        """Store the own parts that :meth:`own` gave."""
 
     @abstractmethod
     def state(self, nodes: I64) -> dict[str, Any]:
-        """Return copies of what a checkpoint holds of some nodes beside what is under handles."""
+        """Return copies of some nodes' state that is not under handles, for a checkpoint."""
 
     @abstractmethod
     def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore a :meth:`state`."""
 
-    def follow(self, program: Program, tasks: I64) -> None:  # noqa: B027 (where a row is all there is to a handle)
-        """Note what becomes of handles by tasks of others, after those of this wave."""
+    def follow(self, program: Program, tasks: I64) -> None:  # noqa: B027 (a handle of an arena is only a row)
+        """Update the handles that other shards' tasks changed, after the tasks of this wave."""
 
     def common(self, current: I64) -> I64:
-        """Return the handles of what shard 0 has and all users recommend by."""
+        """Return the handles of shard 0's versions by which all users recommend."""
         return NONE
 
     def versions(self, handles: I64) -> I64:
-        """Return a number for the version under each of some handles: the same number for the same version."""
+        """Return a number for the version under each handle, equal for equal versions."""
         return NONE
 
     def refer(self, handles: I64, versions: I64) -> None:  # noqa: B027
-        """Let handles stand for versions that are not known yet, the same where :meth:`versions` gave the same."""
+        """Let handles refer to versions that arrive later; equal numbers refer to one version."""
 
 
 def make_store_codec(store: Store) -> StoreCodec:
-    """Return what shards send one another of a store."""
+    """Return the codec of a store."""
     if isinstance(store, UpdateStore):
         return _Updates(store)
     assert isinstance(store, Arena), "one of the two"
@@ -83,7 +83,7 @@ def make_store_codec(store: Store) -> StoreCodec:
 
 
 class _Rows(StoreCodec):
-    """Rows of an arena, which are the nodes' whole models."""
+    """The codec of an arena, of which the rows are the nodes' whole models."""
 
     in_rows = True
 
@@ -116,10 +116,10 @@ class _Rows(StoreCodec):
 
 
 class _Updates(StoreCodec):
-    """Versions of shard 0, once to each shard, and updates of clients, to shard 0 alone.
+    """The codec of an update store: versions go from shard 0 to each shard once, updates only to shard 0.
 
-    Which version is under which handle follows from the plan. So every shard knows it of all handles, with zeros in the
-    place of a version until it comes, and no update says what it was made from.
+    The version under each handle follows from the plan. So every shard knows it for all handles, with zeros in the
+    place of a version until it arrives, and an update need not name its base.
     """
 
     in_rows = False
@@ -152,7 +152,7 @@ class _Updates(StoreCodec):
                 extras[name][nodes] = rows
             store.attach(handle, extras)
         updated = handles[is_update].tolist()
-        # copies: Ray holds in its store what somebody still looks at
+        # copies, because Ray keeps arrays in its store while they are referenced
         parts = {name: part.copy() for name, part in found.items() if name != "versions"}
         updates = unpack_updates(parts, [store.version(handle) for handle in updated])
         for handle, update in zip(updated, updates, strict=True):
@@ -200,11 +200,11 @@ class _Updates(StoreCodec):
             self._store.keep(handle, known[number])
 
     def _unknown(self) -> F32:
-        """Return the place of a version, which takes memory once the version comes."""
+        """Return zeros in the place of a version, which take memory only once the version arrives."""
         return np.zeros(self._store.n_columns, np.float32)
 
     def _extras(self, handle: int, nodes: I64) -> dict[str, Any]:
-        """Return what was sent beside a version; of what is for single clients, that for those of a shard."""
+        """Return the extras of a version; of those for single clients, only the rows of `nodes`."""
         extras, own = self._store.extras(handle), self._store.own_extras
         return {
             "extras": {name: extra for name, extra in extras.items() if name not in own},
