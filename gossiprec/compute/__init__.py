@@ -1,1 +1,1 @@
-"""The data plane: versioned model rows, operations in the order of their dependencies, and what runs them."""
+"""The data plane: versioned model rows, plans of operations on them, and the executors that run the plans."""

@@ -1,4 +1,4 @@
-"""The check that trained models are numbers: a local update that gives NaN or infinity ends the run."""
+"""The check that trained models are finite: a local update that gives NaN or infinity ends the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.errors import ScenarioError
 
 
 class NotFiniteError(ScenarioError):
-    """A local update gave a model that has numbers that are not finite.
+    """A local update gave a model with NaN or infinite values.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class NotFiniteError(ScenarioError):
         self.node, self.update, self.epochs, self.time = node, update, epochs, time
 
     def __reduce__(self) -> tuple[type[NotFiniteError], tuple[int, int, int, float | None]]:
-        """Return how another process makes the same error."""
+        """Return the class and the arguments by which another process rebuilds the error."""
         return type(self), (self.node, self.update, self.epochs, self.time)
 
     def at(self, time: float) -> NotFiniteError:
@@ -42,9 +42,9 @@ class NotFiniteError(ScenarioError):
 
 
 class FiniteCheck:
-    """Looks at every model once, when a local update has written it: no merge or rule comes before.
+    """The check of every model once, right after a local update has written it.
 
-    Averages of finite models are finite, and what policies, poisoners and servers write is checked where it is written.
+    Averages of finite models are finite, and the output of policies, poisoners and servers is checked on its own.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class FiniteCheck:
         self._found: list[I64] = []
 
     def note(self, program: Program, tasks: I64) -> None:
-        """Look at the models that some tasks have trained. Called from several threads at once."""
+        """Check the models that some tasks have trained. May be called from several threads at once."""
         trained = tasks[program.update[tasks] >= 0]
         if len(trained):
             finite = self._executor.are_finite(
@@ -66,7 +66,7 @@ class FiniteCheck:
                 self._found.append(trained[~finite])
 
     def refuse(self, program: Program) -> None:
-        """Raise an error if a model that was looked at is not finite: the first in the order of the program.
+        """Raise an error if a checked model is not finite, for the first such task of the program.
 
         Raises
         ------
@@ -79,14 +79,14 @@ class FiniteCheck:
 
 
 def update_times(segment: TapeSegment, node: int, behaviour: Behaviour, *, inline: bool) -> F64:
-    """Return the virtual times at which a node may have trained in a stretch of tape, ascending.
+    """Return the virtual times at which a node may have trained in a segment of tape, ascending.
 
     Parameters
     ----------
     segment : Segment
     node : int
     behaviour : Behaviour
-        Of the node.
+        The behaviour of the node.
     inline : bool
         Whether a message arrives the moment it is sent, and has no event of its own.
     """

@@ -1,4 +1,4 @@
-"""Reducing inboxes: what aggregators make of all that a node has received, before an executor goes on with it."""
+"""The reduction of inboxes: aggregators combine all models that a node received, before the executor runs."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from gossiprec.isolation import copied, is_foreign
 from gossiprec.servers.base import ClientAnswers
 
 COUNTS = ("n_discarded", "n_small", "n_reduced")
-"""What is counted over the inboxes of a run."""
+"""Names of the counters over the inboxes of a run."""
 
 
 @dataclass(frozen=True)
 class ReceiverConfig:
-    """How one node aggregates.
+    """The aggregation settings of one node.
 
     Attributes
     ----------
     name : str
-        Of the rule.
+        Name of the rule.
     rule : Aggregator
     buffer : int or None
-        Only so many of the latest models are aggregated; None: all.
+        Number of latest models that are aggregated, or None for all.
     own_weight : float
-        What the node's own model counts.
+        Weight of the node's own model.
     serving : Serving or None
-        What a coordinator computes once its answers are aggregated; also without any.
+        The server of a coordinator, which runs after each aggregation, even without answers.
     invalid : str
-        What becomes of a model with a number that is not finite (:class:`gossiprec.aggregators.InboxConfig`).
+        Treatment of a model with NaN or infinite values (:class:`gossiprec.aggregators.InboxConfig`).
     """
 
     name: str
@@ -51,10 +51,10 @@ class ReceiverConfig:
 
 
 class InboxReducer:
-    """Writes what aggregators make of inboxes to where tasks go on; executors know nothing of it.
+    """The step that aggregates inboxes and writes the result to the tasks' targets, before the executor runs.
 
-    A task of a node with an inbox lists all that it has received. What its rule makes of it is written to the task's
-    target, which then is its source, too; the listed merges become merges of that row with itself and change nothing.
+    A task of a node with an inbox lists all received models. The rule's result is written to the task's
+    target, which then is also its source; the listed merges become merges of that row with itself and change nothing.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class InboxReducer:
     store : Store
     seed : int
     arrived_at : ndarray of float64, shape (n_messages,)
-        When each message has arrived, as far as it is known.
+        Arrival time of each message, if it is known.
 
     Attributes
     ----------
     n_discarded : int
-        Models so far that were left out because a number of theirs was not finite.
+        Models so far that were left out because they had NaN or infinite values.
     n_small, n_reduced : int
-        Inboxes so far that held fewer models than make their rule a defence (:attr:`Aggregator.enough`), and all.
+        Inboxes so far that held fewer models than their rule needs (:attr:`Aggregator.enough`), and all inboxes.
     elsewhere : mapping of str to int
         The same counts of nodes that other shards own.
     """
@@ -98,25 +98,25 @@ class InboxReducer:
             self._reduce(program, task)
 
     def state(self) -> dict[str, Any]:
-        """Return what rules remember, by node, for a checkpoint."""
+        """Return the state of each node's rule, and the counters, for a checkpoint."""
         rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
         return {**rules, **self._totals()}
 
     def counts(self) -> dict[str, int]:
-        """Return the counts of the nodes that are reduced here."""
+        """Return the counters of the nodes of this process."""
         return {name: getattr(self, name) for name in COUNTS}
 
     def _totals(self) -> dict[str, int]:
         return {name: count + self.elsewhere.get(name, 0) for name, count in self.counts().items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore a :meth:`state`."""
         self.take(state)
         for name in COUNTS:
             setattr(self, name, state[name])
 
     def take(self, rules: Mapping[str, Any]) -> None:
-        """Take over what the rules of some nodes remember."""
+        """Restore the state of the rules of some nodes."""
         for node, receiver in self._receivers.items():
             if str(node) in rules:
                 receiver.rule.restore(rules[str(node)])
@@ -134,7 +134,7 @@ class InboxReducer:
         return found
 
     def notes(self) -> Iterator[str]:
-        """Yield a sentence for each thing in :meth:`report` that makes a rule less than its name says."""
+        """Yield a sentence for each finding in :meth:`report` that weakens a rule."""
         report = self.report()
         rules = sorted({f"{each.name} (needs {each.rule.enough})" for each in self._receivers.values()})
         which = ", ".join(rules)
@@ -176,7 +176,7 @@ class InboxReducer:
         inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
         found = None
         if receiver.rule.passes_on:
-            with np.errstate(invalid="ignore"):  # what comes of it is looked at below
+            with np.errstate(invalid="ignore"):  # the result is checked below
                 found = _checked(receiver, own, inbox)
         if found is None or not are_all_finite(found):
             finite = inbox.is_finite
@@ -220,12 +220,12 @@ class InboxReducer:
         return give(rows, weights, receiver.own_weight)
 
     def _refuse(self, program: Program, task: int, invalid: I64) -> None:
-        """End the run where models are not numbers, unless they are to be discarded.
+        """End the run if a received model is not finite, unless such models are discarded.
 
         Raises
         ------
         ScenarioError
-            Naming receiver, first sender, and when that has come.
+            Naming the receiver, the first sender, and the time of arrival.
         """
         node, message = int(program.node[task]), int(program.merge_message[invalid[0]])
         if self._receivers[node].invalid == "discard":
@@ -240,12 +240,12 @@ class InboxReducer:
 
 
 def _checked(receiver: ReceiverConfig, own: F32, inbox: Inbox) -> F32:
-    """Return what the rule makes of an inbox.
+    """Return the rule's aggregate of an inbox, after a check of its shape.
 
     Raises
     ------
     ScenarioError
-        If that is no model.
+        If the aggregate does not have the shape of a model.
     """
     found = receiver.rule.aggregate(own, inbox)
     if np.shape(found) != own.shape:

@@ -1,4 +1,4 @@
-"""Rewriting what leaves, push by push: transforms and forgeries write payloads of their own; executors do not know."""
+"""The rewriting of outgoing messages by transforms and forgeries, and the round number of each push."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from gossiprec.models.base import BlockRole
 
 
 class MessageEncoder:
-    """Carries out the tasks that rewrite a version for a push.
+    """The step that runs the tasks that rewrite a version for a push; executors do not see them.
 
-    Such a task has nothing to merge or train: what is made of the source is written to the target, which then is the
-    source, too. Blocks that do not leave are zero there.
+    Such a task has nothing to merge or train: the rewritten source is written to the target, which then is also the
+    source. Withheld blocks are zero there.
 
     Parameters
     ----------
     outgoing : Outgoing
     executor : Executor
     forgeries : mapping of int to Forgery, optional
-        By node: what those send whose messages are written from scratch.
+        The forgery of each node that forges its messages.
     round_of : callable, optional
-        Node and number of its push -> the round of a forged push.
+        Function of a node and the number of its push that returns the round of a forged push.
 
     Attributes
     ----------
     numbers : dict of (int, int) to int
-        Where clients send updates: how many numbers were rewritten for each push, by (node, number of its push).
+        If clients send updates, the number of rewritten numbers of each push, by (node, number of its push).
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class MessageEncoder:
             self._store = _Versions(executor.work, hides_user)
 
     def prepare(self, program: Program, tasks: I64) -> None:
-        """Rewrite for the pushes among some tasks of one wave."""
+        """Rewrite the messages of the pushes among some tasks of one wave."""
         for task in tasks[program.push[tasks] >= 0].tolist():
             node, number = int(program.node[task]), int(program.push[task])
             if node in self._forgeries:
@@ -97,15 +97,15 @@ class MessageEncoder:
 
 
 class _Sent(ABC):
-    """Where payloads come from and go to."""
+    """The access to the payloads of a store."""
 
     @abstractmethod
     def leaving(self, handle: int, node: int) -> MessagePayload:
-        """Return a copy of what would leave of what is under a handle."""
+        """Return a copy of the payload under a handle, without withheld blocks."""
 
     @abstractmethod
     def base(self, handle: int, base: int, node: int) -> MessagePayload | None:
-        """Return a copy of what that was trained from, laid out alike; None: it was not trained since."""
+        """Return a copy of the version before training, in the same layout, or None without training."""
 
     @abstractmethod
     def whole(self, handle: int, node: int) -> MessagePayload:
@@ -113,11 +113,11 @@ class _Sent(ABC):
 
     @abstractmethod
     def changed(self, handle: int, node: int, change: ModelDelta) -> MessagePayload:
-        """Return what leaves if that is changed."""
+        """Return the payload of the version under a handle plus a change."""
 
     @abstractmethod
     def keep(self, program: Program, task: int, payload: MessagePayload) -> None:
-        """Keep what leaves as the target of a task."""
+        """Store a payload as the target of a task."""
 
 
 class _Versions(_Sent):
@@ -151,7 +151,7 @@ class _Versions(_Sent):
 
 
 class _Updates(_Sent):
-    """Updates of clients without a model: the rows that they touched; their users' rows never leave."""
+    """Updates of clients without a model: the rows that they touched. Users' rows never leave."""
 
     def __init__(self, store: UpdateStore, sizes: dict[tuple[int, int], int] | None) -> None:
         assert sizes is not None, "clients send updates"
@@ -182,7 +182,7 @@ class _Updates(_Sent):
         version = self._store.version(int(program.source[task]))
         update = Update(version, payload.touched, payload.items, payload.shared, told)
         self._store.keep(int(program.target[task]), update)
-        # a client that trains before each push has as many of the one as of the other
+        # the number of a push is that of an update, for a client trains before each push
         self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes
 
     def _rows(self, version: F32, items: np.typing.NDArray[np.int32]) -> MessagePayload:
@@ -196,7 +196,7 @@ class _Updates(_Sent):
 
 
 def _check(payload: MessagePayload, shapes: list[tuple[int, ...]], name: str, push: PushContext) -> None:
-    """Refuse what is no payload of the node's model.
+    """Refuse a payload that does not fit the node's model, or is not finite.
 
     Raises
     ------
@@ -218,12 +218,12 @@ def _check(payload: MessagePayload, shapes: list[tuple[int, ...]], name: str, pu
 
 
 class PushRoundCounter(Stateful):
-    """Counts rounds along the tape, by the wakes of the coordinator, or where there is none of each node itself.
+    """The round of each push, counted by wakes of the coordinator, or of the node if there is none.
 
     Parameters
     ----------
     nodes : ndarray of bool, shape (n_nodes,)
-        Whose pushes are asked for.
+        The nodes of which the pushes are counted.
     roles : ndarray of int64, shape (n_nodes,)
     behaviours : sequence of Behaviour
     coordinator : int or None
@@ -248,7 +248,7 @@ class PushRoundCounter(Stateful):
         self._rounds: dict[tuple[int, int], int] = {}
 
     def note(self, segment: TapeSegment) -> None:
-        """Read a stretch of tape, of which pushes may be asked for until the next."""
+        """Read a segment of tape; the rounds of its pushes are available until the next call."""
         self._rounds.clear()
         wakes = segment.kind == TapeEvent.WAKE
         mine = self._nodes[segment.node] & (wakes | (segment.count > 0))

@@ -1,4 +1,4 @@
-"""What becomes of a model on its way out: what does not leave, and the size of a message that follows from it."""
+"""Messages that nodes send: payloads, the transforms and forgeries that change them, and their sizes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gossiprec.old_names import forward
 from gossiprec.rng import generator
 
 BYTES = 4
-"""Of a number in a message: float32."""
+"""Bytes of a number in a message, which is a float32."""
 
 
 def sendable_widths(layout: Layout) -> dict[BlockRole, int]:
-    """Return the numbers of a model version that can leave, by what they belong to: all but private ones."""
+    """Return how many numbers of each block role a message can carry; private weights never leave."""
     return {
         BlockRole.USER: layout.users.stop - layout.users.start,
         BlockRole.ITEM: layout.items.stop - layout.items.start,
@@ -30,16 +30,16 @@ def sendable_widths(layout: Layout) -> dict[BlockRole, int]:
 
 @dataclass(frozen=True)
 class MessagePayload:
-    """What a message carries, by what it belongs to.
+    """The content of a message by block role.
 
     Attributes
     ----------
     users : ndarray of float32, shape (n_users, user_width), or None
-        The user's row (or all rows, where nodes hold them); None: it stays at home.
+        The user's row (or all rows, if nodes hold them), or None if it is withheld.
     items : ndarray of float32, shape (n_items, item_width) or (n_touched, item_width)
     shared : ndarray of float32, shape (n_shared,)
     touched : ndarray of int32, shape (n_touched,), or None
-        Whose rows `items` are, where an update leaves; None: those of all items.
+        The items of which an update holds the rows, or None if `items` holds all items.
     """
 
     users: F32 | None
@@ -49,31 +49,31 @@ class MessagePayload:
 
     @classmethod
     def of(cls, row: F32, layout: Layout, *, hides_user: bool) -> MessagePayload:
-        """Return a copy of what leaves of a row."""
+        """Return a copy of the parts of a row that a message carries."""
         users = row[layout.users].reshape(layout.n_users, -1).copy()
         items = row[layout.items].reshape(layout.n_items, -1).copy()
         return cls(None if hides_user else users, items, row[layout.shared].copy())
 
     @property
     def parts(self) -> list[F32]:
-        """What is carried, part by part."""
+        """The arrays of the payload, without a withheld user row."""
         return [part for part in (self.users, self.items, self.shared) if part is not None]
 
 
 @dataclass(frozen=True)
 class PushContext:
-    """What a transform may know of the push it encodes: of its own node, and nothing of anybody else.
+    """The information that a transform has about the push that it encodes; it covers the sending node only.
 
     Attributes
     ----------
     node : int
     number : int
-        Of the node's pushes so far, from 0.
+        Number of the push among the node's, from 0.
     items : ndarray of int32, shape (n_items_of_the_node,)
         The node's own training items.
     round : int
-        In which it leaves, from 1: by the coordinator's wakes so far, in gossip by the node's own; 0: not counted, as
-        for pushes that are not forged.
+        Round of the push, from 1, counted by the coordinator's wakes, or in gossip by the node's own. It is 0 if rounds
+        are not counted, as for pushes that are not forged.
     """
 
     seed: int
@@ -83,23 +83,23 @@ class PushContext:
     round: int = 0
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Return draws that depend on seed, purpose, node and push alone: on no thread, wave or executor."""
+        """Return a generator that depends only on seed, purpose, node and push."""
         return generator(self.seed, purpose, self.node, self.number)
 
 
 class Transform:
-    """What a policy makes of its nodes' messages.
+    """A policy's rewriting of its nodes' messages.
 
-    One object serves all nodes of the policy, on any thread: it keeps nothing.
+    One object serves all nodes of the policy, on any thread, so it must not keep state.
 
     Attributes
     ----------
     rewrites : bool
-        Numbers change on their way out: :meth:`encode` is asked at each push.
+        Whether numbers change on their way out: :meth:`encode` is then called at each push.
     hides : frozenset of Role
-        Blocks that do not leave: receivers have to do without them, and messages are smaller by them.
+        Withheld blocks: receivers do not get them, and messages are smaller by them.
     extra_bytes : int
-        What a message holds besides the blocks that leave.
+        Bytes that a message holds in addition to its blocks.
     """
 
     hides: ClassVar[frozenset[BlockRole]] = frozenset()
@@ -109,15 +109,15 @@ class Transform:
     def encode(
         self, payload: MessagePayload, base: MessagePayload | None, push: PushContext
     ) -> MessagePayload:
-        """Return what leaves in place of a payload: the same shapes, and finite numbers.
+        """Return the payload to send in place of the given one, with equal shapes and finite numbers.
 
         Parameters
         ----------
         payload : Payload
-            A copy, which may be changed; what earlier policies of the scenario have made of it.
+            A copy, which may be changed, as rewritten by earlier policies of the scenario.
         base : Payload or None
-            A copy of the node's version before its last local update, as it would have left: for clients of FedAvg what
-            they were sent. None: the node has not trained since its last push.
+            A copy of the node's version before its last local update, without withheld blocks; for clients of FedAvg
+            the version that they were sent. None if the node has not trained since its last push.
         push : Push
         """
         raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
@@ -130,30 +130,30 @@ class WithholdUserRow(Transform):
 
 
 class Forgery(ABC):
-    """What nodes without data send: written from scratch, push by push.
+    """A source of forged messages, for nodes without data.
 
-    One object may serve several nodes; it keeps nothing from push to push.
+    One object may serve several nodes; it must not keep state from push to push.
     """
 
     @abstractmethod
     def forge(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
-        """Return what a message changes of a version.
+        """Return the forged change of a version.
 
         Parameters
         ----------
         sent : Payload
-            A copy of the version: what the node was sent under FedAvg, its own in gossip.
+            A copy of the version: under FedAvg the one that the node was sent, in gossip its own.
         push : Push
 
         Raises
         ------
         ScenarioError
-            If what it is made of is no change of the version.
+            If the inputs of the forgery do not give a valid change of the version.
         """
 
 
 class OutgoingTransforms:
-    """The transforms that messages of each node pass, in the order of the scenario.
+    """The transforms of each node's messages, in the order of the scenario.
 
     Parameters
     ----------
@@ -169,12 +169,12 @@ class OutgoingTransforms:
         self._forged = np.zeros(n_nodes, np.bool_)
 
     def add(self, name: str, transform: Transform, nodes: I64) -> None:
-        """Let the messages of some nodes pass one more transform, that of the policy `name`.
+        """Add a transform, of the policy `name`, to the messages of some nodes.
 
         Raises
         ------
         ScenarioError
-            If it hides what a receiver cannot do without, or what nobody has.
+            If it hides blocks that receivers need, or that no node has.
         """
         for role in transform.hides:
             self._refuse(name, role)
@@ -186,16 +186,16 @@ class OutgoingTransforms:
             self._rewriting.append((name, transform, used))
 
     def forge(self, nodes: I64) -> None:
-        """Say that what some nodes send is written from scratch."""
+        """Mark the messages of some nodes as forged."""
         self._forged[nodes] = True
 
     def hides(self, role: BlockRole) -> Bools:
-        """Return which nodes' messages lack the blocks of a role, shape (n_nodes,)."""
+        """Return whether each node withholds the blocks of a role, shape (n_nodes,)."""
         return self._hides[role]
 
     @property
     def rewrites(self) -> Bools:
-        """Which nodes' messages are rewritten or forged, shape (n_nodes,)."""
+        """Whether each node's messages are rewritten or forged, shape (n_nodes,)."""
         rewrites = self._forged.copy()
         for *_, used in self._rewriting:
             rewrites |= used
@@ -207,12 +207,12 @@ class OutgoingTransforms:
 
     @property
     def extra_bytes(self) -> I64:
-        """What transforms add to each node's messages, shape (n_nodes,)."""
+        """Bytes that transforms add to each node's messages, shape (n_nodes,)."""
         return self._extra
 
     @property
     def message_bytes(self) -> I64:
-        """Size of what each node sends: the blocks that leave, and what transforms add; shape (n_nodes,)."""
+        """Size of each node's messages in bytes: sent blocks and additions of transforms; shape (n_nodes,)."""
         leaves = [(~self._hides[role]) * width for role, width in sendable_widths(self._layout).items()]
         size: I64 = BYTES * np.sum(leaves, axis=0) + self._extra
         return size

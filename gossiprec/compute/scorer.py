@@ -1,4 +1,4 @@
-"""A model's formula without anybody's data: what an attack computes with."""
+"""The model's formula without any node's data, with which attacks compute."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gossiprec.models.base.kernel_interface import ModelKernels
 
 
 class Scorer:
-    """Scores rows that it is given, and trains models from data that it is given, as the run's executor would.
+    """A scorer and trainer of given rows and data that computes as the run's executor does.
 
     Parameters
     ----------
     executor : Executor
-        Of the run: its kind and device, the model, its layout and the training settings are taken over, nothing else.
+        The run's executor. Only its kind, device, model, layout and training settings are used.
 
     Attributes
     ----------
     model, layout, training
-        Public: every node knows them.
+        Public information, which every node has.
     storage : str
-        In which rows are kept.
+        Number format of rows.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -44,7 +44,7 @@ class Scorer:
             arena=self._arena(work),
             node_settings=NodeSettings.none(1),
             candidates=None,
-            recommender=None,  # what that draws and is sent belongs to clients
+            recommender=None,  # its draws and extras belong to clients
         )
         self._executor = self._kind(self._work, self._device)
 
@@ -55,29 +55,29 @@ class Scorer:
 
     @property
     def plain(self) -> bool:
-        """Whether the run is too small for anything compiled."""
+        """Whether the run is too small for compiled code."""
         return self._executor.name == "reference"
 
     @property
     def scores(self) -> Callable[..., F32]:
-        """What returns predicted scores, as :meth:`gossiprec.compute.executors.base.Executor.scores`."""
+        """The function that scores rows, :meth:`gossiprec.compute.executors.base.Executor.scores`."""
         return self._executor.scores
 
     def trained(self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False) -> F32:
-        """Return a model trained as a node would train it.
+        """Return a model after local updates as a node runs them.
 
         Parameters
         ----------
         feed : Feed
-            Of node 0 alone.
+            A feed of node 0 only.
         start : ndarray of float32, shape (>= size,)
-            First version, in the layout of a node that holds its own user row alone.
+            First version, in the layout of a node that holds only its own user row.
         updates : int
-            Local updates.
+            Number of local updates.
         seed : int
-            Of negatives and orders.
+            Seed of negatives and orders.
         as_uploaded : bool
-            Where clients upload raw gradients: by plain descent, which leaves the user's row another.
+            Whether to train by plain gradient descent if clients upload raw gradients; the user's row then differs.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""A round of the coordinator's server: what it makes of aggregated answers, and who is sent which version."""
+"""The rounds of the coordinator's server: its versions of aggregated answers, and the version for each client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gossiprec.servers.base import ALONE, ClientAnswers, Downlink, RoundContext,
 
 
 class ServerRunner:
-    """Asks the server once a round; its first version becomes the coordinator's model.
+    """The runner of a server, once per round; the first version becomes the coordinator's model.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ class ServerRunner:
     Attributes
     ----------
     rounds : int
-        So far.
+        Rounds so far.
     version_of : ndarray of int64, shape (n_clients,)
-        Which version each client is to be sent.
+        The version that each client is sent.
     extras : mapping of str to ndarray
-        What the clients are sent besides, all together.
+        The extras of all clients.
     is_foreign : bool
-        Whether some of the server's code is from outside gossiprec, and is given copies.
+        Whether some of the server's code is from outside gossiprec, so that it gets copies.
     """
 
     def __init__(self, server: Server, coordinator: int, store: Store, seed: int) -> None:
@@ -53,16 +53,16 @@ class ServerRunner:
 
     @property
     def n_versions(self) -> int:
-        """Versions of a round."""
+        """Number of versions of a round."""
         return self._server.n_versions
 
     @property
     def groups(self) -> I64 | None:
-        """Which group of alike clients the server has put each into."""
+        """The group of similar clients to which the server assigned each client, or None."""
         return self._server.groups
 
     def write_to(self, rows: I64) -> None:
-        """Say in which rows the versions of the next round belong, the coordinator's own first."""
+        """Set the rows for the versions of the next round, the coordinator's own first."""
         self._rows = rows
 
     def serve(self, source: int, aggregated: F32, answers: ClientAnswers) -> F32:
@@ -78,14 +78,14 @@ class ServerRunner:
         Raises
         ------
         ScenarioError
-            If the server gives something else than it has announced.
+            If the server's output does not fit its announced shape, sizes or values.
         """
         store = self._store
         threads = ALONE if self.is_foreign else store.threads
         round_ = RoundContext(self._seed, self.rounds, self._coordinator, store.layout, threads)
         published = store.merged(source)
         published = np.array(published) if self.is_foreign else published.view()
-        published.flags.writeable = False  # it is still there for late answers
+        published.flags.writeable = False  # late answers may still refer to it
         downlink = self._server.round(published, aggregated, answers, round_)
         self._check(downlink, aggregated)
         for k in range(1, self.n_versions):
@@ -103,7 +103,7 @@ class ServerRunner:
         return own
 
     def state(self) -> dict[str, Any]:
-        """Return what the rest of the run depends on, for a checkpoint."""
+        """Return the server's state and the last downlink, for a checkpoint."""
         return {
             "server": self._server.state(),
             "rounds": self.rounds,
@@ -112,12 +112,12 @@ class ServerRunner:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave.
+        """Restore a :meth:`state`.
 
         Raises
         ------
         ValueError
-            If it names a version that there is not.
+            If it names a version that does not exist.
         """
         check_array("serving.version_of", state["version_of"], np.zeros(self._coordinator, np.int64))
         check_range("serving.version_of", state["version_of"], 0, self.n_versions - 1)

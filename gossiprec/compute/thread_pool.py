@@ -1,4 +1,4 @@
-"""A crew of threads for kernels that release the GIL."""
+"""A thread pool for kernels that release the GIL."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextvars import copy_context
 
 
 class ThreadPool:
-    """Runs parts of a job at once; the calling thread takes the first part, or all of them while others are at work.
+    """A pool that runs the parts of a job in parallel; the calling thread runs the first, or all if the pool is busy.
 
     Parameters
     ----------
     size : int
-        Threads, the calling one included.
+        Number of threads, including the calling one.
     """
 
     def __init__(self, size: int) -> None:
@@ -29,7 +29,7 @@ class ThreadPool:
             for part in range(last):
                 job(part)
             return
-        # what the caller has set holds for all: that nothing may be compiled, above all
+        # the caller's context holds in all threads, above all the setting that forbids compiling
         waiting = [self._others.submit(copy_context().run, job, part) for part in range(1, last)]
         try:
             job(0)
@@ -41,5 +41,5 @@ class ThreadPool:
                 self._at_work.release()
 
     def share(self, n: int, part: int) -> range:
-        """Return which of n things a part takes: a contiguous stretch."""
+        """Return the contiguous range of `n` elements that a part takes."""
         return range(n * part // self.size, n * (part + 1) // self.size)

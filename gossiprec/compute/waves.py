@@ -1,4 +1,4 @@
-"""Carrying out a plan: wave after wave, the independent tasks of a wave on several threads."""
+"""The runner of plans: wave after wave, with the independent tasks of a wave on several threads."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.thread_pool import ThreadPool
 
 NOTHING = range(0)
-"""No sightings."""
+"""The empty range, for no pool deliveries."""
 
 
 def sightings_in_wave(plan: ExecutionPlan, wave: int) -> range:
-    """Return the sightings of a wave."""
+    """Return the range of a wave's pool deliveries."""
     return range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
 
 
 class DeliveryHook(ABC):
-    """Sees delivered versions while they exist; must not change them. Called from several threads at once."""
+    """A hook that reads delivered versions and must not change them; several threads may call it at once."""
 
     def watched(self, program: Program, tasks: I64) -> I64:
-        """Return those of some tasks whose merges it looks at: all, unless it says otherwise."""
+        """Return the tasks of which the hook reads the merges, by default all."""
         return tasks
 
     @abstractmethod
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
-        """See what `tasks` are about to merge: each receiver's messages in their order of arrival."""
+        """Read the versions that `tasks` are about to merge: each receiver's messages in order of arrival."""
 
     @abstractmethod
     def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
-        """See sightings number first .. last - 1, for pools of receivers; while others :meth:`observe`."""
+        """Read pool deliveries ``first .. last - 1``. May run at the same time as :meth:`observe`."""
 
 
 class TaskPreprocessor(Protocol):
-    """What is done to some tasks of a wave before the executor runs them. Called from several threads at once."""
+    """A step on some tasks of a wave before the executor runs them; several threads may call it at once."""
 
     def prepare(self, program: Program, tasks: I64) -> None:
-        """Change the rows or the program so that the executor goes on from there."""
+        """Change the rows or the program from which the executor continues."""
 
 
 @dataclass(frozen=True)
 class WaveOptions:
-    """The way in which waves are carried out.
+    """The options of a runner of waves.
 
     Attributes
     ----------
     threads : ThreadPool
         Used if the executor allows it; results do not depend on its size.
     wave_size : int or None
-        The largest number of tasks handed to the executor at once; results do not depend on it.
+        The largest number of tasks passed to the executor at once, or None for all; results do not depend on it.
     steps : sequence of TaskPreprocessor
-        In this order, after the watchers have seen what is to be merged.
+        Run in this order, after the hooks have read the versions to be merged.
     check : FiniteCheck, optional
-        Ends the run at the end of a wave in which a model became something else than numbers.
+        Ends the run at the end of a wave in which a trained model is not finite.
     """
 
     threads: ThreadPool
@@ -73,7 +73,7 @@ class WaveOptions:
 
 
 class WaveRunner:
-    """Runs plans.
+    """A runner of plans.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class WaveRunner:
         self._busy = 0.0
 
     def run(self, plan: ExecutionPlan) -> None:
-        """Carry out a plan."""
+        """Run all waves of a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
         self._executor.store.note(plan.program)
@@ -108,7 +108,7 @@ class WaveRunner:
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
     def _compute(self, plan: ExecutionPlan, tasks: I64, seen: range) -> None:
-        """Run independent tasks, and let the watchers see sightings beside them: no row is written that is shown."""
+        """Run independent tasks while the hooks read the wave's pool deliveries, of which no row is written."""
         if seen and (self._executor.divides or not len(tasks)):
             self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
             seen = NOTHING
@@ -120,7 +120,7 @@ class WaveRunner:
             self._check.refuse(plan.program)
 
     def _share(self, plan: ExecutionPlan, seen: range, tasks: I64, part: int) -> None:
-        """Do one thread's share of both, in one call: each call of another thread begins late."""
+        """Run one thread's share of both in one call, for each call to another thread starts late."""
         self._sight(plan, seen, part)
         self._run(plan.program, tasks, part)
 
@@ -129,7 +129,7 @@ class WaveRunner:
         return (tasks[low : low + size] for low in range(0, len(tasks), size))
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:
-        """Run one thread's share. Tasks come costliest first; dealing them out to and fro balances the shares."""
+        """Run one thread's share of tasks; they come costliest first, and are dealt back and forth for balance."""
         parts = self._width
         cycle = np.arange(len(tasks)) % (2 * parts)
         mine = tasks[np.minimum(cycle, 2 * parts - 1 - cycle) == part]
@@ -153,7 +153,7 @@ class WaveRunner:
                     watcher.sight(*shown)
 
     def _in_parallel(self, job: Callable[[int], None], most: int) -> None:
-        """Have the first parts of a job done, so many at most: all others have nothing to do."""
+        """Run the first `most` parts of a job on the thread pool; the others are empty."""
         begin = time.perf_counter()
         self._threads.run(job, most)
         self._busy += time.perf_counter() - begin

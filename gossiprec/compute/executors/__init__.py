@@ -1,4 +1,4 @@
-"""Executors: the same operations, the same results, at different speeds. One file each."""
+"""Executors, one per file: they run the same operations with the same results at different speeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of all items for many users by formulas in torch: no shape depends on who is asked for beside whom."""
+"""Scores of all items for many users, computed in torch in shapes that do not depend on the set of users."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.torch_threads import single_torch_thread
 
 AT_ONCE = 64
-"""Users whose histories are looked at together: always so many, the last ones more than once."""
+"""Number of histories scored together; a short last block repeats its last user."""
 
 
 @dataclass(frozen=True)
 class AllItemScorer:
-    """What scores all items.
+    """A scorer of all items for many users, by the formula of a model.
 
     Attributes
     ----------
     model : Model
     constants : dict of str to Tensor
     put : callable
-        Moves an array to where torch computes.
+        Function that moves an array to the device of torch.
     """
 
     model: Model
@@ -40,7 +40,7 @@ class AllItemScorer:
     put: Callable[[Any], Tensor]
 
     def user_by_user(self, models: ScoringView, threads: ThreadPool) -> F32 | None:
-        """Return scores of shape (n_models, n_items), if the model says how to find a user's; or None."""
+        """Return scores of shape (n_models, n_items), or None if the model cannot score all items of a user."""
         rows = np.zeros(len(models.row), np.int64) if models.together else models.row
         with torch.no_grad(), single_torch_thread():
             first = self.model.all_items(self._p(models, rows[0])) if len(rows) else None
@@ -53,7 +53,7 @@ class AllItemScorer:
             with torch.no_grad(), single_torch_thread():
                 for row, places in itertools.groupby(some, rows.__getitem__):
                     score = first if row == rows[0] else self.model.all_items(self._p(models, row))
-                    assert score is not None  # the model has said how
+                    assert score is not None  # the model could for the first row
                     for place in places:
                         found[place] = score(self.put(models.user[place : place + 1])).cpu().numpy()
 
@@ -61,7 +61,7 @@ class AllItemScorer:
         return found
 
     def after(self, models: ScoringView, history: I32, threads: ThreadPool) -> F32:
-        """Return the same by one version, of users with a history each, shape (n_models, length)."""
+        """Return the scores by one version for users with histories, shape (n_models, n_items)."""
         model, found = self.model, np.empty((len(models.row), models.layout.n_items), np.float32)
         assert isinstance(model, SequenceModel)  # no other feed has histories
         p = self._p(models, 0)
@@ -79,7 +79,7 @@ class AllItemScorer:
         return found
 
     def _p(self, models: ScoringView, row: int) -> Tensors:
-        """Return the blocks of one of the versions, and the constants."""
+        """Return the blocks of one version, and the constants."""
         version = models.rows[row, : models.layout.size].astype(np.float32, copy=False)
         tables = table_views(models.layout, self.put(version))
         return models.layout.named(tables) | self.constants

@@ -1,4 +1,4 @@
-"""What trainers of clients by written-out gradients share: calls of a size, and what comes back from them."""
+"""The base class of trainers with analytic gradients: it groups clients into calls and unpacks the results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gossiprec.compute.train.client_step_kernels import ClientResults, ClientScr
 from gossiprec.numerics.buffer_pool import BufferPool
 
 AT_ONCE = 2**20
-"""Numbers in the rows that the clients of one call give back, about: some MB, and little waiting where a wave ends."""
+"""Approximate numbers in the rows that one call returns: a few MB, so that threads wait little at a wave's end."""
 
 
 class AnalyticTrainer(ClientTrainer):
-    """Trains some clients of one version in one call, compiled; items are worked out once each, and nothing is padded.
+    """A trainer that runs several clients of one version in one compiled call, without padding.
 
-    No client's bytes depend on another. Batches, and what policies do to training, are not for it.
+    No client's bytes depend on another client. Batches, and policies that change training, are not supported.
     """
 
     name = "fused"
@@ -39,7 +39,7 @@ class AnalyticTrainer(ClientTrainer):
         )  # fmt: skip
 
     def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
-        """Yield each lesson with its update; some of one version are trained in one call."""
+        """Yield each task with its update; several tasks of one version are trained in one call."""
         width = self.work.layout.item_width
         for all_ in self.by_what_was_sent(lessons):
             ends = np.cumsum(self._own_touched(all_)) * width // AT_ONCE
@@ -48,10 +48,10 @@ class AnalyticTrainer(ClientTrainer):
 
     @abstractmethod
     def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
-        """Yield some lessons with their updates, from one version, with the same beside it."""
+        """Yield some tasks with their updates; all start from one version with the same extras."""
 
     def _own_touched(self, lessons: Sequence[TrainingTask]) -> I64:
-        """Return how many items each can touch at most by its own samples."""
+        """Return the largest number of items that each client can touch by its own samples."""
         nodes = np.array([lesson.node for lesson in lessons], np.int64)
         samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
         return np.minimum(samples, self.work.layout.n_items)
@@ -63,7 +63,7 @@ class AnalyticTrainer(ClientTrainer):
         return tables.reshape(layout.n_items, -1), shared
 
     def _room(self, touched_at_most: I64) -> ClientResults:
-        """Return where results go of clients that touch so many items at most."""
+        """Return room for the results of clients, given the most items that each can touch."""
         layout, n = self.work.layout, len(touched_at_most)
         places = np.zeros(n + 1, np.int64)
         np.cumsum(np.minimum(touched_at_most, layout.n_items), out=places[1:])
@@ -72,7 +72,7 @@ class AnalyticTrainer(ClientTrainer):
         return ClientResults(places, np.zeros(n, np.int64), touched.view(np.int32), *parts)
 
     def _workplace(self, found: ClientResults) -> ClientScratch:
-        """Return where clients are trained whose results go there."""
+        """Return the working arrays for clients with the given results."""
         layout, most = self.work.layout, int(np.diff(found.places).max(initial=0))
         n_own = self.store.own.shape[1] + layout.n_shared
         return ClientScratch(*self._scratch.empty((4, n_own), (4, layout.item_width * most)))
@@ -81,7 +81,7 @@ class AnalyticTrainer(ClientTrainer):
     def _updates(
         lessons: Sequence[TrainingTask], version: F32, found: ClientResults
     ) -> Iterator[tuple[TrainingTask, Update]]:
-        """Yield the lessons with views of what has been found: copies would cost as much as a small client's step."""
+        """Yield the tasks with views of the results: copies would cost as much as a small client's step."""
         begins = zip(lessons, found.places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
         for lesson, at, many, weights in begins:
             some = slice(at, at + many)

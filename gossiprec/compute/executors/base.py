@@ -1,4 +1,4 @@
-"""The interface of an executor."""
+"""The interface of an executor, and the context that executors work on."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_STEPS = 2**24
-"""Optimizer steps of one local update, at most."""
+"""Largest number of optimizer steps of one local update."""
 STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
-"""Parameters that torch trains stacked at once: on a CPU, with gradients and moments, about what its caches hold."""
+"""Bytes of parameters that torch trains stacked; on a CPU they fit its caches, with gradients and moments."""
 
 
 @dataclass(frozen=True)
 class ExecutorContext:
-    """What every executor works on; constant for a run."""
+    """The model, data, settings and arena that every executor works on; constant for a run."""
 
     model: Model
     layout: Layout
@@ -50,27 +50,27 @@ class ExecutorContext:
     seed: int
     node_settings: NodeSettings
     candidates: Ragged | None = None
-    """For merging by performance; None: the protocol never asks for it."""
+    """Validation candidates for merging by performance, or None if the protocol does not use it."""
     recommender: Recommender | None = None
-    """What is added to the model's loss."""
+    """The recommender, which adds its term to the model's loss."""
     extras: Extras = field(default_factory=dict)
-    """What the coordinator sent beside the version that is trained."""
+    """The coordinator's extras of the version that is trained."""
 
     def seen(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return a model as its loss is taken of it: encoded, if it is for clients without one, and has a graph."""
+        """Return the parameters for the loss: encoded if clients keep no model and the model has a graph."""
         if self.arena.anew and isinstance(self.model, GraphModel):
             return self.model.encode_own(p, batch)
         return p
 
     def steps(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
-        """Yield the samples of each optimizer step of a local update, and what else is drawn for it."""
+        """Yield the samples and the other draws of each optimizer step of a local update."""
         batches = local_batches(self.feed, self.training, node, update, self.seed)
         for step, samples in enumerate(batches):
             of_step, of_samples = self.draws(node, update, step, samples)
             yield {**samples, **of_samples}, of_step
 
     def draws(self, node: int, update: int, step: int, samples: Columns) -> tuple[Columns, Columns]:
-        """Return what the recommender draws for a step of a local update, and it and the model beside its samples."""
+        """Return the draws for a step of a local update: those per step, and those per sample."""
         of_model: Columns = {}
         if isinstance(self.model, SequenceModel):
             draw = generator(self.seed, "model", node, update * MOST_STEPS + step)
@@ -85,22 +85,22 @@ class ExecutorContext:
 
 
 class Executor(ABC):
-    """Runs independent tasks on the arena, and scores items.
+    """The interface of objects that run independent tasks on the arena and score items.
 
     Parameters
     ----------
     work : Workload
     device : str
-        Where torch computes: ``auto`` (CUDA if torch sees one), ``cpu`` or ``cuda``. Compiled kernels use the CPU.
+        Device of torch: ``auto`` (CUDA if torch sees one), ``cpu`` or ``cuda``. Compiled kernels use the CPU.
     """
 
     name: ClassVar[str]
-    """The name it is registered under."""
+    """The name under which the executor is registered."""
 
     parallel: bool = False
     """Whether several threads may call :meth:`run` at once, on different tasks of one wave."""
     divides: bool = False
-    """Whether :meth:`run` makes several threads work itself: it is then called with all tasks of a wave at once."""
+    """Whether :meth:`run` uses several threads itself; it is then called with all tasks of a wave at once."""
 
     def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
         self.work = work
@@ -110,7 +110,7 @@ class Executor(ABC):
     def make_arena(
         cls, layout: Layout, *, n_nodes: int, moments: bool, storage: Storage, divided: bool, device: str
     ) -> Arena:
-        """Return where the models of a run are kept; most of them elsewhere, if it is divided among shards."""
+        """Return the arena of a run; it is sparse if the run is `divided` among shards."""
         return Arena(
             layout, n_nodes=n_nodes, capacity=n_nodes, moments=moments, storage=storage, sparse=divided
         )
@@ -124,38 +124,38 @@ class Executor(ABC):
         node_settings: NodeSettings,
         layout: Layout,
     ) -> str | None:
-        """Return what keeps the executor from running this model so trained, stored and treated, or None."""
+        """Return the unsupported feature that keeps the executor from running this model, or None."""
         return None
 
     @property
     def kind(self) -> type[Executor]:
-        """What trains and scores single models, for whoever wants another of its kind."""
+        """The class that trains and scores single models, by which more executors of the kind can be made."""
         return type(self)
 
     @property
     def store(self) -> Store:
-        """What owns the models: the arena, unless nodes hold none."""
+        """The store that owns the models: the arena, unless nodes keep no models."""
         return self.work.arena
 
     @property
     def update_bytes(self) -> dict[tuple[int, int], int] | None:
-        """Size of each update that was trained, by (node, number of the update); None where nodes send versions."""
+        """Size of each trained update by (node, number of the update), or None if nodes send versions."""
         return None
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
-        """Do once what takes long before the first task; a compiled executor compiles."""
+        """Do slow one-time work before the first task; a compiled executor compiles."""
 
     def warm_up_scores(self) -> None:  # noqa: B027
-        """Do so for an executor that only scores."""
+        """Do the slow one-time work of scoring, for an executor that never trains."""
 
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` (indices into the program) of one wave, in the given order."""
 
     def appraise(self, program: Program, tasks: I64) -> None:
-        """Find the weights of merges by performance, and note what was found: then they are merges like others.
+        """Set the weights of merges by performance, and record the scores; then they are ordinary merges.
 
-        Only the items of the receiver's lists are looked at, in small models ``[own user | items | shared]``.
+        Only the items of the receiver's lists are scored, in small models ``[own user | items | shared]``.
         """
         keep, offsets = program.merge_keep, program.merge_offsets
         merging = tasks[(np.diff(offsets) > 0)[tasks]]
@@ -166,7 +166,7 @@ class Executor(ABC):
                 self._appraise_one(program, rows, task)
 
     def weighed(self, program: Program, tasks: I64) -> Program:
-        """Return the program with the weights that merges of these tasks will have, for those who look before."""
+        """Return the program with the final merge weights of these tasks, for hooks that run before the merge."""
         copy = replace(program, merge_keep=program.merge_keep.copy())
         self.appraise(copy, tasks)
         return copy
@@ -203,12 +203,12 @@ class Executor(ABC):
             program.refused[task] = mine + theirs == 0
 
     def are_finite(self, handles: I64, nodes: I32) -> Bools:
-        """Return whether each model under a handle, and what its node keeps to itself, is finite, shape (n,)."""
+        """Return whether each model, with the part that its node keeps private, is finite, shape (n,)."""
         return self.store.are_finite(handles, nodes)
 
     @abstractmethod
     def score(self, query: ScoreQuery) -> F32:
-        """Return predicted scores: logits where the model predicts probabilities; shape (offsets[-1],)."""
+        """Return predicted scores, shape (offsets[-1],); logits if the model predicts probabilities."""
 
     def score_all(
         self,
@@ -217,17 +217,17 @@ class Executor(ABC):
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,
     ) -> F32:
-        """Return the scores of all items, shape (n_models, n_items), by some threads: to the byte the same by any.
+        """Return the scores of all items, shape (n_models, n_items), byte-identical for any number of threads.
 
         Parameters
         ----------
         models : Readable
-            Versions, and whose scores they tell.
+            The versions, and the users that they score for.
         contexts : mapping of str to ndarray of int32, shape (n_models,)
             The feed's context columns.
         threads : ThreadPool
         histories : mapping of str to ndarray of int32, shape (n_models, ...), optional
-            Those of its columns that are about a user.
+            The feed's columns that hold one entry per user.
         """
         n_items, constants = models.layout.n_items, self.work.model.constants
         found = np.empty((len(models.row), n_items), np.float32)
@@ -259,6 +259,6 @@ class Executor(ABC):
         contexts: Mapping[str, I32] | None = None,
         constants: Mapping[str, F32] | None = None,
     ) -> F32:
-        """Return what :meth:`score` finds; constants are those of the run's items if left out."""
+        """Return predicted scores as :meth:`score`; `constants` default to those of the run's items."""
         known = self.work.model.constants if constants is None else constants
         return self.score(ScoreQuery(layout, rows, row, user, offsets, items, contexts or {}, known))

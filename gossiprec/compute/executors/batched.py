@@ -1,12 +1,12 @@
-"""Many nodes in one tensor operation: ``torch.func`` over stacked parameters, for any model, on CPU or CUDA.
+"""The executor that trains many nodes in one tensor operation, for any model, on CPU or CUDA.
 
-A node's bytes must not depend on who trains beside it. Hence
+It applies ``torch.func`` to stacked parameters. A node's bytes must not depend on the other nodes of a stack. Hence
 
 - the shape in which a node is computed follows from its own samples alone: batches are padded with samples of
   weight 0, and only batches of equal width are stacked;
 - widths are multiples of 32, so that no sample falls into the tail of a vector loop, where torch's scalar
   ``sigmoid`` differs from its vector ``sigmoid`` in the last bit;
-- there are always four in a stack: matrix products of fewer take other kernels on some processors;
+- a stack has at least four nodes: matrix products of fewer use other kernels on some processors;
 - torch uses one thread.
 """
 
@@ -54,11 +54,11 @@ from gossiprec.numerics.torch_threads import single_torch_thread
 
 @EXECUTORS.register("batched")
 class BatchedExecutor(Executor):
-    """Stacks the tasks of a wave.
+    """The executor that stacks the tasks of a wave.
 
     On CUDA models and moments stay on the device (:class:`~gossiprec.compute.store.device_arena.DeviceArena`). In
-    float16 they stay on the host, and so do those of a run that is divided among shards and of clients without a model:
-    merges are then done there, and a stack moves to the device for its training, and back.
+    float16, in a run that is divided among shards, and for clients without a model, they stay on the host:
+    merges then run there, and a stack is copied to the device for its training, and back.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ class BatchedExecutor(Executor):
     Raises
     ------
     ResourceError
-        If CUDA is asked for and torch sees none.
+        If CUDA is requested and torch sees none.
 
     Notes
     -----
     The model's formula must work under ``torch.func.vmap``: no ``.item()``, no branch on values.
-    On CUDA the bytes of a run may depend on its waves: torch promises them neither for scatters nor for sums.
+    On CUDA the bytes of a run may depend on its waves: torch guarantees them neither for scatters nor for sums.
     """
 
     name = "batched"
@@ -148,7 +148,7 @@ class BatchedExecutor(Executor):
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,
     ) -> F32:
-        """Return the scores of all items, user by user where the model has a way: no shape depends on other users."""
+        """Return the scores of all items, user by user if the model can: no shape depends on other users."""
         if histories and models.together:
             return self._whole_lists.after(models, histories["history"], threads)
         found = None if contexts or histories else self._whole_lists.user_by_user(models, threads)
@@ -160,7 +160,7 @@ class BatchedExecutor(Executor):
         return arena if isinstance(arena, DeviceArena) else HostRows(arena, self._device)
 
     def _stacks(self, program: Program, tasks: I64) -> Iterator[UpdateStack]:
-        """Draw all batches; stack updates of equal width, those with most batches first."""
+        """Draw all batches, and yield stacks of updates of equal width, those with most batches first."""
         work = self.work
         lessons = [
             (task, list(work.steps(int(node), int(update))))
@@ -177,7 +177,7 @@ class BatchedExecutor(Executor):
             of_kind = np.where((kinds == kind) & (forms == form), padded, 0)
             samples = (
                 int(of_kind.max()) if kind == TrainingMode.PRIVATE else 1
-            )  # each has a gradient of its own
+            )  # each sample has its own gradient
             for width, chosen in group_by_width(of_kind, max(1, self._stack_rows // max(samples, 1))):
                 some = np.array([lessons[c][0] for c in chosen])
                 batches = [lessons[c][1] for c in chosen]
@@ -218,7 +218,7 @@ class BatchedExecutor(Executor):
         self.work.arena.steps[stack.node] += stack.n_steps
 
     def _step_counts(self, nodes: I64) -> list[tuple[slice, Tensor]]:
-        """Return the steps that have been taken, of each node, by the columns that they belong to."""
+        """Return each node's number of steps taken, by range of columns."""
         layout, taken = self.work.layout, self.work.arena.steps[nodes].astype(np.float32)
         if not self.work.arena.anew:
             return [(slice(0, layout.size), self._put(taken))]
@@ -228,7 +228,7 @@ class BatchedExecutor(Executor):
     def _descend(
         self, parameters: Tensor, gradient: Tensor, moments: list[Tensor], counts: list[tuple[slice, Tensor]]
     ) -> None:
-        """Take one optimizer step; fused Adam sees each row as a tensor with a step count of its own."""
+        """Take one optimizer step; fused Adam treats each row as a tensor with its own step count."""
         training = self.work.training
         if training.optimizer == "sgd":
             parameters.sub_(gradient * training.learning_rate)
@@ -267,13 +267,13 @@ class BatchedExecutor(Executor):
         for place in np.flatnonzero(scale).tolist():
             noise = dp_noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
             gradient[place] += self._put(scale[place] * noise)
-        # a node kept for company may have no batch left
+        # a node that only fills the stack may have no batch left
         gradient /= weights.sum(1, keepdim=True).clamp(min=1.0)
 
     def _draw_back(
         self, gradient: Tensor, now: Tensor, start: Tensor, stack: UpdateStack, some: slice, batch: Tensors
     ) -> None:
-        """Add the gradient of the drift penalty, in place: items of the batch, or under DP-SGD all items."""
+        """Add the gradient of the drift penalty, in place: of the batch's items, or under DP-SGD of all items."""
         layout = self.work.layout
         pull = self._put(2 * self.work.node_settings.drift_penalty[stack.node[some]])[:, None]
         touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
@@ -309,7 +309,7 @@ def choose_device(name: str) -> torch.device:
     Raises
     ------
     ResourceError
-        If it is not there.
+        If CUDA is requested and torch sees none.
     """
     available = torch.cuda.is_available()
     if name == "cuda" and not available:

@@ -1,4 +1,4 @@
-"""A coordinator that trains one model on everybody's interactions."""
+"""The executor of a coordinator that trains one model on all users' interactions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from gossiprec.rng import generator
 
 
 class CentralExecutor(Executor):
-    """Trains the coordinator's model, and has it scored by another executor.
+    """The executor that trains the coordinator's model; another executor scores it.
 
-    Training takes one thread: how torch divides a sum among several may show in the last bits.
+    Training takes one thread: torch's division of a sum among several may change the last bits.
 
     Parameters
     ----------
@@ -49,15 +49,15 @@ class CentralExecutor(Executor):
         super().__init__(work, scoring.device)
         self._scoring = scoring
         self._graph = InteractionGraph.of(work.feed.positives, work.layout.n_items)
-        self._encoded: tuple[int, F32] | None = None  # after so many steps
+        self._encoded: tuple[int, F32] | None = None  # number of steps, and the encoded rows after them
 
     @property
     def kind(self) -> type[Executor]:
-        """That which scores."""
+        """The class of the executor that scores."""
         return self._scoring.kind
 
     def warm_up(self) -> None:
-        """Compile what scores, and what looks through the graph."""
+        """Compile the scoring kernels, and encode the model through the graph."""
         self._scoring.warm_up()
         self._seen(self.work.arena.rows)
 
@@ -68,7 +68,7 @@ class CentralExecutor(Executor):
                 self._train(int(program.node[task]), int(program.update[task]))
 
     def score(self, query: ScoreQuery) -> F32:
-        """Return predicted scores; the run's own model is looked at through the graph."""
+        """Return predicted scores; the run's own model is encoded through the graph."""
         return self._scoring.score(replace(query, rows=self._seen(query.rows)))
 
     def score_all(
@@ -78,12 +78,12 @@ class CentralExecutor(Executor):
         threads: ThreadPool,
         histories: Mapping[str, I32] | None = None,
     ) -> F32:
-        """Return the scores of all items, likewise."""
+        """Return the scores of all items; the run's own model is encoded through the graph."""
         seen = replace(models, rows=self._seen(models.rows))
         return self._scoring.score_all(seen, contexts, threads, histories)
 
     def _seen(self, rows: F32) -> F32:
-        """Return rows as they are scored: of a model that needs the graph, encoded, once for each version."""
+        """Return the rows to score; a graph model is encoded, once for each version."""
         model, arena = self.work.model, self.work.arena
         if rows is not arena.rows or not isinstance(model, GraphModel):
             return rows
@@ -117,7 +117,7 @@ class CentralExecutor(Executor):
         return self.work.layout.named(tables) | constants_to_tensors(self.work.model.constants)
 
     def _optimizer(self, tables: Mapping[str, Tensor]) -> torch.optim.Optimizer:
-        """Return the optimizer as it was left; its moments are views of the arena's rows."""
+        """Return the optimizer in its last state; its moments are views of the arena's rows."""
         training, arena = self.work.training, self.work.arena
         parameters = list(tables.values())
         if training.optimizer == "sgd":
@@ -139,7 +139,7 @@ class CentralExecutor(Executor):
 
 
 class _Loss:
-    """The loss of each step of an epoch, and what is drawn for it by (seed, node, epoch, step)."""
+    """The loss of each step of an epoch, with its draws by (seed, node, epoch, step)."""
 
     def __init__(self, work: ExecutorContext, graph: InteractionGraph, node: int, epoch: int) -> None:
         self._work, self._graph = work, graph

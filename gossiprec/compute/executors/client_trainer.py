@@ -1,4 +1,4 @@
-"""What trains clients without a model of their own: the interface."""
+"""The interface of a trainer of clients that keep no model."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class TrainingTask:
     Attributes
     ----------
     node, update : int
-        Whose it is, and its number among the node's.
+        The node, and the number of the update among the node's.
     target : int
-        Handle of the version from which it starts.
+        Handle of the version from which the update starts.
     sent : int
-        Handle under which what the coordinator sent beside that version is kept.
+        Handle under which the extras of that version are stored.
     told : ndarray of float32, shape (told_width,), or None
-        What the client has told of its user; None: nothing yet.
+        The user upload of the client, or None if it has sent none yet.
     """
 
     node: int
@@ -43,10 +43,10 @@ class TrainingTask:
 
 
 class ClientTrainer(ABC):
-    """Runs local updates; a client's bytes follow from its own samples alone, whoever trains beside it.
+    """The interface of objects that run local updates; a client's bytes depend only on its own samples.
 
-    Users' rows and private weights, with their Adam moments, are in the store and change there. Moments of items and
-    shared weights are new each time.
+    Users' rows and private weights, with their Adam moments, are in the store and are updated there. Moments of items
+    and shared weights start at zero in each update.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ClientTrainer(ABC):
     parallel : bool
         Whether several threads may train different nodes at once.
     divides : bool
-        Whether it does so itself, and wants all that there is to train in one call.
+        Whether the trainer uses several threads itself, and takes all tasks of a wave in one call.
     """
 
     name: str
@@ -71,10 +71,10 @@ class ClientTrainer(ABC):
         self.work, self.store = work, store
 
     def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
-        """Do once what takes long before the first lesson."""
+        """Do slow one-time work before the first task."""
 
     def more_samples(self, lesson: TrainingTask) -> Columns:
-        """Return what a client learns from besides its own samples; empty: nothing."""
+        """Return the recommender's extra samples for a client, empty if there are none."""
         work = self.work
         if work.recommender is None:
             return {}
@@ -82,7 +82,7 @@ class ClientTrainer(ABC):
         return work.recommender.more_samples(lesson.node, positives, self.store.extras(lesson.sent))
 
     def changed(self, lesson: TrainingTask, drawn: Columns) -> Columns:
-        """Return what a client learns from, of the samples of its feed: what the recommender makes of them."""
+        """Return a client's samples after the recommender has changed and extended them."""
         work = self.work
         if work.recommender is None:
             return drawn
@@ -94,7 +94,7 @@ class ClientTrainer(ABC):
         return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
 
     def at_hand(self, lesson: TrainingTask) -> ClientContext:
-        """Return what a client has at hand for a lesson."""
+        """Return the data that a client has for a task."""
         work, store = self.work, self.store
         return ClientContext(
             seed=work.seed,
@@ -110,7 +110,7 @@ class ClientTrainer(ABC):
         )
 
     def telling(self, lessons: Sequence[TrainingTask]) -> list[TrainingTask]:
-        """Return lessons with what their clients tell of their users now."""
+        """Return the tasks with the current user uploads of their clients."""
         assert self.work.recommender is not None
         found = []
         for some in self.by_what_was_sent(lessons):
@@ -122,7 +122,7 @@ class ClientTrainer(ABC):
         return found
 
     def by_what_was_sent(self, lessons: Sequence[TrainingTask]) -> list[list[TrainingTask]]:
-        """Return the lessons of each version and of what was sent beside it, both being the same objects."""
+        """Return the tasks grouped by version and extras, which are compared as objects."""
         alike: dict[tuple[int, int], list[TrainingTask]] = defaultdict(list)
         for lesson in lessons:
             version, extras = self.store.version(lesson.target), self.store.extras(lesson.sent)
@@ -131,4 +131,4 @@ class ClientTrainer(ABC):
 
     @abstractmethod
     def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
-        """Yield each lesson with what the client has made of its version."""
+        """Yield each task with its update."""

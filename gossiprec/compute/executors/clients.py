@@ -1,4 +1,4 @@
-"""Clients without a model of their own: they train the rows that they touch of the version that they were sent."""
+"""The executor of clients that keep no model: they train the touched rows of the version that they were sent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from gossiprec.models.base.kernel_interface import ScoreQuery
 
 
 class ClientExecutor(Executor):
-    """Adopts what clients are sent, and has them trained; in one thread, unless the trainer's work is compiled.
+    """The executor that adopts the versions sent to clients and trains the clients.
 
-    Calls of stacks are short, and two threads hand each other the GIL: on two cores they made 0.8 of the passes of one.
+    It uses one thread, unless the trainer is compiled: calls of stacks are short, and two threads wait for each other's
+    GIL; on two cores they made 0.8 of the passes of one thread.
 
     Parameters
     ----------
     trainer : ClientTrainer
     scoring : Executor
-        Scores whole models, and is the kind that attacks compute with. What it works on holds no nodes' models.
+        Scores whole models, and is the kind of executor that attacks use. Its context holds no nodes' models.
     """
 
     def __init__(self, trainer: ClientTrainer, scoring: Executor) -> None:
@@ -36,36 +37,36 @@ class ClientExecutor(Executor):
 
     @property
     def parallel(self) -> bool:  # type: ignore[override]
-        """As the trainer says."""
+        """Whether the trainer may run in several threads."""
         return self._trainer.parallel
 
     @property
     def divides(self) -> bool:  # type: ignore[override]
-        """As the trainer says."""
+        """Whether the trainer uses several threads itself."""
         return self._trainer.divides
 
     @property
     def kind(self) -> type[Executor]:
-        """That which scores."""
+        """The class of the executor that scores."""
         return self._scoring.kind
 
     @property
     def store(self) -> UpdateStore:
-        """What owns versions and updates."""
+        """The store of versions and updates."""
         return self._trainer.store
 
     def warm_up(self) -> None:
-        """Compile what trains, and what scores."""
+        """Compile the training and the scoring kernels."""
         self._trainer.warm_up()
         self._scoring.warm_up_scores()
 
     @property
     def update_bytes(self) -> dict[tuple[int, int], int]:
-        """Sizes of the updates that were trained."""
+        """Size of each trained update, by (node, number of the update)."""
         return self._bytes
 
     def run(self, program: Program, tasks: I64) -> None:
-        """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
+        """Run `tasks` of one wave: first all adopt the versions that they were sent, then local updates run."""
         sent = self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
         trains = tasks[program.update[tasks] >= 0]
         columns = (part[trains].tolist() for part in (program.node, program.update, program.target))
@@ -83,7 +84,7 @@ class ClientExecutor(Executor):
             self._bytes[lesson.node, lesson.update] = update.size_bytes
 
     def _with_told(self, lesson: TrainingTask, update: Update) -> Update:
-        """Return an update with what the client tells of its user."""
+        """Return an update with the user upload of its client."""
         told = lesson.told if lesson.told is not None else self._trainer.telling([lesson])[0].told
         return replace(update, user=told)
 
@@ -102,12 +103,12 @@ class ClientExecutor(Executor):
         return self._scoring.score_all(models, contexts, threads, histories)
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
-        """Let each task's target be the version that it adopts last, or its source; return the handle of that."""
+        """Set each task's target to the version that it adopts last, or its source; return the handle of each."""
         sent = dict(zip(tasks.tolist(), program.adopted(tasks).tolist(), strict=True))
         targets, trained = program.target[tasks].tolist(), (program.update[tasks] >= 0).tolist()
         versions = {handle: self.store.version(handle) for handle in set(sent.values())}
         for from_, target, trains in zip(sent.values(), targets, trained, strict=True):
             self.store.keep(target, versions[from_])
-            if not trains and (extras := self.store.extras(from_)):  # it may be trained by another task
+            if not trains and (extras := self.store.extras(from_)):  # another task may train it
                 self.store.attach(target, extras)
         return sent

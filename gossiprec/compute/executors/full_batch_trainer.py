@@ -1,4 +1,4 @@
-"""Client training by a written-out gradient: compiled, item by item, by any number of threads."""
+"""Client training by an analytic full-batch gradient, compiled, in any number of threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = np.zeros((1, 1), np.float32)
 
 
 class FullBatchTrainer(AnalyticTrainer):
-    """Trains a user's row, the items it touches and the shared weights by the model's :class:`AnalyticGradient`."""
+    """The trainer of models with an :class:`AnalyticGradient`: user row, touched items and shared weights."""
 
     def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
         super().__init__(work, store)
@@ -38,7 +38,7 @@ class FullBatchTrainer(AnalyticTrainer):
         self._train_clients = specialise_full_batch(gradient.fill, self._term.add)
 
     def warm_up(self) -> None:
-        """Compile."""
+        """Compile the kernel by a call without clients."""
         _, of_step, of_samples = self._drawn([TrainingTask(0, 0, 0, 0)], {})
         extra = _NOTHING if self._term.extra is None else self.store.own[:1]
         self._call([], [], self.store.version(0), extra, of_step, of_samples)
@@ -52,7 +52,7 @@ class FullBatchTrainer(AnalyticTrainer):
     def _drawn(
         self, lessons: Sequence[TrainingTask], extras: Extras
     ) -> tuple[list[Columns], npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return what clients learn from besides, what the recommender draws for each step, and for each positive."""
+        """Return clients' extra samples, and the recommender's draws for each step and for each positive."""
         term, training, work = self._term, self.work.training, replace(self.work, extras=extras)
         more = [self.more_samples(lesson) for lesson in lessons] if extras else []
         if term.of_step is None and term.of_samples is None:
@@ -75,7 +75,7 @@ class FullBatchTrainer(AnalyticTrainer):
         self, lessons: Sequence[TrainingTask], more: Sequence[Columns], version: F32, extra: npt.NDArray[Any],
         of_step: npt.NDArray[Any], of_samples: npt.NDArray[Any],
     ) -> Iterator[tuple[TrainingTask, Update]]:  # fmt: skip
-        """Return some lessons with their updates, from one version."""
+        """Train some tasks of one version; return an iterator over the tasks with their updates."""
         store, training, gradient = self.store, self.work.training, self._gradient
         feed, n = self.work.feed, len(lessons)
         clients = [(lesson.node, training.draw_of(lesson.update)) for lesson in lessons]

@@ -1,4 +1,4 @@
-"""The compiled executor: one loop per node, several nodes at a time. The loops are the models' own (kernels)."""
+"""The compiled executor, which runs the kernels of the model: one loop per node, several nodes in parallel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gossiprec.numerics.flat_ops import finite_rows
 
 @EXECUTORS.register("fused")
 class FusedExecutor(Executor):
-    """Compiled loops; exact to float32 rounding; any number of threads."""
+    """The executor of compiled loops, exact to float32 rounding, for any number of threads."""
 
     name = "fused"
     parallel = True
@@ -50,7 +50,7 @@ class FusedExecutor(Executor):
         node_settings: NodeSettings,
         layout: Layout,
     ) -> str | None:
-        """Return what there are no kernels for, or None."""
+        """Return the unsupported feature that keeps the model from running compiled, or None."""
         name, kernels = type(model).__name__, model.kernels()
         if kernels is None:
             return name
@@ -67,14 +67,14 @@ class FusedExecutor(Executor):
         self.warm_up_scores()
 
     def warm_up_scores(self) -> None:
-        """Do so with what scores."""
+        """Compile the scoring kernels."""
         none = np.zeros(0, np.int64)
         self.scores(
             self.work.layout, self.work.arena.rows, none, none, np.zeros(1, np.int64), np.zeros(0, np.int32)
         )
 
     def run(self, program: Program, tasks: I64) -> None:
-        """Run `tasks` of one wave: all merges and plain local updates, then those of nodes that train apart."""
+        """Run `tasks` of one wave: all merges and plain local updates, then the updates by other kernels."""
         if not self.kernels.merges_by_performance:
             self.appraise(program, tasks)
         self.kernels.run(program, tasks, self._updates(program))
@@ -84,18 +84,18 @@ class FusedExecutor(Executor):
             self.kernels.train_apart(kind.way, program, some)
 
     def appraise(self, program: Program, tasks: I64) -> None:
-        """Find the weights of merges by performance, compiled where the model has kernels for it."""
+        """Set the weights of merges by performance, compiled if the model has kernels for it."""
         if self.kernels.appraises:
             self.kernels.appraise(program, tasks)
         else:
             super().appraise(program, tasks)
 
     def are_finite(self, handles: I64, nodes: I32) -> Bools:
-        """Return whether each model under a handle is finite, compiled."""
+        """Return whether each model under a handle is finite, by a compiled loop."""
         return finite_rows(self.work.arena.rows, handles)
 
     def _updates(self, program: Program) -> I32:
-        """Return the program's updates without those of nodes that train apart; threads may compute them twice."""
+        """Return the updates without those that other kernels run; several threads may compute them twice."""
         if not self._apart:
             return program.update
         known, updates = self._masked

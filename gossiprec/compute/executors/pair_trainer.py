@@ -1,4 +1,4 @@
-"""Client training by a written-out gradient of pairs: drawn for many clients at once, and compiled."""
+"""Client training by an analytic gradient of pairs, drawn for many clients at once and compiled."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gossiprec.feeds.base import Columns
 
 
 class PairTrainer(AnalyticTrainer):
-    """Trains a user's row, the items of its pairs and the shared weights by the model's :class:`PairGradient`.
+    """The trainer of models with a :class:`PairGradient`: user row, items of the pairs and shared weights.
 
-    Pairs are those of the feed as the recommender has changed them; what it adds to the loss is nothing.
+    The recommender may change the feed's pairs, but must not add to the loss.
     """
 
     def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
@@ -28,7 +28,7 @@ class PairTrainer(AnalyticTrainer):
         self._numbers, self._train_clients = gradient.numbers, specialise_pair(gradient.fill)
 
     def warm_up(self) -> None:
-        """Compile."""
+        """Compile the kernel by a call without clients."""
         self._call([], [], 0)
 
     def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
@@ -45,7 +45,7 @@ class PairTrainer(AnalyticTrainer):
     def _call(
         self, lessons: Sequence[TrainingTask], drawn: Sequence[Columns], target: int
     ) -> Iterator[tuple[TrainingTask, Update]]:
-        """Return some lessons with their updates, from the version under a handle."""
+        """Train tasks of the version under a handle; return an iterator over the tasks with their updates."""
         store, version = self.store, self.store.version(target)
         sizes = np.array([len(columns["items"]) for columns in drawn], np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])

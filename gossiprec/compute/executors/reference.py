@@ -1,4 +1,4 @@
-"""The oracle: one set of tensors and one optimizer per node, one task at a time, nothing clever."""
+"""The reference executor, a plain oracle: one set of tensors and one optimizer per node, one task at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gossiprec.numerics.torch_threads import single_torch_thread
 
 @EXECUTORS.register("reference")
 class ReferenceExecutor(Executor):
-    """One ``torch.optim`` optimizer per node on the node's own tensors, made when the node first trains.
+    """The executor with one ``torch.optim`` optimizer per node, made when the node first trains.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class _Learner:
         self._work.arena.steps[self._node] += 1
 
     def _touched(self, batch: Tensors) -> Tensor:
-        """Return the items that a step moves: those of the batch, or with noise all."""
+        """Return the items that a step moves: the items of the batch, or all items with noise."""
         if self._clip_norm:
             return torch.arange(self._work.layout.n_items)
         items = np.concatenate([batch[name].numpy().ravel() for name in self._work.feed.item_columns])
@@ -144,7 +144,7 @@ class _Learner:
         return self._work.recommender.loss(p, {**batch, **self._drawn}, self._extras)
 
     def _noisy_gradient(self, batch: Tensors) -> None:
-        """Set the gradient of DP-SGD: one sample after the other, clipped; then noise; then the mean."""
+        """Set the gradient of DP-SGD: clip sample by sample, add noise, and take the mean."""
         work, parameters = self._work, list(self._tables.values())
         total, n_samples = torch.zeros(work.layout.size), len(next(iter(batch.values())))
         for sample in range(n_samples):

@@ -1,4 +1,4 @@
-"""Client training by a written-out gradient of sequences: drawn for many clients at once, and compiled."""
+"""Client training by an analytic gradient of sequences, drawn for many clients at once and compiled."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gossiprec.ragged import Ragged
 
 
 class SequenceTrainer(AnalyticTrainer):
-    """Trains the items of a client's sequence and the shared weights by the model's :class:`SequenceGradient`.
+    """The trainer of models with a :class:`SequenceGradient`: items of the sequence and shared weights.
 
-    A sequence is that of the feed as the recommender has changed it; what it adds to the loss is nothing. One
-    thread draws for all clients, and all threads train: drawing takes longer, and they would wait for one another's
+    The recommender may change the feed's sequences, but must not add to the loss. One
+    thread draws for all clients, and all threads train: drawing takes longer, and threads would wait for each other's
     interpreter.
     """
 
@@ -34,7 +34,7 @@ class SequenceTrainer(AnalyticTrainer):
         self._shape, self._train_clients = gradient.shape, specialise_sequence(gradient.fill)
 
     def warm_up(self) -> None:
-        """Compile."""
+        """Compile the kernel by a call without clients."""
         self._call([], [], self._no_places(), 0)
 
     def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
@@ -55,7 +55,7 @@ class SequenceTrainer(AnalyticTrainer):
         return [self.changed(lesson, columns) for lesson, columns in zip(lessons, drawn, strict=True)]
 
     def _own_touched(self, lessons: Sequence[TrainingTask]) -> I64:
-        """Return about how many items each touches: recommenders may add some."""
+        """Return the approximate number of items that each client touches; recommenders may add some."""
         nodes = np.array([lesson.node for lesson in lessons], np.int64)
         most: I64 = self.work.feed.positives.sizes[nodes] + self.work.training.negatives
         return most
@@ -66,7 +66,7 @@ class SequenceTrainer(AnalyticTrainer):
     def _call(
         self, lessons: Sequence[TrainingTask], drawn: Sequence[Columns], keep: F32, target: int
     ) -> Iterator[tuple[TrainingTask, Update]]:
-        """Return some lessons with their updates, from the version under a handle."""
+        """Train tasks of the version under a handle; return an iterator over the tasks with their updates."""
         store, version = self.store, self.store.version(target)
         previous, wanted, others = (
             Ragged.from_parts([np.zeros(0, np.int32), *(columns[name].ravel() for columns in drawn)])

@@ -1,4 +1,4 @@
-"""Client training with the executors of whole models, of any formula: on models that hold the touched rows alone."""
+"""Client training with the executors of whole models, on small models that hold only the touched rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.servers.base import Extras
 
 NARROWEST = 16
-"""Rows for which the smallest models have room; each larger size is half as large again."""
+"""Item rows of the smallest models; each larger size is half as large again."""
 AT_ONCE = 2**21
-"""Numbers of small models that are trained together."""
+"""Numbers in the small models that are trained together."""
 
 _Drawn: TypeAlias = tuple[TrainingTask, PredrawnSamples]
 
 
 class SubmodelTrainer(ClientTrainer):
-    """Trains small models ``[user | touched items | shared | private]``, several at once.
+    """The trainer of small models ``[user | touched items | shared | private]``, several at once.
 
-    How much room a small model has follows from its own samples alone.
+    The size of a small model depends only on its own samples.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SubmodelTrainer(ClientTrainer):
         self._executor, self._device = executor, device
 
     def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
-        """Yield each lesson with its update; those of like size and version are trained together."""
+        """Yield each task with its update; tasks of equal size and version are trained together."""
         alike: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
         for group, of_one in enumerate(self.by_what_was_sent(lessons)):
             for lesson in of_one:
@@ -87,7 +87,7 @@ class SubmodelTrainer(ClientTrainer):
             replace(work, layout=small, feed=feed, arena=arena, extras=extras), self._device
         )
         executor.run(Program.updates(nodes.astype(np.int32), updates), np.arange(len(nodes)))
-        executor.work = work  # it and torch's transforms refer to each other: let the small models go now
+        executor.work = work  # it and torch's transforms refer to each other: free the small models now
         own = store.own_columns(small)
         store.own[nodes] = arena.rows[:, own]
         if work.training.uploads_gradients and len(store.first):
@@ -100,7 +100,7 @@ class SubmodelTrainer(ClientTrainer):
             yield lesson, Update(store.version(lesson.target), items, rows, row[small.shared].copy())
 
     def _small_models(self, small: Layout, nodes: I64, drawn: Sequence[_Drawn]) -> Arena:
-        """Return an arena of small models, one for each node: its own part, and what it touches of its version."""
+        """Return an arena of small models, one per node: its own part, and the touched rows of its version."""
         store, layout = self.store, self.work.layout
         arena = Arena(
             small,
@@ -123,7 +123,7 @@ class SubmodelTrainer(ClientTrainer):
         return arena
 
     def _take_gradient_steps(self, arena: Arena, nodes: I64, drawn: Sequence[_Drawn]) -> None:
-        """Let items and shared weights be those of plain gradient descent: Adam's first moment tells the gradient."""
+        """Set items and shared weights to one gradient-descent step: Adam's first moment gives the gradient."""
         training, merged = self.work.training, arena.layout.merged
         slopes = arena.first[arena.owned(nodes), merged] / np.float32(1.0 - training.beta1)
         before = self._small_models(arena.layout, nodes, drawn).rows
@@ -135,7 +135,7 @@ class SubmodelTrainer(ClientTrainer):
 
 
 def _room(n_touched: int, n_items: int) -> int:
-    """Return for how many rows a small model has room that touches so many."""
+    """Return the number of item rows of a small model that touches `n_touched` items."""
     room = NARROWEST
     while room < n_touched:
         room += room // 2

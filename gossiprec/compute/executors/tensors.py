@@ -1,4 +1,4 @@
-"""Rows as tensors: what the executors that use torch share."""
+"""Tensors for the executors that use torch: rows of the host, padded widths and stacks of local updates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tensors = dict[str, Tensor]
 
 
 class HostRows:
-    """Models and moments of an arena on the host, moved to where torch computes and back.
+    """Models and moments of an arena on the host, copied to the device of torch and back.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class HostRows:
 
 
 LEAST_STACK = 4
-"""Nodes in a stack, at the least: fewer take other kernels of matrix products on some processors."""
+"""Smallest number of nodes in a stack: fewer use other kernels of matrix products on some processors."""
 
 
 def table_views(layout: Layout, row: Tensor) -> Tensors:
@@ -70,7 +70,7 @@ def table_views(layout: Layout, row: Tensor) -> Tensors:
 
 
 def to_tensor(column: npt.NDArray[Any]) -> Tensor:
-    """Return a column as a tensor: ids as int64, which torch asks for in an index."""
+    """Return a column as a tensor; ids become int64, which torch requires of an index."""
     return torch.from_numpy(column.astype(np.int64) if column.dtype == np.int32 else column)
 
 
@@ -80,17 +80,17 @@ def constants_to_tensors(constants: Mapping[str, npt.NDArray[Any]]) -> Tensors:
 
 
 def batch_length(batch: Columns) -> int:
-    """Return how many samples there are."""
+    """Return the number of samples of a batch."""
     return len(next(iter(batch.values())))
 
 
 def holds_item_lists(samples: Columns) -> bool:
-    """Whether each sample is a list of items, as wide as whole vectors (:mod:`gossiprec.feeds.lists`)."""
+    """Return whether each sample is a list of items (:mod:`gossiprec.feeds.lists`)."""
     return samples["items"].ndim > 1
 
 
 def batch_shape_keys(samples: Iterable[Columns]) -> I64:
-    """Return a number for each batch, equal for those whose single samples have as many numbers."""
+    """Return a number for each batch, equal for batches of which the samples have equal shapes."""
     known: dict[tuple[tuple[int, ...], ...], int] = {}
     shapes = (tuple(part.shape[1:] for part in columns.values()) for columns in samples)
     return np.array([known.setdefault(shape, len(known)) for shape in shapes], np.int64)
@@ -105,19 +105,19 @@ def padded_width(length: npt.ArrayLike) -> I64:
 
 
 def group_by_width(widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
-    """Yield each width but 0 with the places that have it in order, a stack at a time; few places are repeated."""
+    """Yield each nonzero width with its places, stack by stack; places are repeated if there are few."""
     for width in np.unique(widths[widths > 0]).tolist():
         for places in chunked(np.flatnonzero(widths == width), stack_rows):
             yield width, np.sort(np.resize(places, max(len(places), LEAST_STACK)))
 
 
 def chunked(places: I64, size: int) -> Iterator[I64]:
-    """Cut `places` into consecutive pieces of at most `size`."""
+    """Yield consecutive pieces of `places`, each of `size` or fewer."""
     return (places[start : start + size] for start in range(0, len(places), size))
 
 
 def padded_batch_size(samples: Columns) -> int:
-    """Return for how many samples there is room where some are computed; none for none."""
+    """Return the padded number of samples of a batch, 0 for an empty batch."""
     if not samples:
         return 0
     return batch_length(samples) if holds_item_lists(samples) else int(padded_width(batch_length(samples)))
@@ -125,21 +125,21 @@ def padded_batch_size(samples: Columns) -> int:
 
 @dataclass(frozen=True)
 class UpdateStack:
-    """Local updates to run side by side, those with most batches first.
+    """Local updates to run stacked, those with most batches first.
 
     Attributes
     ----------
     node, target : ndarray of int64, shape (n_tasks,)
     keys : ndarray of uint32, shape (n_tasks,), or None
-        For rounding what was trained.
+        Keys by which trained rows are rounded, or None.
     n_steps : ndarray of int64, shape (n_tasks,)
         Batches of each task, all epochs together.
     columns : dict of str to ndarray, shape (n_tasks, n_steps[0], width)
         Samples, and their ``weights``: 0 is padding.
     drawn : dict of str to ndarray, shape (n_tasks, n_steps[0], ...)
-        What else is drawn for each step.
+        Other draws of each step.
     kind : Kind
-        How all of them train.
+        The training mode of all of them.
     """
 
     node: I64

@@ -1,4 +1,4 @@
-"""Fitting user rows to frozen items and weights, many at once: for observers of models without kernels."""
+"""Fitting of many user rows to frozen items and weights, for observers of models without kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.numerics.torch_threads import single_torch_thread
 
 STACK_BYTES = 32 << 20
-"""Models at hand at once."""
+"""Bytes of models held at once."""
 
 
 def fit_user_rows(
@@ -40,20 +40,20 @@ def fit_user_rows(
     steps: int,
     rate: float,
 ) -> F32:
-    """Return user rows after some steps of Adam on all samples of each; where there are none, as they began.
+    """Return user rows after steps of Adam on all samples of each; a row without samples is unchanged.
 
-    A row's bytes do not depend on those beside it, as with :mod:`gossiprec.compute.executors.batched`.
+    A row's bytes do not depend on the other rows, as in :mod:`gossiprec.compute.executors.batched`.
 
     Parameters
     ----------
     model : Model
     layout : Layout
-        Of models that hold one user's row.
+        The layout of models that hold one user's row.
     start : ndarray of float32, shape (n_rows, user_width)
     samples : sequence of Columns
         One for each row.
     frozen : callable
-        Places of rows -> the item tables and shared weights that they are fitted to, shape (n_asked, n_columns).
+        Function of places of rows that returns their item tables and shared weights, shape (n_places, n_columns).
     steps : int
     rate : float
     """
@@ -80,7 +80,7 @@ def fit_user_rows(
 
 
 def _descend(users: Tensor, gradient: Tensor, first: Tensor, second: Tensor, step: int, rate: float) -> None:
-    """Take a step of Adam, in place; products and sums one by one, which round alike whatever lies beside a number."""
+    """Take a step of Adam, in place, in separate products and sums, so that rounding is the same in any stack."""
     first.mul_(0.9).add_(gradient * 0.1)
     second.mul_(0.999).add_(gradient * gradient * 0.001)
     deviation = (second / (1 - 0.999**step)).sqrt() + 1e-8
@@ -88,7 +88,7 @@ def _descend(users: Tensor, gradient: Tensor, first: Tensor, second: Tensor, ste
 
 
 def _stacks(samples: Sequence[Columns], stack_rows: int) -> Iterator[tuple[int, I64]]:
-    """Yield widths, and which rows' samples are worked out in each together."""
+    """Yield widths with the places of the rows that are fitted together in each."""
     lengths, forms = [batch_length(columns) for columns in samples], batch_shape_keys(samples)
     widths = np.array(lengths, np.int64) if holds_item_lists(samples[0]) else _width(lengths)
     for form in np.unique(forms).tolist():
@@ -96,7 +96,7 @@ def _stacks(samples: Sequence[Columns], stack_rows: int) -> Iterator[tuple[int, 
 
 
 def _width(lengths: Sequence[int]) -> I64:
-    """Return to what samples are padded: fewer widths than those of local updates, for larger stacks."""
+    """Return the padded width of samples; there are fewer widths than in local updates, for larger stacks."""
     widths = padded_width(lengths)
     power = 2 ** np.floor(np.log2(np.maximum(widths, 1))).astype(np.int64)
     unit = np.maximum(32, power // 2)
@@ -104,7 +104,7 @@ def _width(lengths: Sequence[int]) -> I64:
 
 
 def _padded(samples: Sequence[Columns], width: int) -> Tensors:
-    """Return samples as a stack, with their weights: 0 is padding."""
+    """Return samples as a stack with weights, which are 0 for padding."""
     batch = {
         name: np.zeros((len(samples), width, *column.shape[1:]), column.dtype)
         for name, column in samples[0].items()

@@ -1,1 +1,1 @@
-"""What nodes do to models: local updates, merges by performance, and settings of single nodes."""
+"""Training of nodes' models: local updates, merges by performance, and settings of single nodes."""

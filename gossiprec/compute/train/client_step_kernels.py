@@ -1,4 +1,4 @@
-"""What compiled training of clients without a model shares: where results go, and the steps of optimizers."""
+"""Kernels shared by the compiled trainers of clients without a model: results, loading and optimizer steps."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gossiprec.native.jit import inline, noinline
 from gossiprec.numerics.flat_ops import axpy, copy_range, fill_range
 
 VALUES, SLOPES, FIRST, SECOND = range(4)
-"""Rows of what a client trains: numbers, their gradient, and Adam's moments of them."""
+"""Rows of a client's working arrays: numbers, their gradient, and Adam's two moments."""
 
 
 class ClientResults(NamedTuple):
-    """Where results go.
+    """The output arrays of a call.
 
     Attributes
     ----------
     places : ndarray of int64, shape (n_clients + 1,)
-        Where each client's begin.
+        Where each client's results begin.
     n_touched : ndarray of int64, shape (n_clients,)
-        Filled with how many items each touches.
+        Filled with the number of items that each client touches.
     touched : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
         Filled with the items, ascending, and their rows after training.
     weights : ndarray of float32, shape (n_clients, n_shared)
@@ -38,7 +38,7 @@ class ClientResults(NamedTuple):
 
 
 class ClientScratch(NamedTuple):
-    """Where clients of a call are trained, one after the other.
+    """The working arrays in which the clients of a call are trained one after the other.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ClientScratch(NamedTuple):
 
 @noinline
 def max_segment_length(places):
-    """Return the most that lies between a place and the next."""
+    """Return the largest distance between two consecutive places."""
     most = 0
     for c in range(len(places) - 1):
         most = max(most, places[c + 1] - places[c])
@@ -63,7 +63,7 @@ def max_segment_length(places):
 
 @inline
 def load_client(cores, tiles, n_numbers, own, first, second, shared, node):
-    """Set a client's core to its own row and the shared weights, and moments to its own, of the rest to none."""
+    """Load a client's own row with its moments, and the shared weights; other moments are zero."""
     user_width = own.shape[1]
     copy_range(cores[VALUES], 0, own[node], 0, user_width)
     copy_range(cores[VALUES], user_width, shared, 0, len(shared))
@@ -76,16 +76,16 @@ def load_client(cores, tiles, n_numbers, own, first, second, shared, node):
 
 @inline
 def optimizer_step(cores, tiles, n_numbers, user_width, with_adam, taken, step, rates):
-    """Take step number `step` (from 0) of a local update, the client having taken `taken` before.
+    """Take step `step` (from 0) of a local update of a client that has taken `taken` steps in all.
 
     Parameters
     ----------
     cores : ndarray of float32, shape (4, user_width + n_shared)
     tiles : ndarray of float32, shape (4, ...)
-        Of items, the first `n_numbers` of each row.
+        Arrays of items, of which the first `n_numbers` of each row are used.
     with_adam : bool
     rates : ndarray of float64, shape (5,)
-        Learning rate, beta 1, beta 2, epsilon; 1 if Adam is for the user's row alone, and the rest takes plain steps.
+        Learning rate, beta 1, beta 2, epsilon; and 1 if only the user's row uses Adam and the rest takes plain steps.
     """
     if with_adam:
         _step_adam(cores, 0, user_width, taken + 1, rates)
@@ -100,7 +100,7 @@ def optimizer_step(cores, tiles, n_numbers, user_width, with_adam, taken, step, 
 
 @inline
 def sgd_step_from_version(shared, weights, cores, tiles, n_numbers, rates):
-    """Take the one plain step of a client without a row of its own: from the version straight to the result."""
+    """Take the single plain step of a client without a user row, from the version straight to the result."""
     factor, slopes = float32(-rates[0]), cores[SLOPES]
     for k in range(len(weights)):
         weights[k] = shared[k] + slopes[k] * factor
@@ -109,7 +109,7 @@ def sgd_step_from_version(shared, weights, cores, tiles, n_numbers, rates):
 
 @inline
 def store_client(cores, own, first, second, weights, node):
-    """Keep what a client has made of its own row, with its moments, and of the shared weights."""
+    """Store a client's trained row with its moments, and its trained shared weights."""
     user_width = own.shape[1]
     copy_range(own[node], 0, cores[VALUES], 0, user_width)
     copy_range(weights, 0, cores[VALUES], user_width, len(weights))
@@ -120,7 +120,7 @@ def store_client(cores, own, first, second, weights, node):
 
 @noinline
 def _step_adam(parts, begin, end, step, rates):
-    """Take step number `step` (from 1) of torch.optim.Adam in some columns of values, slopes and both moments."""
+    """Take step `step` (from 1) of torch.optim.Adam on columns ``begin .. end`` of the working arrays."""
     values, slopes = parts[VALUES, begin:end], parts[SLOPES, begin:end]
     first, second = parts[FIRST, begin:end], parts[SECOND, begin:end]
     beta1, beta2 = rates[1], rates[2]

@@ -1,4 +1,4 @@
-"""Client training by a written-out gradient, compiled: some clients of one version in one call, one after the other."""
+"""The compiled training of clients by an analytic full-batch gradient; one call trains clients of one version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gossiprec.recommenders.client_context import KernelStep
 
 @functools.cache
 def specialise_full_batch(gradient: Any, term: Any) -> Any:
-    """Return :func:`train_clients` with the gradient of a model, and of what a recommender adds."""
+    """Return the training kernel with the gradients of a model and of a recommender's term."""
     return specialise(_train_clients, fill_stub=gradient, add_stub=term)
 
 
@@ -38,7 +38,7 @@ def add_stub(client):
 
 
 class ClientSamples(NamedTuple):
-    """What clients learn from.
+    """The samples of the clients of a call.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ClientSamples(NamedTuple):
     more_offsets : ndarray of int64, shape (n_clients + 1,)
         Where the further samples of each client of a call begin.
     more_items : ndarray of int32, shape (more_offsets[-1],)
-        Their items, no positives, different within a client.
+        Their items, which are distinct within a client and not positives.
     more_labels : ndarray of float32, shape (more_offsets[-1],)
     """
 
@@ -71,7 +71,7 @@ def _train_clients(
     shared : ndarray of float32, shape (n_shared,)
         Of the version.
     clients : ndarray of int64, shape (n_clients, 2)
-        Node, and the local update whose negatives it learns from.
+        Node, and the local update that determines its negatives.
     taken : ndarray of int64, shape (n_nodes,)
         Optimizer steps of each node; changed.
     own, first, second : ndarray of float32, shape (n_nodes, user_width)
@@ -83,12 +83,12 @@ def _train_clients(
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64; room : ndarray of float32
-        For the gradient.
+        Arguments of the gradient.
     numbers : ndarray of float64; extra : ndarray of float32, shape (n, d)
-        What a recommender's term is told, and what was sent beside the version.
+        Numbers of a recommender's term, and the extra of the version.
     of_step : ndarray of float32, shape (n_clients * passes, ...)
     of_samples : ndarray, shape (sum of n_positives * passes, ...)
-        What a recommender has drawn, client after client, pass after pass.
+        A recommender's draws, client after client, pass after pass.
     results : Results
     workplace : Workplace
     """
@@ -163,7 +163,7 @@ def _to_rows(items, rows):
 
 @noinline
 def _most_samples(clients, data, negatives):
-    """Return the samples of the client that has the most."""
+    """Return the largest number of samples of a client."""
     most = 0
     for c in range(len(clients)):
         node, more = clients[c, 0], data.more_offsets[c + 1] - data.more_offsets[c]
@@ -173,12 +173,12 @@ def _most_samples(clients, data, negatives):
 
 @noinline
 def _count(drawn, member, labels, share, counts, found, touched, samples, liked):
-    """Count samples item by item; return how many items are in them.
+    """Count samples item by item; return the number of distinct items.
 
-    A sample counts `share` in the loss. `touched` becomes the items, ascending, `samples` what the samples of each
-    count, `liked` what its positive ones do; `drawn` becomes the items' places among these, the last ones being those
-    with `labels`. `counts`, one for each item, is zero before and after; `found` is one longer, so that whether an item
-    is kept needs no branch.
+    A sample has weight `share` in the loss. `touched` becomes the items, ascending, `samples` the total weight of each
+    item's samples, and `liked` that of its positive ones. `drawn` becomes the items' places among these; the last are
+    those with `labels`. `counts`, one per item, is zero before and after; `found` is one longer, so that keeping an
+    item needs no branch.
     """
     for s in range(len(drawn)):
         counts[drawn[s]] += 1

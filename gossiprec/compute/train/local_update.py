@@ -1,4 +1,4 @@
-"""What a local update is, and the batches of which it is made."""
+"""Settings, batches, sample orders and DP noise of local updates."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gossiprec.rng import generator, philox_words
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """One local update: `local_epochs` passes over the positives and their negatives.
+    """The settings of a local update: `local_epochs` passes over the positives and their negatives.
 
     Parameters
     ----------
     batch_size : int or None
-        None: the whole local data in one batch.
+        Samples per batch, or None for all local data in one batch.
     negatives : int
         Negatives per positive.
     negatives_drawn : str
-        ``each_update``: anew for each local update; ``once``: every update learns from the negatives of update 0.
+        ``each_update`` redraws negatives for each local update; ``once`` uses the negatives of update 0 for all.
     uploads_gradients : bool
-        Of clients that answer with updates: items and shared weights take one step of plain gradient descent.
+        For clients that answer with updates: items and shared weights take one step of plain gradient descent.
     """
 
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -44,7 +44,7 @@ class TrainingSettings:
     uploads_gradients: bool = False
 
     def draw_of(self, update: int) -> int:
-        """Return the local update whose negatives a node learns from in its update number `update`."""
+        """Return the number of the local update that determines the negatives of update `update`."""
         return 0 if self.negatives_drawn == "once" else update
 
 
@@ -53,8 +53,8 @@ def local_batches(
 ) -> Iterator[Columns]:
     """Yield the columns of each optimizer step of one local update.
 
-    Negatives are drawn once per update, or once for all; the order once per epoch; a full batch is not shuffled. A node
-    without positives takes no step.
+    Negatives are drawn once per update, or once in all, and the order once per epoch; a full batch is not shuffled. A
+    node without positives takes no step.
     """
     drawn = training.draw_of(update)
     samples = feed.samples(node, update=drawn, negatives=training.negatives, seed=seed)
@@ -83,9 +83,9 @@ def draw_order(n_samples: int, node: int, *, epoch: int, seed: int) -> I64:
 def central_epochs(
     feed: Feed, training: TrainingSettings, node: int, update: int, seed: int
 ) -> Iterator[tuple[int, Iterator[Columns]]]:
-    """Yield the number and the batches of each epoch of one update of a node that holds everybody's data.
+    """Yield the number and the batches of each epoch of one update of a node that holds all users' data.
 
-    Samples are those that the users would learn from in their local update of this number, negatives included, with a
+    Samples are the users' own samples for their local update of this number, including negatives, with a
     column ``user``; their order is drawn once per epoch, and a full batch is not shuffled.
     """
     samples = feed.samples_of_all(update=training.draw_of(update), negatives=training.negatives, seed=seed)
@@ -105,7 +105,7 @@ def _batches(samples: Columns, order: np.ndarray, size: int) -> Iterator[Columns
 def dp_noise_row(layout: Layout, seed: int, node: int, step: int) -> F32:
     """Return N(0, 1) noise for a node's own user row, the items and the shared weights; zero elsewhere.
 
-    The rows of other users, if nodes hold them, have no gradient whatever the node's data, so noise would hide nothing.
+    The rows of other users, if nodes hold them, never have a gradient, so noise would hide nothing.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What defences do to each node's training, as plain numbers per node."""
+"""Per-node training settings that defences change, as plain numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from gossiprec.arrays import F32, I8, I64
 
 NO_LIMIT = 2**31 - 1
-"""More local updates than any run has."""
+"""A number of local updates above that of any run."""
 
 
 class TrainingMode(IntEnum):
-    """Ways of training, from the cheapest to the dearest."""
+    """Modes of training, from the cheapest to the most expensive."""
 
     PLAIN = 0
     ANCHORED = 1
@@ -24,28 +24,29 @@ class TrainingMode(IntEnum):
 
     @property
     def way(self) -> str:
-        """What kernels call it."""
+        """The name of the mode in kernels."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """One number per node for each thing a policy can change; policies write into the arrays before a run.
+    """One number per node for each setting that a policy can change; policies write the arrays before a run.
 
-    Compiled loops read them beside the models, so a defence costs nothing where it is not used, and a node without any
+    Compiled loops read them with the models, so a defence costs nothing if it is not used, and a node without one
     takes exactly the steps of a run without policies.
 
     Attributes
     ----------
     drift_penalty : ndarray of float32, shape (n_nodes,)
         tau: adds ``tau * sum_j ||v_j - v_j(start)||^2`` over the items j of a batch to its loss, where the start is
-        the item table that the local update began with; 0: none. Under DP-SGD over all items, after the noise.
+        the item table at the start of the local update; 0 disables it. Under DP-SGD it covers all items and follows
+        the noise.
     clip_norm : ndarray of float32, shape (n_nodes,)
-        C: each sample's gradient is scaled down to Euclidean norm C; 0: not clipped.
+        C: each sample's gradient is scaled down to Euclidean norm C; 0 disables clipping.
     noise_multiplier : ndarray of float32, shape (n_nodes,)
-        sigma: N(0, (sigma C)^2) is added to each number of the summed gradient of a batch; 0: none.
+        sigma: N(0, (sigma C)^2) is added to each number of the summed gradient of a batch; 0 disables it.
     most_updates : ndarray of int64, shape (n_nodes,)
-        Local updates after which the node trains no more.
+        Number of local updates after which the node stops training.
     """
 
     drift_penalty: F32
@@ -55,7 +56,7 @@ class NodeSettings:
 
     @classmethod
     def none(cls, n_nodes: int) -> NodeSettings:
-        """Return the treatment of nodes without policies."""
+        """Return the settings of nodes without policies."""
         return cls(
             drift_penalty=np.zeros(n_nodes, np.float32),
             clip_norm=np.zeros(n_nodes, np.float32),
@@ -65,11 +66,11 @@ class NodeSettings:
 
     @property
     def kinds(self) -> I8:
-        """How each node trains (:class:`TrainingMode`), shape (n_nodes,)."""
+        """The training mode of each node (:class:`TrainingMode`), shape (n_nodes,)."""
         anchored = np.where(self.drift_penalty > 0, TrainingMode.ANCHORED, TrainingMode.PLAIN)
         return np.where(self.clip_norm > 0, TrainingMode.PRIVATE, anchored).astype(np.int8)
 
     @property
     def ways(self) -> frozenset[str]:
-        """The ways in which any node trains."""
+        """The kernel names of all modes in use."""
         return frozenset(TrainingMode(kind).way for kind in np.unique(self.kinds).tolist())

@@ -1,4 +1,4 @@
-"""Client training by a written-out gradient of pairs, compiled: some clients of one version in one call."""
+"""The compiled training of clients by an analytic gradient of pairs; one call trains clients of one version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gossiprec.numerics.flat_ops import copy_range
 
 @functools.cache
 def specialise_pair(gradient: Any) -> Any:
-    """Return :func:`train_clients` with the gradient of a model."""
+    """Return the training kernel with the gradient of a model."""
     return specialise(_train_clients, fill_stub=gradient)
 
 
@@ -31,7 +31,7 @@ def fill_stub(core, items, slopes, item_slopes, liked, others, numbers):
 
 
 class PairSamples(NamedTuple):
-    """What clients learn from.
+    """The samples of the clients of a call.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def _train_clients(
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     numbers : ndarray of float64
-        For the gradient.
+        Arguments of the gradient.
     results : Results
     workplace : Workplace
     """
@@ -99,7 +99,7 @@ def _train_clients(
 
 @noinline
 def _number(items, negatives, number, touched, liked, others):
-    """Set `touched` to all items in some pairs, ascending, and each pair to its places there; return how many they are.
+    """Set `touched` to the items of some pairs, ascending, and pairs to places there; return their number.
 
     `number`, one for each item, is -1 before and after.
     """

@@ -1,4 +1,4 @@
-"""What a model is worth to a node: its recommendations of the node's validation items.
+"""The performance of models for a node, on the node's validation items, and merges by performance.
 
 References
 ----------
@@ -19,17 +19,17 @@ from gossiprec.rng import generator
 
 N_NEGATIVES = 99
 FEWEST = 2
-"""Validation items below which a node does not judge, and merges equally."""
+"""Number of validation items below which a node does not score models, and merges with equal weights."""
 
 
 def draw_validation_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
-    """Draw what nodes judge models by: their validation items, each followed by the items it is ranked among.
+    """Draw each node's lists for scoring models: a validation item, then the items it is ranked among.
 
     Returns
     -------
     Ragged of int32, values of shape (n_lists, 1 + n_negatives)
-        A node's lists: a validation item, then 99 items that it has not interacted with as far as it knows, or all of
-        them and :data:`PADDING` if there are fewer; none if it cannot judge.
+        A node's lists: a validation item, then 99 items outside its training and validation items, or all of
+        them and :data:`PADDING` if there are fewer. A node with too few validation items has no list.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def draw_validation_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
 
 
 def _candidates(split: Split, user: int, n_negatives: int, width: int, seed: int) -> I32:
-    """Return each validation item of a user with its negatives: the node does not know its test items."""
+    """Return a user's validation items with their negatives; unknown to the node, test items may be among them."""
     own, draw = split.validation[user], generator(seed, "validation-candidates", user)
     others = np.setdiff1d(np.arange(split.n_items), np.concatenate([split.train[user], own]))
     keys = draw.random((len(own), len(others)))
@@ -76,6 +76,6 @@ def performance_score(scores: F32) -> np.float32:
 
 
 def own_weight(own: np.float32, received: np.float32) -> np.float32:
-    """Return the weight of the own version in a merge by performance; 1 where neither is worth anything."""
+    """Return the weight of the own version in a merge by performance; 1 if both versions score 0."""
     total = own + received
     return np.float32(own / total) if total > 0 else np.float32(1.0)

@@ -1,4 +1,4 @@
-"""Client training by a written-out gradient of sequences, compiled: some clients of one version in one call."""
+"""The compiled training of clients by an analytic gradient of sequences, for clients of one version per call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gossiprec.numerics.flat_ops import copy_range
 
 @functools.cache
 def specialise_sequence(gradient: Any) -> Any:
-    """Return :func:`train_clients` with the gradient of a model."""
+    """Return the training kernel with the gradient of a model."""
     return specialise(_train_clients, fill_stub=gradient)
 
 
@@ -31,22 +31,22 @@ def fill_stub(core, items, slopes, item_slopes, previous, wanted, others, keep, 
 
 
 class SequenceSamples(NamedTuple):
-    """What clients learn from.
+    """The samples of the clients of a call.
 
     Attributes
     ----------
     offsets : ndarray of int64, shape (n_clients + 1,)
         Where each client's places begin.
     previous, wanted : ndarray of int32, shape (offsets[-1],)
-        The item before each place, and that which came there; -1: none.
+        The item before each place, and the item at the place; -1 if there is none.
     other_offsets : ndarray of int64, shape (n_clients + 1,)
-        Where what each client's places are told from begins.
+        Where each client's negatives begin.
     others : ndarray of int32, shape (other_offsets[-1],)
-        -1: none.
+        The negatives; -1 if there is none.
     other_rows : ndarray of int64, shape (n_clients,)
-        Into how many equal rows these are divided: one for all of a client's places, or one for each.
+        Number of equal rows into which a client's negatives are divided: one for all its places, or one for each place.
     keep : ndarray of float32, shape (offsets[-1] * passes, item_width) or (0, ...)
-        What the model has drawn for each place, client after client, pass after pass.
+        The model's draws for each place, client after client, pass after pass.
     """
 
     offsets: Any
@@ -61,7 +61,7 @@ class SequenceSamples(NamedTuple):
 def _train_clients(
     tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results, workplace, part, parts
 ):  # fmt: skip
-    """Train one client in so many, one after the other.
+    """Train every client with number ``part + k * parts``, one after the other.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _train_clients(
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64
-        For the gradient.
+        Arguments of the gradient.
     results : Results
     workplace : Workplace
     part, parts : int
@@ -127,7 +127,7 @@ def _train_clients(
 
 @noinline
 def _number(previous, wanted, others, number, touched):
-    """Set `touched` to all items, ascending, and items of columns to their places there; return how many they are.
+    """Set `touched` to all items, ascending, and columns to places there; return the number of items.
 
     `number`, one for each item, is -1 before and after.
     """
