@@ -83,7 +83,7 @@ def update_times(segment: TapeSegment, node: int, behaviour: Behaviour, *, inlin
 
     Parameters
     ----------
-    segment : Segment
+    segment : TapeSegment
     node : int
     behaviour : Behaviour
         The behaviour of the node.

@@ -36,7 +36,7 @@ class ReceiverConfig:
         Number of latest models that are aggregated, or None for all.
     own_weight : float
         Weight of the node's own model.
-    serving : Serving or None
+    serving : ServerRunner or None
         The server of a coordinator, which runs after each aggregation, even without answers.
     invalid : str
         Treatment of a model with NaN or infinite values (:class:`gossiprec.aggregators.InboxConfig`).
@@ -58,7 +58,7 @@ class InboxReducer:
 
     Parameters
     ----------
-    receivers : mapping of int to Receiver
+    receivers : mapping of int to ReceiverConfig
         By node.
     store : Store
     seed : int

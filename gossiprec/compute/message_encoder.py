@@ -30,7 +30,7 @@ class MessageEncoder:
 
     Parameters
     ----------
-    outgoing : Outgoing
+    outgoing : OutgoingTransforms
     executor : Executor
     forgeries : mapping of int to Forgery, optional
         The forgery of each node that forges its messages.
@@ -182,7 +182,7 @@ class _Updates(_Sent):
         version = self._store.version(int(program.source[task]))
         update = Update(version, payload.touched, payload.items, payload.shared, told)
         self._store.keep(int(program.target[task]), update)
-        # the number of a push is that of an update, for a client trains before each push
+        # a push and its update have the same number, for a client trains before each push
         self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes
 
     def _rows(self, version: F32, items: np.typing.NDArray[np.int32]) -> MessagePayload:

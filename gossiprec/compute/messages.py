@@ -20,7 +20,7 @@ BYTES = 4
 
 
 def sendable_widths(layout: Layout) -> dict[BlockRole, int]:
-    """Return how many numbers of each block role a message can carry; private weights never leave."""
+    """Return the count of numbers by block role that a message can carry; private weights never leave."""
     return {
         BlockRole.USER: layout.users.stop - layout.users.start,
         BlockRole.ITEM: layout.items.stop - layout.items.start,
@@ -96,7 +96,7 @@ class Transform:
     ----------
     rewrites : bool
         Whether numbers change on their way out: :meth:`encode` is then called at each push.
-    hides : frozenset of Role
+    hides : frozenset of BlockRole
         Withheld blocks: receivers do not get them, and messages are smaller by them.
     extra_bytes : int
         Bytes that a message holds in addition to its blocks.
@@ -113,12 +113,12 @@ class Transform:
 
         Parameters
         ----------
-        payload : Payload
+        payload : MessagePayload
             A copy, which may be changed, as rewritten by earlier policies of the scenario.
-        base : Payload or None
+        base : MessagePayload or None
             A copy of the node's version before its last local update, without withheld blocks; for clients of FedAvg
             the version that they were sent. None if the node has not trained since its last push.
-        push : Push
+        push : PushContext
         """
         raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
 
@@ -141,9 +141,9 @@ class Forgery(ABC):
 
         Parameters
         ----------
-        sent : Payload
+        sent : MessagePayload
             A copy of the version: under FedAvg the one that the node was sent, in gossip its own.
-        push : Push
+        push : PushContext
 
         Raises
         ------

@@ -73,7 +73,7 @@ class ServerRunner:
         source : int
             Handle of the version published last.
         aggregated : ndarray of float32, shape (n_columns,)
-        answers : Answers
+        answers : ClientAnswers
 
         Raises
         ------

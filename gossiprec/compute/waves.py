@@ -78,7 +78,7 @@ class WaveRunner:
     Parameters
     ----------
     executor : Executor
-    watchers : sequence of Watcher
+    watchers : sequence of DeliveryHook
     options : WaveOptions
 
     Attributes

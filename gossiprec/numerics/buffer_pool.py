@@ -15,7 +15,7 @@ class BufferPool:
     """An allocator of arrays like ``np.empty`` that reuses the memory of earlier arrays.
 
     Fresh memory is mapped page by page at the first write, which took a third of the time of clients that take one
-    step, and more in threads other than the first, whose memory the allocator frees sooner. There are never more
+    step, and more in threads other than the first, for the allocator frees their memory sooner. There are never more
     pieces than were in use at some time. Any thread may call it.
     """
 

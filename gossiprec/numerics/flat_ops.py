@@ -57,7 +57,7 @@ def axpy(values, at, others, others_at, n, factor):
 
 @inline
 def scale_into(values, at, others, others_at, n, factor):
-    """Set `n` numbers to those of another range times a factor; the two ranges may be the same."""
+    """Set `n` numbers to another range times a factor; the two ranges may be the same."""
     some, given = values[at : at + n], others[others_at : others_at + n]
     for k in range(len(some)):
         some[k] = given[k] * factor
@@ -65,7 +65,7 @@ def scale_into(values, at, others, others_at, n, factor):
 
 @inline
 def multiply_range(values, at, factors, factors_at, n):
-    """Multiply `n` numbers by those of another range."""
+    """Multiply `n` numbers by another range."""
     some, given = values[at : at + n], factors[factors_at : factors_at + n]
     for k in range(len(some)):
         some[k] *= given[k]

@@ -89,7 +89,7 @@ class Executor(ABC):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
     device : str
         Device of torch: ``auto`` (CUDA if torch sees one), ``cpu`` or ``cuda``. Compiled kernels use the CPU.
     """
@@ -221,7 +221,7 @@ class Executor(ABC):
 
         Parameters
         ----------
-        models : Readable
+        models : ScoringView
             The versions, and the users that they score for.
         contexts : mapping of str to ndarray of int32, shape (n_models,)
             The feed's context columns.
@@ -259,6 +259,6 @@ class Executor(ABC):
         contexts: Mapping[str, I32] | None = None,
         constants: Mapping[str, F32] | None = None,
     ) -> F32:
-        """Return predicted scores as :meth:`score`; `constants` default to those of the run's items."""
+        """Return predicted scores as :meth:`score`; `constants` default to the constants of the run's items."""
         known = self.work.model.constants if constants is None else constants
         return self.score(ScoreQuery(layout, rows, row, user, offsets, items, contexts or {}, known))

@@ -2,9 +2,9 @@
 
 It applies ``torch.func`` to stacked parameters. A node's bytes must not depend on the other nodes of a stack. Hence
 
-- the shape in which a node is computed follows from its own samples alone: batches are padded with samples of
+- the shape in which a node is computed depends only on its own samples: batches are padded with samples of
   weight 0, and only batches of equal width are stacked;
-- widths are multiples of 32, so that no sample falls into the tail of a vector loop, where torch's scalar
+- widths are multiples of 32, so that no sample falls into the tail of a vector loop, in which torch's scalar
   ``sigmoid`` differs from its vector ``sigmoid`` in the last bit;
 - a stack has at least four nodes: matrix products of fewer use other kernels on some processors;
 - torch uses one thread.
@@ -62,7 +62,7 @@ class BatchedExecutor(Executor):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
     device : str
         ``auto``, ``cpu`` or ``cuda``.
 

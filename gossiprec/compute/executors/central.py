@@ -36,7 +36,7 @@ class CentralExecutor(Executor):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
         Its arena has one row, which all nodes share
         (:class:`gossiprec.compute.store.single_model_store.SingleModelStore`).
     scoring : Executor

@@ -50,7 +50,7 @@ class ClientTrainer(ABC):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
     store : UpdateStore
 
     Attributes

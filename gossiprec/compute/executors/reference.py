@@ -1,4 +1,4 @@
-"""The reference executor, a plain oracle: one set of tensors and one optimizer per node, one task at a time."""
+"""The reference executor, a plain oracle: one set of tensors and one optimizer per node, task by task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReferenceExecutor(Executor):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
     device : str
         Ignored: the reference computes on the CPU.
     """
@@ -53,7 +53,7 @@ class ReferenceExecutor(Executor):
                     arena.store(target, row, update_keys(program, only, seed) if arena.is_half else None)
 
     def score(self, query: ScoreQuery) -> F32:
-        """Return predicted scores, one query at a time."""
+        """Return predicted scores, query by query."""
         out = np.empty(len(query.items), np.float32)
         layout, known = query.layout, constants_to_tensors(query.constants)
         asked = {"items": query.items, **query.contexts}

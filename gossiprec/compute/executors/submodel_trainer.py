@@ -35,7 +35,7 @@ class SubmodelTrainer(ClientTrainer):
 
     Parameters
     ----------
-    work : Workload
+    work : ExecutorContext
     store : UpdateStore
     executor : type of Executor
         Reference or batched.

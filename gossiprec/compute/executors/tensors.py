@@ -138,7 +138,7 @@ class UpdateStack:
         Samples, and their ``weights``: 0 is padding.
     drawn : dict of str to ndarray, shape (n_tasks, n_steps[0], ...)
         Other draws of each step.
-    kind : Kind
+    kind : TrainingMode
         The training mode of all of them.
     """
 

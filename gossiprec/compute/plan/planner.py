@@ -38,7 +38,7 @@ class Planner:
     inline : bool
         Whether messages arrive the moment they are sent and have no event of their own.
     spare_rows : int
-        Versions kept besides the nodes' current ones before queued merges are carried out early.
+        Number of versions kept in addition to the nodes' current ones before queued merges are planned early.
     expected_messages : int
         Expected number of messages, which decides whether the loop is compiled.
     keeps_first : bool
@@ -47,7 +47,7 @@ class Planner:
         Nodes of which the aggregator reduces all received models at once, when the node's model is next read: at a
         wake or push, never earlier, so that cutting the tape elsewhere changes nothing.
     rewrites : ndarray of bool, shape (n_nodes,), optional
-        Nodes whose messages carry a row of their own, rewritten at each push.
+        Nodes of which each push is rewritten into a row of its own.
     rest : int
         Number of released rows that are not reused at once, so that the next user of a row need not wait for the
         previous one; used if a row is only a number and takes no memory.
@@ -160,7 +160,7 @@ class Planner:
 
     @property
     def needed_rows(self) -> I64:
-        """Arena rows whose versions are still needed, ascending."""
+        """Arena rows with versions that are still needed, ascending."""
         return np.flatnonzero(self._rows[:, planner_state.NEEDED] > 0)
 
     def is_needed(self, row: int) -> bool:
@@ -238,7 +238,7 @@ class Planner:
 
         Returns
         -------
-        plan : Plan
+        plan : ExecutionPlan
             One task, which merges the coordinator's inbox.
         rows : ndarray of int64, shape (n_versions,)
             Rows for the versions of the round: the row of the task, and others that are kept until the next round.
@@ -273,7 +273,7 @@ class Planner:
 
         Parameters
         ----------
-        segment : Segment
+        segment : TapeSegment
         rows : ndarray of int64, shape (n_messages,)
             The arena row that each message carries; every row must be needed already.
         """

@@ -119,7 +119,7 @@ def emit_task(
         merges[merge, 0], merges[merge, 1], merge_keep[merge] = held, nodes[node, PUSHED], mixed
         counters[MERGES] += 1
         wave = max(wave, rows[held, WRITTEN] + 1)
-        nodes[node, HELD] = NONE  # its claim is released with those of the messages
+        nodes[node, HELD] = NONE  # its claim is released with the messages' claims
     target = source
     if rows[source, NEEDED] > 1:
         target = allocate_row(rows, free, counters)

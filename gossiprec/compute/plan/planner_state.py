@@ -47,7 +47,7 @@ node with an inbox it marks the entries that the node's aggregator reduces
 
 
 MOST_WAVES = 2**30
-"""A number of waves above that of any run; sums of a few such numbers still fit 32 bits."""
+"""A number of waves that no run reaches; sums of a few such numbers still fit 32 bits."""
 _ROWS_OF_NODES = (CURRENT, HELD, BASE)
 _SAME = (ROLE, LIMIT, INBOX, REWRITES)
 

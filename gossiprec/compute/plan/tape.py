@@ -107,7 +107,7 @@ class TapeSegment:
         nothing) to 1; empty if all are 1.
     sender, receiver : ndarray of int32, shape (n_messages,)
         The messages sent in this segment, in order; their ids continue from `first_message`.
-    misses : Misses
+    misses : MissedWakes
     """
 
     kind: I32

@@ -44,7 +44,7 @@ class ShardWave:
         The other tasks of the shard.
     elsewhere : ndarray of int64
         The tasks of other shards.
-    incoming : list of Batch
+    incoming : list of RowBatch
         By sender.
     outdated : ndarray of int64
         Rows, ascending, of which this shard had a copy until another shard wrote them in this wave.
@@ -63,8 +63,8 @@ class ShardPlan:
 
     Attributes
     ----------
-    waves : list of Wave
-    outgoing : dict of int to list of Batch
+    waves : list of ShardWave
+    outgoing : dict of int to list of RowBatch
         Batches to send, by the number of finished waves: rows leave one wave before they are read, or as soon as they
         are written.
     """
@@ -78,7 +78,7 @@ class RowRouter:
 
     Parameters
     ----------
-    parts : Parts
+    parts : NodePartition
     keeps_first : bool
         Whether rows n_nodes .. 2 n_nodes - 1 hold the nodes' first versions.
 

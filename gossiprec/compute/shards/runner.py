@@ -54,11 +54,11 @@ class ShardRunner(WaveRunner):
     Parameters
     ----------
     executor : Executor
-    watchers : sequence of Watcher
+    watchers : sequence of DeliveryHook
     options : WaveOptions
-    parts : Parts
-    routes : Routes
-    exchange : Exchange
+    parts : NodePartition
+    routes : RowRouter
+    exchange : Channel
     needed : callable
         Function of rows that returns whether each is still needed (:meth:`Planner.are_needed`).
     tells_found : bool
@@ -66,9 +66,9 @@ class ShardRunner(WaveRunner):
 
     Attributes
     ----------
-    payloads : Payloads
+    payloads : StoreCodec
         The codec of the store's payloads.
-    sent : Sent
+    sent : ShardTraffic
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ShardRunner(WaveRunner):
         self._used.append(rows)
 
     def release(self) -> None:
-        """Free the rows that are not needed, and those of which only other shards have the current version."""
+        """Free the rows that are not needed, and the rows with a current version only in other shards."""
         resident = np.unique(np.concatenate([self._resident, *self._used]))
         stays = self._needed(resident) & self._routes.holds(resident)
         self._executor.store.discard(resident[~stays])

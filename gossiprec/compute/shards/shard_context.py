@@ -23,13 +23,13 @@ class ShardContext:
         Number of the shard.
     n : int
         Number of shards.
-    exchange : Exchange
+    exchange : Channel
 
     Attributes
     ----------
-    parts : Parts
+    parts : NodePartition
         Set by :meth:`take`.
-    routes : Routes
+    routes : RowRouter
     bring : callable
         Function that writes the own parts of some nodes into the store, if this shard leads.
     """

@@ -41,7 +41,7 @@ class StoreCodec(ABC):
 
     @abstractmethod
     def made(self, handles: I64) -> I64:
-        """Return the handles that hold results of the shard's nodes, without those of versions they were sent."""
+        """Return the handles that hold results of the shard's nodes, without the versions they were sent."""
 
     @abstractmethod
     def own(self, current: I64, nodes: I64) -> F32:

@@ -70,7 +70,7 @@ class Store(ABC):
         The first `n_nodes` handles are the nodes' first models.
     rows : ndarray or UpdateRows
         The models under handles, as observers of merges read them.
-    threads : Threads
+    threads : ThreadPoolLike
         Threads for the computations of the coordinator; they are idle then.
     """
 
@@ -146,7 +146,7 @@ class Store(ABC):
         """Return the user uploads that came with updates (:attr:`gossiprec.servers.base.ClientAnswers.users`)."""
         return None
 
-    def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)
+    def forget(self, planner: Planner) -> None:  # noqa: B027 (an arena's rows need no action)
         """Free the payloads that are no longer referenced once all planned tasks have run."""
 
     def discard(self, rows: I64) -> None:  # noqa: B027

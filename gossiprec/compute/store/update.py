@@ -64,7 +64,7 @@ class Update:
 
     @property
     def change(self) -> ModelDelta:
-        """The trained values minus those of the version."""
+        """The trained values minus the values of the version."""
         shared = self.base[len(self.base) - len(self.shared) :]
         before = self._tables(self.base).take(self.items, axis=0)
         return ModelDelta(self.items, self.rows - before, self.shared - shared)

@@ -242,7 +242,7 @@ class UpdateStore(Store):
     def shown(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
-        """Yield pool deliveries with their whole models, a few models at a time."""
+        """Yield pool deliveries with their whole models, in blocks of a few models."""
         size = max(1, SHOWN // self.layout.row_size)
         for low in range(first, last, size):
             some = slice(low, min(low + size, last))
@@ -306,7 +306,7 @@ class UpdateStore(Store):
         """Drop versions that are no longer referenced, and updates that all receivers have read.
 
         A client without an update has no model until it is sent the next version: the coordinator's current version
-        stands for it. If clients use personal models, their updates of the current version are kept while it is
+        takes its place. If clients use personal models, their updates of the current version are kept while it is
         current.
         """
         kept, needed = {handle: self.held(handle) for handle in planner.busy_rows.tolist()}, planner.is_needed
@@ -382,7 +382,7 @@ class UpdateStore(Store):
         Raises
         ------
         ValueError
-            If a number of a version or an item is out of its range.
+            If the number of a version or of an item is out of range.
         """
         self._check(state)
         versions, needed, is_update = list(state["versions"]), state["needed"], state["is_update"]

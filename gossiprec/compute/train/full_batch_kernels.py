@@ -28,12 +28,12 @@ def specialise_full_batch(gradient: Any, term: Any) -> Any:
 
 
 def fill_stub(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
+    """Stub for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
     raise NotImplementedError
 
 
 def add_stub(client):
-    """Stands for a recommender's :attr:`gossiprec.recommenders.base.AnalyticTerm.add`."""
+    """Stub for a recommender's :attr:`gossiprec.recommenders.base.AnalyticTerm.add`."""
     raise NotImplementedError
 
 
@@ -76,7 +76,7 @@ def _train_clients(
         Optimizer steps of each node; changed.
     own, first, second : ndarray of float32, shape (n_nodes, user_width)
         Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    data : Data
+    data : ClientSamples
     negatives, passes : int; seed : uint64
     summed : bool
         Whether the loss is the sum over a client's samples, not their mean.
@@ -89,8 +89,8 @@ def _train_clients(
     of_step : ndarray of float32, shape (n_clients * passes, ...)
     of_samples : ndarray, shape (sum of n_positives * passes, ...)
         A recommender's draws, client after client, pass after pass.
-    results : Results
-    workplace : Workplace
+    results : ClientResults
+    workplace : ClientScratch
     """
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape

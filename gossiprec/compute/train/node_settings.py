@@ -10,7 +10,7 @@ import numpy as np
 from gossiprec.arrays import F32, I8, I64
 
 NO_LIMIT = 2**31 - 1
-"""A number of local updates above that of any run."""
+"""A number of local updates that no run reaches."""
 
 
 class TrainingMode(IntEnum):
@@ -38,7 +38,7 @@ class NodeSettings:
     Attributes
     ----------
     drift_penalty : ndarray of float32, shape (n_nodes,)
-        tau: adds ``tau * sum_j ||v_j - v_j(start)||^2`` over the items j of a batch to its loss, where the start is
+        tau: adds ``tau * sum_j ||v_j - v_j(start)||^2`` over the items j of a batch to its loss; the start is
         the item table at the start of the local update; 0 disables it. Under DP-SGD it covers all items and follows
         the noise.
     clip_norm : ndarray of float32, shape (n_nodes,)

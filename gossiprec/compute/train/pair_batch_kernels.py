@@ -26,7 +26,7 @@ def specialise_pair(gradient: Any) -> Any:
 
 
 def fill_stub(core, items, slopes, item_slopes, liked, others, numbers):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.PairGradient.fill`."""
+    """Stub for a model's :attr:`gossiprec.models.base.analytic_gradients.PairGradient.fill`."""
     raise NotImplementedError
 
 
@@ -61,14 +61,14 @@ def _train_clients(
         Optimizer steps of each node; changed.
     own, first, second : ndarray of float32, shape (n_nodes, user_width)
         Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    pairs : Pairs
+    pairs : PairSamples
     passes : int
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     numbers : ndarray of float64
         Arguments of the gradient.
-    results : Results
-    workplace : Workplace
+    results : ClientResults
+    workplace : ClientScratch
     """
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape

@@ -26,7 +26,7 @@ def specialise_sequence(gradient: Any) -> Any:
 
 
 def fill_stub(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
-    """Stands for a model's :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`."""
+    """Stub for a model's :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`."""
     raise NotImplementedError
 
 
@@ -73,14 +73,14 @@ def _train_clients(
         Optimizer steps of each node; changed.
     own, first, second : ndarray of float32, shape (n_nodes, user_width)
         Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    sequences : Sequences
+    sequences : SequenceSamples
     passes : int
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64
         Arguments of the gradient.
-    results : Results
-    workplace : Workplace
+    results : ClientResults
+    workplace : ClientScratch
     part, parts : int
         Clients number ``part, part + parts, ...``
     """
