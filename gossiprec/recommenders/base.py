@@ -159,7 +159,8 @@ class Recommender(ABC):
 
         Parameters
         ----------
-        Clients with one version and the same extras. The vector of one must not depend on the others.
+        clients : sequence of ClientContext
+            Clients with one version and the same extras. The vector of one must not depend on the others.
         """
         return np.stack([client.own for client in clients])
 
