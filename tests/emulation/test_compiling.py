@@ -15,11 +15,11 @@ from gossiprec.emulation.assembly.kernel_warmup import compile_kernels
 from gossiprec.emulation.progress import NullProgress
 from gossiprec.native.jit import kernel
 from gossiprec.native.kernel_cache import (
-    KernelCache,
     KernelNotCachedError,
     MissingKernelPolicy,
     missing_kernel_policy,
 )
+from gossiprec.native.numba_cache import KernelCache
 from tests.processes import forks
 
 HERE = os.getpid()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossiprec.cli.plot import plot
-from gossiprec.cli.study import means_table
+from gossiprec.cli.study_table import means_table
 from gossiprec.figures.study.label_folding import fold_labels
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import is_numeric, read_study

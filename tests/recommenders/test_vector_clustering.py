@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.cluster import hierarchy
-from tests.recommenders.test_clusters import planted
 from threadpoolctl import threadpool_limits
 
 from gossiprec.recommenders import vector_clustering
@@ -16,6 +15,7 @@ from gossiprec.recommenders.vector_clustering import (
     relabel_by_size,
     ward_clusters,
 )
+from tests.recommenders.test_k_means import planted
 
 
 def rows(n, dim=16, seed=1):

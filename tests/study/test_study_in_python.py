@@ -11,7 +11,7 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
 
 import gossiprec
-from gossiprec.cli.study import format_table_note
+from gossiprec.cli.study_table import format_table_note
 from gossiprec.errors import LogError, ResourceError, ScenarioError
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.portable import NotPortableError
