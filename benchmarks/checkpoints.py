@@ -61,7 +61,7 @@ def _processor() -> float:
 def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
     """Run once; return times, and of every checkpoint whether it is a base, and its size."""
     from gossiprec import simulate
-    from gossiprec.eventlog import checkpoints
+    from gossiprec.runs import checkpoints
     from gossiprec.scenario import load_scenario
 
     if way == "whole":
@@ -82,7 +82,7 @@ def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
 
 def _look(folder: Path, sizes: dict[str, tuple[bool, int]], done: threading.Event) -> None:
     """Note each checkpoint that appears in a folder."""
-    from gossiprec.eventlog.checkpoints import base_tick
+    from gossiprec.runs.checkpoints import base_tick
 
     while not done.wait(0.5):
         for path in folder.glob("*.ckpt"):

@@ -57,7 +57,7 @@ from common import emit, median, rate, say
 from federated_sequences import clients, whole
 
 from gossiprec import simulate
-from gossiprec.aggregators import Inbox
+from gossiprec.base.rng import generator
 from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.executors.full_batch_trainer import FullBatchTrainer
 from gossiprec.compute.executors.pair_trainer import PairTrainer
@@ -65,10 +65,10 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.estimate.memory import peak_rss_mib
-from gossiprec.recommenders.client_context import ClientContext
-from gossiprec.rng import generator
+from gossiprec.federated.client_context import ClientContext
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.servers.base import ClientAnswers, Extras, RoundContext
 
 PASSES, SLICE, NAIVE = 5, 256, 48
 ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}

@@ -17,8 +17,7 @@ from torch.nn import GRU, Embedding, Linear, Module
 from torch.nn.functional import cross_entropy
 
 from gossiprec import simulate
-from gossiprec.aggregators.mean import Mean
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.executors.clients import ClientExecutor
 from gossiprec.compute.executors.sequence_trainer import SequenceTrainer
@@ -28,9 +27,10 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.recommenders.vector_bank import VectorBank
+from gossiprec.federated.vector_bank import VectorBank
+from gossiprec.rules.aggregators.mean import Mean
+from gossiprec.rules.servers.adam import AdamServer
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.servers.adam import AdamServer
 
 BEAUTY = {"users": 22_363, "items": 12_101, "interactions": 198_502}
 SLICE, WAVES, NAIVE, CLUSTERS = 16, 30, 48, 25

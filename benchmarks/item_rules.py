@@ -16,9 +16,9 @@ import time
 import numpy as np
 from common import emit, median
 
-from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.aggregator_option import make_aggregator
-from gossiprec.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators.base import ModelDelta
 
 TOUCHED = {"over": "touched"}
 RULES = {

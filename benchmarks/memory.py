@@ -94,7 +94,7 @@ class Sizes:
 
     def phase(self, text: str) -> None:
         """Read the size."""
-        from gossiprec.machine import resident_bytes
+        from gossiprec.base.machine import resident_bytes
 
         self.mib[text] = round(resident_bytes() / 2**20, 1)
 

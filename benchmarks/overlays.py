@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from common import emit, median
 
-from gossiprec.overlay.base import UserProfiles
-from gossiprec.overlay.contact_times import first_contact_matrix
-from gossiprec.protocols.rand_gossip import RandGossip, RandGossipOptions
-from gossiprec.ragged import Ragged
+from gossiprec.base.ragged import Ragged
+from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.overlay.contact_times import first_contact_matrix
+from gossiprec.network.protocols.rand_gossip import RandGossip, RandGossipOptions
 
 VIEWS: dict[str, dict[str, Any]] = {
     "random views of 3": {"size": 3},

@@ -29,7 +29,7 @@ from byte_worlds import SIZES
 from common import emit, median, say
 from trees import ROOT
 
-from gossiprec import portable
+from gossiprec.base import portable
 
 TABLES = ("metrics.csv", "attacks.csv", "findings.csv", "positions.csv")
 WIDER = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL"

@@ -17,10 +17,10 @@ import numpy as np
 from common import emit, say
 
 from gossiprec import simulate
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.eventlog import Run
-from gossiprec.ragged import Ragged
+from gossiprec.runs import Run
 from gossiprec.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gossiprec.emulation import replay, resume, simulate
-    from gossiprec.eventlog import open_run
+    from gossiprec.runs import open_run
     from gossiprec.study.api import study
     from gossiprec.study.result import open_study
 
@@ -33,7 +33,7 @@ _LAZY = {
     "simulate": "gossiprec.emulation",
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
-    "open_run": "gossiprec.eventlog",
+    "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.result",
 }
 _CALLED = ("study",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gossiprec.eventlog.manifest import write_manifest
+from gossiprec.runs.manifest import write_manifest
 
 
 def change_manifest(run, **changes):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.arrays import are_all_finite
+from gossiprec.base.arrays import are_all_finite
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])

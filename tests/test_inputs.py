@@ -12,12 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gossiprec.data.parquet import is_parquet
-from gossiprec.data.sources import FileSource
-from gossiprec.emulation.assembly.input_files import read_column, read_matrix
-from gossiprec.errors import DataError
-from gossiprec.graphs.files import read_graph, write_graph
-from gossiprec.inputs import (
+from gossiprec.base.errors import DataError
+from gossiprec.base.inputs import (
     changed_files,
     changed_inputs,
     note_inputs,
@@ -25,6 +21,10 @@ from gossiprec.inputs import (
     read_input,
     record_inputs,
 )
+from gossiprec.data.parquet import is_parquet
+from gossiprec.data.sources import FileSource
+from gossiprec.emulation.assembly.input_files import read_column, read_matrix
+from gossiprec.network.graphs.files import read_graph, write_graph
 
 
 def text(path):

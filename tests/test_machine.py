@@ -5,7 +5,7 @@ import resource
 
 import pytest
 
-from gossiprec.machine import available_bytes, processor_name, usable_cores
+from gossiprec.base.machine import available_bytes, processor_name, usable_cores
 
 GIB = 2**30
 INACTIVE = 3 * 2**20

@@ -4,26 +4,40 @@ import importlib
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from gossiprec.old_names import MODULES, NAMES
+from gossiprec.old_names import NAMES, old_paths, present_path
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("old", sorted(MODULES))
+@pytest.mark.parametrize("old", sorted(old_paths()))
 def test_an_old_path_leads_to_a_module_that_exists(old):
-    assert importlib.util.find_spec(MODULES[old]) is not None
-    assert MODULES[old] not in MODULES
+    new = old_paths()[old]
+    assert importlib.util.find_spec(new) is not None
+    assert new not in old_paths()
+    assert not (ROOT / f"{old.replace('.', '/')}.py").exists()
 
 
 @pytest.mark.parametrize(
-    "old", ["gossiprec.overlay.exchange", "gossiprec.models.base.blocks", "gossiprec.named"]
+    "old",
+    [
+        "gossiprec.overlay.exchange",  # a module that moved and has another name
+        "gossiprec.overlay.view_exchange",  # one whose package moved
+        "gossiprec.errors",
+        "gossiprec.models.base.blocks",
+        "gossiprec.named",
+    ],
 )
 def test_an_old_path_warns_and_gives_the_present_objects(old):
     sys.modules.pop(old, None)
-    with pytest.warns(DeprecationWarning, match=f"{old} is now {MODULES[old]}; the old path works until"):
+    with pytest.warns(
+        DeprecationWarning, match=f"{old} is now {present_path(old)}; the old path works until"
+    ):
         module = importlib.import_module(old)
-    present = importlib.import_module(MODULES[old])
+    present = importlib.import_module(present_path(old))
     public = [name for name in vars(present) if not name.startswith("_")]
     assert public
     assert all(getattr(module, name) is getattr(present, name) for name in public)
@@ -40,7 +54,7 @@ def test_an_old_name_warns_and_is_the_present_object(module, old):
 
 
 def test_a_name_that_never_was_is_an_attribute_error():
-    attacks = importlib.import_module("gossiprec.attacks.base")
+    attacks = importlib.import_module("gossiprec.adversaries.attacks.base")
     with pytest.raises(AttributeError, match="has no attribute 'Wrold'"):
         attacks.Wrold  # noqa: B018
 
@@ -53,7 +67,9 @@ def test_a_path_that_never_was_is_an_import_error():
 def test_a_plug_in_with_old_imports_is_told_its_own_line(tmp_path):
     script = tmp_path / "plug_in.py"
     script.write_text(
-        "from gossiprec.overlay.exchange import Exchange\nfrom gossiprec.attacks.base import World\n"
+        "from gossiprec.overlay.exchange import Exchange\n"
+        "from gossiprec.attacks import ATTACKS\n"
+        "from gossiprec.adversaries.attacks.base import World\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "always::DeprecationWarning", script],
@@ -62,4 +78,8 @@ def test_a_plug_in_with_old_imports_is_told_its_own_line(tmp_path):
         check=True,
     )
     assert "plug_in.py:1: DeprecationWarning: gossiprec.overlay.exchange is now" in done.stderr
-    assert "plug_in.py:2: DeprecationWarning: gossiprec.attacks.base.World is now" in done.stderr
+    assert (
+        "plug_in.py:2: DeprecationWarning: gossiprec.attacks is now gossiprec.adversaries.attacks"
+        in done.stderr
+    )
+    assert "plug_in.py:3: DeprecationWarning: gossiprec.adversaries.attacks.base.World is now" in done.stderr

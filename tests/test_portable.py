@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from gossiprec import portable
+from gossiprec.base import portable
+from gossiprec.base.errors import GossipRecError, ResourceError, ScenarioError
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import prepare
-from gossiprec.errors import GossipRecError, ResourceError, ScenarioError
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import SMOKE, environment
 from tests.emulation.tiny_runs import tiny
@@ -65,7 +65,7 @@ def test_a_process_for_its_own_processor_is_told_how_to_become_portable(monkeypa
 @needs_fit
 def test_numpy_and_numba_follow_a_script_that_enters_first():
     program = (
-        "import gossiprec.portable as p; p.enter(); import json, numba\n"
+        "import gossiprec.base.portable as p; p.enter(); import json, numba\n"
         "from numpy._core._multiarray_umath import __cpu_features__ as has\n"
         "print(json.dumps([has.get('X86_V4', has.get('AVX512_SKX')), numba.config.CPU_NAME, p.describe_target()]))"
     )

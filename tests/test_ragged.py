@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossiprec.ragged import Ragged
+from gossiprec.base.ragged import Ragged
 
 lists = st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=8)
 

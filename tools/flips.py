@@ -18,9 +18,9 @@ import tempfile
 from pathlib import Path
 
 from gossiprec import simulate
-from gossiprec.errors import LogError
-from gossiprec.eventlog.reader import EventLog, read_log
-from gossiprec.eventlog.verify import verify_log
+from gossiprec.base.errors import LogError
+from gossiprec.runs.reader import EventLog, read_log
+from gossiprec.runs.verify import verify_log
 
 ROOT = Path(__file__).resolve().parents[1]
 

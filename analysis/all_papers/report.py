@@ -12,8 +12,8 @@ from analysis.papers.page import write_pages
 from analysis.papers.report_parts import INTERVALS, missing_blocks, versions_used
 from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
-from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.figures.figure_files import Cell, csv_bytes
+from gossiprec.runs.atomic_write import replace_file
 
 CSV_HEADER = ("row", "number", "seed", "value")
 _READ = (

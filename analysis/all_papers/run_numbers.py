@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.papers.seed_statistics import PerSeed
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 VALIDATION = "val_recall@20"
 """The metric that chooses reports."""

@@ -22,7 +22,7 @@ from analysis.all_papers.settings_text import format_settings
 from analysis.papers.document import Grid, GridCell, GridColumn
 from analysis.papers.seed_statistics import PerSeed, Runs, confidence_half_width, mean
 from analysis.papers.tables import DASH
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 METRICS = ("recall@20", "full_ndcg@20")
 EXPOSURES = ("er@5", "er@20")

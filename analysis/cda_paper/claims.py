@@ -42,7 +42,7 @@ from analysis.papers.verdict import (
     decide,
     describe_margin,
 )
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 THRESHOLDS = ("0.2", "0.4", "0.6", "0.8", "1")
 GOSSIP = ("rand-gossip", "pers-gossip")

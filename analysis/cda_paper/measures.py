@@ -14,10 +14,10 @@ import numpy as np
 
 from analysis.cda_paper.experiments import table_momentum
 from analysis.papers.seed_statistics import PerSeed, Runs, confidence_half_width, mean
-from gossiprec.arrays import F64, I64
-from gossiprec.eventlog import Run
+from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.measures.selectors import FILTERS
+from gossiprec.runs import Run
 
 RULES = ("standardized", "ndcg", "mean_score")
 MAIN_RULE = RULES[0]

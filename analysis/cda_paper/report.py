@@ -31,8 +31,8 @@ from analysis.papers.report_parts import INTERVALS, claim_blocks, format_clock, 
 from analysis.papers.seed_statistics import Runs, mean
 from analysis.papers.study_file import Scale
 from analysis.papers.verdict import HELD, NOT_HELD, ClaimVerdict, Verdict
-from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.figures.figure_files import csv_bytes
+from gossiprec.runs.atomic_write import replace_file
 
 _LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 

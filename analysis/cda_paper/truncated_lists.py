@@ -16,12 +16,12 @@ import click
 import numpy as np
 
 from gossiprec import open_run, simulate
-from gossiprec.arrays import F32
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Ranking
-from gossiprec.attacks.cda import CDA
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks.cda import CDA
+from gossiprec.base.arrays import F32
+from gossiprec.base.rng import generator
 from gossiprec.cli.main import exit_code
-from gossiprec.rng import generator
 
 LISTED, SCORED = 50, 100
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "papers" / "cda"

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.cl4fedrec.experiments import STUDY
 from analysis.papers.study_file import Scale
-from gossiprec.errors import DataError
+from gossiprec.base.errors import DataError
 from gossiprec.study.load import LoadedStudy
 
 DATA = ("ml-1m", "ml-1m.zip")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I64
+from gossiprec.base.arrays import F32, F64, I64
 
 N_HOT = 100
 MOST = 1000

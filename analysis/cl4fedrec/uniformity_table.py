@@ -9,7 +9,7 @@ from analysis.cl4fedrec.experiments import SETTINGS, TABLE_ROWS
 from analysis.papers.comparison import experiment_name
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.seed_statistics import Runs
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 
 def uniformity_tables(runs: Runs) -> Iterator[DocumentBlock]:

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from analysis.papers.seed_statistics import Runs
+from gossiprec.base.errors import ScenarioError, suggestion
 from gossiprec.cli.options import Decorator, add_options
 from gossiprec.cli.study import run_study, study_options
-from gossiprec.errors import ScenarioError, suggestion
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 from gossiprec.study.folder import StudyFolder, run_code_version
 from gossiprec.study.load import LoadedStudy
 from gossiprec.study.plan import StudyPlan, make_plan

@@ -18,8 +18,8 @@ from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
 from analysis.papers.tables import CSV_HEADER, csv_rows, paper_tables
 from analysis.papers.verdict import ClaimVerdict, Verdict
-from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.figures.figure_files import csv_bytes
+from gossiprec.runs.atomic_write import replace_file
 
 
 @dataclass(frozen=True)

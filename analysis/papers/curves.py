@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from analysis.papers.comparison import LAST, Comparison, belongs_to, experiment_name
 from analysis.papers.seed_statistics import PerSeed, Runs
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 
 def metric_by_epoch(run: Run, metric: str) -> dict[int, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from analysis.papers.study_file import Scale
-from gossiprec.errors import DataError
+from gossiprec.base.errors import DataError
 
 Places = Mapping[str, tuple[str, ...]]
 """Names under which each data set may be in the folder."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from analysis.papers.document import DocumentBlock, Heading
-from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.runs.atomic_write import replace_file
 
 _PAGE = Template("""<!doctype html>
 <html lang="en">

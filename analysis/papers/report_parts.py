@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.verdict import MARKS, ClaimVerdict, Verdict
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without it is of one seed."
 

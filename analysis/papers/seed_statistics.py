@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import stats
 
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 PerSeed = dict[int, float]
 Runs = Mapping[str, Mapping[int, Run]]

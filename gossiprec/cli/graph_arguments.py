@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, suggestion
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from gossiprec.overlay.view_exchange import ExchangedViews
-    from gossiprec.protocols import Protocol
+    from gossiprec.network.overlay.view_exchange import ExchangedViews
+    from gossiprec.network.protocols import Protocol
     from gossiprec.scenario import Scenario
 
 
@@ -71,9 +71,9 @@ def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
     ScenarioError
         If the name is unknown, or the graph is impossible.
     """
-    from gossiprec import graphs
-    from gossiprec.graphs.files import SUFFIXES
-    from gossiprec.overlay.graph_loading import scenario_errors
+    from gossiprec.network import graphs
+    from gossiprec.network.graphs.files import SUFFIXES
+    from gossiprec.network.overlay.graph_loading import scenario_errors
 
     path = Path(text)
     if path.suffix.lower() in SCENARIOS:
@@ -85,8 +85,8 @@ def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
 
 
 def _of_the_package(text: str, asked: GraphRequest) -> NamedGraph:
-    from gossiprec import graphs
-    from gossiprec.overlay.graph_loading import load_graph
+    from gossiprec.network import graphs
+    from gossiprec.network.overlay.graph_loading import load_graph
 
     name, _, inline = text.partition(":")
     frozen = text.removeprefix(FROZEN)
@@ -110,7 +110,7 @@ def _options(name: str, settings: Sequence[str]) -> Any:
     """Return a family's options as given; an error lists every problem at once."""
     from pydantic import ValidationError
 
-    from gossiprec.overlay.graph_options import family_options
+    from gossiprec.network.overlay.graph_options import family_options
     from gossiprec.scenario.overrides import parse_overrides
     from gossiprec.scenario.problems import Origin, Problems, SourceMap
     from gossiprec.scenario.validation_messages import add_validation_problems, reject_boolean_numbers
@@ -155,8 +155,8 @@ def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
 
 
 def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[NamedGraph]:
-    from gossiprec.overlay.graph_views import StaticViewOptions
-    from gossiprec.overlay.view_exchange import ExchangeOptions
+    from gossiprec.network.overlay.graph_views import StaticViewOptions
+    from gossiprec.network.overlay.view_exchange import ExchangeOptions
 
     view = getattr(protocol.options, "view", None)
     fanout: int = getattr(protocol.options, "fanout", getattr(view, "size", asked.fanout))
@@ -177,8 +177,8 @@ def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[N
 
 def _in_force(graph: Any, protocol: Protocol) -> Iterator[tuple[str, nx.Graph]]:
     """Yield a scenario's one graph, or each graph of its sequence with the time from which it is used."""
-    from gossiprec.overlay.graph_loading import load_graph, load_graph_sequence
-    from gossiprec.overlay.graph_options import GraphSequence
+    from gossiprec.network.overlay.graph_loading import load_graph, load_graph_sequence
+    from gossiprec.network.overlay.graph_options import GraphSequence
 
     where: Any = {"seed": protocol.seed, "key": KEY, "profiles": protocol.profiles}
     if isinstance(graph, GraphSequence):
@@ -196,9 +196,9 @@ def _star_around(coordinator: int) -> nx.Graph:
 
 def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: float) -> NamedGraph:
     """Play the scenario's wakes without models; return the last views, and how soon nodes met."""
-    from gossiprec.overlay import SAMPLINGS
-    from gossiprec.overlay.base import OverlayContext
-    from gossiprec.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
+    from gossiprec.network.overlay import SAMPLINGS
+    from gossiprec.network.overlay.base import OverlayContext
+    from gossiprec.network.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
 
     setting = OverlayContext(
         protocol.n_users, fanout, protocol.seed, protocol.availability, protocol.profiles
@@ -218,7 +218,7 @@ def _graph_of_views(views: ExchangedViews) -> nx.DiGraph:
 
 
 def _of_random_views(protocol: Protocol, size: int, fraction: float) -> dict[str, Any]:
-    from gossiprec.graphs.vertex_cover import colluder_bound
+    from gossiprec.network.graphs.vertex_cover import colluder_bound
 
     n = protocol.n_users
     return {

@@ -15,8 +15,8 @@ from gossiprec.cli.options import JSON, REPLACE, SAFE_CSV
 from gossiprec.entry import silence
 
 if TYPE_CHECKING:
-    from gossiprec.eventlog.reader import EventLog
-    from gossiprec.eventlog.verify import LogVerification
+    from gossiprec.runs.reader import EventLog
+    from gossiprec.runs.verify import LogVerification
 
 _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
 
@@ -32,9 +32,9 @@ def log() -> None:
 @click.option("--limit", type=click.IntRange(min=0), help="Maximum number of rows to print.")
 def cat(source: Path, kind: str | None, limit: int | None) -> None:
     """Print events in order of virtual time, tab-separated; lines beginning with # are column headers."""
-    from gossiprec.eventlog.event_text import column_names, iter_rows_by_time
-    from gossiprec.eventlog.reader import read_log
-    from gossiprec.eventlog.run_files import log_path
+    from gossiprec.runs.event_text import column_names, iter_rows_by_time
+    from gossiprec.runs.reader import read_log
+    from gossiprec.runs.run_files import log_path
 
     found = read_log(log_path(source))
     kinds = [kind] if kind else list(found.kinds)
@@ -55,8 +55,8 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
 @JSON
 def stats(source: Path, as_json: bool) -> None:
     """Print statistics of a log: rows and time span per event kind, size, digest, completeness and run status."""
-    from gossiprec.eventlog.reader import read_log
-    from gossiprec.eventlog.run_files import log_path
+    from gossiprec.runs.reader import read_log
+    from gossiprec.runs.run_files import log_path
 
     found = read_log(log_path(source))
     facts: dict[str, Any] = {
@@ -83,7 +83,7 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
 
     Given a run directory, all files of the run are also compared with the digests in its manifest.
     """
-    from gossiprec.eventlog.verify import verify_log as check
+    from gossiprec.runs.verify import verify_log as check
 
     found = check(source)
     facts = {
@@ -106,7 +106,7 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
 
 def _standing(source: Path) -> dict[str, str]:
     """Return the status of a run as a word and as text; nothing if the log is given without its run."""
-    from gossiprec.eventlog import open_run, run_files
+    from gossiprec.runs import open_run, run_files
 
     if not (source / run_files.MANIFEST).is_file():
         return {}
@@ -136,9 +136,9 @@ def _say_beyond(found: LogVerification) -> None:
 @SAFE_CSV
 def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
     """Write the events of one kind to a CSV or Parquet file, in the order in which they were logged."""
-    from gossiprec.errors import LogError
-    from gossiprec.eventlog.reader import read_log
-    from gossiprec.eventlog.run_files import log_path
+    from gossiprec.base.errors import LogError
+    from gossiprec.runs.reader import read_log
+    from gossiprec.runs.run_files import log_path
 
     if out.suffix not in (".csv", ".parquet"):
         raise LogError(
@@ -155,9 +155,9 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
 
 
 def _write_csv(found: EventLog, kind: str, out: Path) -> None:
-    from gossiprec.eventlog.atomic_write import open_replacement
-    from gossiprec.eventlog.event_text import column_names, iter_rows_of_kind
-    from gossiprec.spreadsheet import safe_rows
+    from gossiprec.base.spreadsheet import safe_rows
+    from gossiprec.runs.atomic_write import open_replacement
+    from gossiprec.runs.event_text import column_names, iter_rows_of_kind
 
     names = column_names(found.schema[kind])
     with open_replacement(out) as file:
@@ -172,8 +172,8 @@ def _write_csv(found: EventLog, kind: str, out: Path) -> None:
 def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
     import pyarrow.parquet as pq
 
-    from gossiprec.eventlog.atomic_write import open_replacement
-    from gossiprec.eventlog.run import to_arrow
+    from gossiprec.runs.atomic_write import open_replacement
+    from gossiprec.runs.run import to_arrow
 
     table = to_arrow(found.events(found.schema[kind].name))
     with open_replacement(out) as file:

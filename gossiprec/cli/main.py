@@ -13,10 +13,10 @@ from typing import TextIO
 
 import click
 
+from gossiprec.base.errors import GossipRecError, MovedWarning, describe_os_error, suggestion
+from gossiprec.base.portable import NotPortableError, environment
 from gossiprec.cli import INTERRUPTED
 from gossiprec.entry import is_unread, run, silence
-from gossiprec.errors import GossipRecError, MovedWarning, describe_os_error, suggestion
-from gossiprec.portable import NotPortableError, environment
 from gossiprec.version import __version__
 
 COMMANDS = (

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from gossiprec.spreadsheet import plain_cells
+from gossiprec.base.spreadsheet import plain_cells
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]

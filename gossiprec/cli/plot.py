@@ -83,7 +83,7 @@ def _of_runs(name: str) -> Callable[[Command], Command]:
     def add(command: Command) -> Command:
         @functools.wraps(command)
         def opening(runs: tuple[Path, ...], out: Path | None, **more: Any) -> None:
-            from gossiprec.eventlog import open_run
+            from gossiprec.runs import open_run
 
             command([open_run(run) for run in runs], out or runs[0] / name, **more)
 

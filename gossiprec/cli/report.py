@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 
 
 @click.command()

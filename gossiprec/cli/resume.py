@@ -52,7 +52,7 @@ def resume(
     """  # noqa: D301
     from gossiprec.cli.simulate import finish_run
     from gossiprec.emulation import resume as go_on
-    from gossiprec.eventlog import open_run
+    from gossiprec.runs import open_run
 
     if open_run(run).manifest["status"] == "complete":
         click.echo(f"{run} is complete: there is nothing to resume")

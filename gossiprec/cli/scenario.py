@@ -21,7 +21,7 @@ def scenario() -> None:
 @click.pass_context
 def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """Validate each FILE and list all problems."""
-    from gossiprec.errors import ScenarioError
+    from gossiprec.base.errors import ScenarioError
     from gossiprec.scenario import load_scenario
 
     failed = False

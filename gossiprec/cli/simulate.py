@@ -15,7 +15,7 @@ from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SAFE_CSV, SET, 
 from gossiprec.cli.progress import progress_display, unless_unread
 
 if TYPE_CHECKING:
-    from gossiprec.eventlog import Run
+    from gossiprec.runs import Run
     from gossiprec.scenario import Scenario
 
 
@@ -175,7 +175,7 @@ def _print_results(run: Run, *, as_json: bool) -> None:
 
 
 def _say_interrupted(run: Run) -> None:
-    from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
+    from gossiprec.runs.checkpoint_folder import CheckpointFolder
 
     summary = run.summary or {}
     click.echo(
@@ -193,8 +193,8 @@ def _say_interrupted(run: Run) -> None:
 
 def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     """Draw the figures of one run; Ctrl-C skips them, and a run without figures says so."""
+    from gossiprec.base.errors import LogError
     from gossiprec.cli import summary_text
-    from gossiprec.errors import LogError
 
     drawn: list[Path] = []
     try:

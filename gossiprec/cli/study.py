@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gossiprec.base.machine import usable_cores
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options
-from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,7 +222,7 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
     ResourceError
         If the largest run does not fit.
     """
-    from gossiprec.errors import GossipRecError
+    from gossiprec.base.errors import GossipRecError
     from gossiprec.study.time_left import estimate_runs
 
     plan = runner.plan

@@ -62,8 +62,8 @@ _MEETING = add_options(
 @JSON
 def list_(as_json: bool) -> None:
     """List the families with their options, and the frozen graphs."""
-    from gossiprec import graphs
-    from gossiprec.graphs.frozen_graphs import frozen_summary
+    from gossiprec.network import graphs
+    from gossiprec.network.graphs.frozen_graphs import frozen_summary
 
     families: dict[str, Any] = {
         name: {
@@ -99,11 +99,11 @@ def list_(as_json: bool) -> None:
 @REPLACE
 def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
     """Write the graph that WHAT names to a file: draw a family, or convert a file."""
+    from gossiprec.base.errors import ScenarioError
     from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
-    from gossiprec.errors import ScenarioError
-    from gossiprec.eventlog.atomic_write import replace_file
-    from gossiprec.graphs.files import graph_text, infer_graph_format
-    from gossiprec.overlay.graph_loading import scenario_errors
+    from gossiprec.network.graphs.files import graph_text, infer_graph_format
+    from gossiprec.network.overlay.graph_loading import scenario_errors
+    from gossiprec.runs.atomic_write import replace_file
 
     with scenario_errors("--out"):
         kind = infer_graph_format(out)
@@ -158,9 +158,9 @@ def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
 )  # fmt: skip
 def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
     """Draw graphs, one panel each, and highlight colluders that observe every link."""
-    from gossiprec.errors import ScenarioError
+    from gossiprec.base.errors import ScenarioError
     from gossiprec.figures import topology as picture
-    from gossiprec.overlay.graph_loading import scenario_errors
+    from gossiprec.network.overlay.graph_loading import scenario_errors
 
     found = _found(what, asked)
     without = [one.name for one in found if one.graph is None]
@@ -182,8 +182,8 @@ def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[NamedGraph]:
 
 def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the facts of each graph with its name."""
-    from gossiprec.graphs.summary import summarise_graph
-    from gossiprec.overlay.graph_loading import scenario_errors
+    from gossiprec.network.graphs.summary import summarise_graph
+    from gossiprec.network.overlay.graph_loading import scenario_errors
 
     measured = []
     for one in _found(what, asked):
@@ -195,6 +195,6 @@ def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, A
 
 
 def _default(option: Any) -> Any:
-    from gossiprec import graphs
+    from gossiprec.network import graphs
 
     return "required" if option.default is graphs.REQUIRED else option.default

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
-from gossiprec.errors import ScenarioError
 
 
 class NotFiniteError(ScenarioError):

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators.base import Aggregator, Inbox, Invalid
-from gossiprec.aggregators.touched_base import TouchedRule
-from gossiprec.arrays import F32, F64, I64, are_all_finite
+from gossiprec.base.arrays import F32, F64, I64, are_all_finite
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.isolation import copied, is_foreign
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.store.arena import merge_keys
 from gossiprec.compute.store.base import Store
-from gossiprec.errors import ScenarioError
-from gossiprec.isolation import copied, is_foreign
-from gossiprec.servers.base import ClientAnswers
+from gossiprec.rules.aggregators.base import Aggregator, Inbox, Invalid
+from gossiprec.rules.aggregators.touched_base import TouchedRule
+from gossiprec.rules.servers.base import ClientAnswers
 
 COUNTS = ("n_discarded", "n_small", "n_reduced")
 """Names of the counters over the inboxes of a run."""
@@ -39,7 +39,7 @@ class ReceiverConfig:
     serving : ServerRunner or None
         The server of a coordinator, which runs after each aggregation, even without answers.
     invalid : str
-        Treatment of a model with NaN or infinite values (:class:`gossiprec.aggregators.InboxConfig`).
+        Treatment of a model with NaN or infinite values (:class:`gossiprec.rules.aggregators.InboxConfig`).
     """
 
     name: str

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.arrays import F32, I64, Bools
+from gossiprec.base.arrays import F32, I64, Bools
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.messages import Forgery, MessagePayload, OutgoingTransforms, PushContext
 from gossiprec.compute.plan.program import Program
@@ -17,9 +17,9 @@ from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog.checkpoint_state import Stateful
 from gossiprec.models.base import BlockRole
+from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.runs.checkpoint_state import Stateful
 
 
 class MessageEncoder:

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.arrays import F32, I32, I64, Bools
-from gossiprec.errors import ScenarioError
+from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.old_names import forward
-from gossiprec.rng import generator
+from gossiprec.rules.aggregators.base import ModelDelta
 
 BYTES = 4
 """Bytes of a number in a message, which is a float32."""

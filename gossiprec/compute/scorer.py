@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.feeds.base import Feed
 from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.feeds.base import Feed
 
 
 class Scorer:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64, are_all_finite, check_array, check_range
+from gossiprec.base.arrays import F32, I64, are_all_finite, check_array, check_range
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.isolation import is_foreign
+from gossiprec.base.rng import philox_words
 from gossiprec.compute.store.base import Store
-from gossiprec.errors import ScenarioError
-from gossiprec.isolation import is_foreign
 from gossiprec.numerics.rounding import ENCODED
-from gossiprec.rng import philox_words
-from gossiprec.servers.base import ALONE, ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.rules.servers.base import ALONE, ClientAnswers, Downlink, RoundContext, Server
 
 
 class ServerRunner:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.finite import FiniteCheck
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program

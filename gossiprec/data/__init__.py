@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.registry import Registry
+from gossiprec.base.registry import Registry
 
 if TYPE_CHECKING:
+    from gossiprec.base.options import Options
     from gossiprec.data.base import Dataset, SplitRule
     from gossiprec.data.split import Split
-    from gossiprec.options import Options
 
 DATASETS: Registry[type[Dataset]] = Registry("dataset", __name__, group="datasets")
 SPLITS: Registry[type[SplitRule]] = Registry("split", __name__, group="splits")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gossiprec.base.options import NoOptions
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import Interactions, Split
-from gossiprec.options import NoOptions
-from gossiprec.options import Options as OptionSet
 
 
 @dataclass(frozen=True)

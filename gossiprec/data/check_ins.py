@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I64, Bools
+from gossiprec.base.arrays import F32, F64, I64, Bools
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import CheckIns, Interactions, Split, Transitions
 from gossiprec.data.split_helpers import (
     chosen,
@@ -22,8 +24,6 @@ from gossiprec.data.split_helpers import (
     rows_of,
     split_by_position,
 )
-from gossiprec.errors import DataError
-from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)

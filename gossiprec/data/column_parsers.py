@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from gossiprec.arrays import F64, I64, Bools
-from gossiprec.errors import DataError
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import DataError
 
 
 class RowSource(Protocol):

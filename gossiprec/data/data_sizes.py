@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gossiprec.base.options import Options
 from gossiprec.data import DATASETS, load_split
 from gossiprec.data.loading import validate_dataset_options
 from gossiprec.data.split import Split
-from gossiprec.options import Options
 
 MOST_DRAWN = 40_000
 """Interactions that are drawn to estimate the items per user, which takes 0.2 s."""

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, F64, I64, Bools
+from gossiprec.base.arrays import F32, F64, I64, Bools
+from gossiprec.base.errors import DataError, ResourceError
+from gossiprec.base.machine import available_bytes
+from gossiprec.base.regular_files import format_bytes
 from gossiprec.data.column_parsers import RATING, Convert, IdEncoder, TextColumn
 from gossiprec.data.moments import seconds_and_fractions, times
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions
 from gossiprec.data.text_blocks import LINE_END, TextFormat, read_blocks
-from gossiprec.errors import DataError, ResourceError
-from gossiprec.machine import available_bytes
-from gossiprec.regular_files import format_bytes
 
 ALWAYS_HELD = 1 << 27
 """Bytes of rows that are read without checking the available memory."""

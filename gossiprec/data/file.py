@@ -10,6 +10,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from gossiprec.base.errors import DataError, suggestion
+from gossiprec.base.regular_files import open_regular_file
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.column_parsers import Convert
@@ -26,8 +28,6 @@ from gossiprec.data.plausibility import Doubt, implausible_rows
 from gossiprec.data.sources import FileSource, zip_members
 from gossiprec.data.split import Interactions
 from gossiprec.data.text_blocks import TextFormat
-from gossiprec.errors import DataError, suggestion
-from gossiprec.regular_files import open_regular_file
 
 DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
 """Pattern of the texts that may separate columns."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import SPLITS
 from gossiprec.data.column_roles import MEANINGS
 from gossiprec.data.delimited_text import InteractionTable
@@ -15,7 +16,6 @@ from gossiprec.data.format_detection import CALLED, DetectedFormat
 from gossiprec.data.loading import load_and_split, validate_dataset_options
 from gossiprec.data.parsed_file import ParsedFile
 from gossiprec.data.split_helpers import first_interactions
-from gossiprec.errors import DataError
 
 SHOWN = 3
 """Rows in the report."""

@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
@@ -28,8 +30,6 @@ from gossiprec.data.split_parts import (
     read_pairs,
 )
 from gossiprec.data.text_blocks import TextFormat, require_encoding
-from gossiprec.errors import DataError
-from gossiprec.options import Options as OptionSet
 
 KEYS = ("header", "delimiter", "encoding", "columns", "quote")
 """Options of the format of files; the options of lists come first."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from gossiprec.arrays import I64, Bools
+from gossiprec.base.arrays import I64, Bools
+from gossiprec.base.errors import DataError
+from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import Interactions
 from gossiprec.data.split_helpers import chosen, count_items_per_user, first_interactions
-from gossiprec.errors import DataError
-from gossiprec.options import LARGEST
-from gossiprec.options import Options as OptionSet
 
 
 class FilterOptions(OptionSet):

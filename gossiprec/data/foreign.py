@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gossiprec.errors import DataError
+from gossiprec.base.errors import DataError
 
 EXPECTED = "expected delimited text, plain or compressed as .gz or .zip, or Parquet"
 EXPORT = "export the table as CSV"

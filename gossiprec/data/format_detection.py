@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gossiprec.base.errors import suggestion
 from gossiprec.data.column_roles import MEANINGS, are_flags, column_role, column_roles, is_label
 from gossiprec.data.foreign import refuse_binary, refuse_text
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import HEAD, LINE_END, TextFormat, encoding_of
-from gossiprec.errors import suggestion
 
 SAMPLE = 1 << 16
 """Bytes that are examined."""

@@ -14,7 +14,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from pydantic import Field
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import DataError
+from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_ins import filter_active_users, item_coordinates, published_split
@@ -24,9 +27,6 @@ from gossiprec.data.moments import dated, seconds_and_fractions, worded_times
 from gossiprec.data.sources import FileSource, find_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.text_blocks import TextFormat
-from gossiprec.errors import DataError
-from gossiprec.options import LARGEST
-from gossiprec.options import Options as OptionSet
 
 ORIGINAL, JOINED, VENUES = "dataset_TSMC2014_NYC.txt", "nyc_checkins.tsv", "nyc_venues.tsv"
 ORIGINAL_LAYOUT = TextFormat(

@@ -16,7 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
-from gossiprec.arrays import Bools
+from gossiprec.base.arrays import Bools
+from gossiprec.base.errors import DataError
+from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_ins import (
@@ -31,9 +34,6 @@ from gossiprec.data.moments import dated, seconds_and_fractions, zoned_times
 from gossiprec.data.sources import FileSource, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.text_blocks import TextFormat
-from gossiprec.errors import DataError
-from gossiprec.options import LARGEST
-from gossiprec.options import Options as OptionSet
 
 FILE = "loc-gowalla_totalCheckins.txt"
 LAYOUT = TextFormat(("user", "time", "latitude", "longitude", "location"))

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import I64, Texts
+from gossiprec.base.arrays import I64, Texts
+from gossiprec.base.errors import DataError
 from gossiprec.data.column_parsers import Convert, IdEncoder, TextColumn
 from gossiprec.data.delimited_text import read_columns
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split_parts import find_line_of_row
 from gossiprec.data.text_blocks import TextFormat, is_utf8, require_encoding
-from gossiprec.errors import DataError
 
 YEAR = re.compile(r"\((?:1[89]|20)\d\d\)")
 """A year in brackets, with which MovieLens ends its titles."""

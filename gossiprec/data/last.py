@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.split import Interactions, Split
@@ -21,7 +22,6 @@ from gossiprec.data.split_helpers import (
     split_by_position,
     time_positions,
 )
-from gossiprec.options import Options as OptionSet
 
 
 @SPLITS.register("last")

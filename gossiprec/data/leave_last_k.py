@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.split import Interactions, Split
@@ -14,8 +16,6 @@ from gossiprec.data.split_helpers import (
     split_by_position,
     time_positions,
 )
-from gossiprec.options import LARGEST
-from gossiprec.options import Options as OptionSet
 
 
 @SPLITS.register("leave_last_k")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.options import Options
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_helpers import extract_sequences
-from gossiprec.errors import DataError, ScenarioError
-from gossiprec.options import Options
 
 
 def validate_dataset_options(

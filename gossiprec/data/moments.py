@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from gossiprec.arrays import F64, I64, Bools
+from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.data.column_parsers import HEADER, Convert, Parse, number_parser, to_array
 
 MOMENT = np.dtype([("seconds", np.int64), ("fraction", np.float64)])

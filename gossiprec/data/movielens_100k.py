@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import DataError
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.column_parsers import IdEncoder
@@ -24,7 +25,6 @@ from gossiprec.data.sources import FileSource, find_companion_file, resolve_data
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_parts import SplitPart, build_split, read_pairs
 from gossiprec.data.text_blocks import TextFormat
-from gossiprec.errors import DataError
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 """Digest of the unpacked u.data that GroupLens publishes."""

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from gossiprec.base.errors import DataError, suggestion
+from gossiprec.base.inputs import note_input
 from gossiprec.data.column_parsers import Convert, TextColumn
 from gossiprec.data.column_roles import MEANINGS, are_flags, column_role, column_roles, is_label
 from gossiprec.data.delimited_text import (
@@ -21,8 +23,6 @@ from gossiprec.data.delimited_text import (
     make_column_parsers,
     require_memory,
 )
-from gossiprec.errors import DataError, suggestion
-from gossiprec.inputs import note_input
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32

@@ -9,7 +9,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
 from gossiprec.data.delimited_text import InteractionTable, is_whole_number
 
 MISSING = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.split import Interactions, Split
-from gossiprec.errors import DataError
 
 
 @SPLITS.register("published")

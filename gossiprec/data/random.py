@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.split import Interactions, Split
@@ -17,7 +18,6 @@ from gossiprec.data.split_helpers import (
     random_positions,
     split_by_position,
 )
-from gossiprec.options import Options as OptionSet
 
 
 @SPLITS.register("random")

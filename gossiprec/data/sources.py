@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.inputs import note_input
+from gossiprec.base.regular_files import format_bytes, open_regular_file
 from gossiprec.data.foreign import refuse_document
-from gossiprec.errors import DataError
-from gossiprec.inputs import note_input
-from gossiprec.regular_files import format_bytes, open_regular_file
 
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 

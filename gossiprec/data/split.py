@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, F64, I32, I64
-from gossiprec.ragged import Ragged
+from gossiprec.base.arrays import F32, F64, I32, I64
+from gossiprec.base.ragged import Ragged
 
 A = TypeVar("A", bound=npt.NDArray[Any])
 

@@ -10,12 +10,12 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I64, Bools
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import purpose_id, uniforms
 from gossiprec.data.split import Interactions, Split, display_name
-from gossiprec.errors import DataError
 from gossiprec.old_names import forward
-from gossiprec.ragged import Ragged
-from gossiprec.rng import purpose_id, uniforms
 
 Column = npt.NDArray[Any]
 BITS = 63

@@ -8,14 +8,14 @@ from itertools import combinations
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import read_columns
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.text_blocks import STAND_IN, TextFormat, read_blocks
-from gossiprec.errors import DataError
-from gossiprec.ragged import Ragged
 
 PARTS = ("train", "validation", "test")
 

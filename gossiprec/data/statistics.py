@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.check_ins import SortedCheckIns
 from gossiprec.data.split import CheckIns, Interactions, Split
-from gossiprec.errors import DataError
 from gossiprec.measures.communities import jaccard_blocks
 from gossiprec.measures.gini import gini
-from gossiprec.ragged import Ragged
 
 COMPARED_USERS = 5000
 """Number of users up to which each is compared with all others; of more users, `SAMPLED_USERS` are."""

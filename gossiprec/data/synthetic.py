@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Options as OptionSet
+from gossiprec.base.rng import generator
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, SyntheticSizes
 from gossiprec.data.split import Interactions, Split
@@ -17,9 +20,6 @@ from gossiprec.data.synthetic_draws import (
     draw_memberships,
     draw_user_activity,
 )
-from gossiprec.options import LARGEST
-from gossiprec.options import Options as OptionSet
-from gossiprec.rng import generator
 
 MIN_PER_USER = 20
 """Least number of ratings per user in MovieLens."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Options as OptionSet
+from gossiprec.base.rng import generator
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, SyntheticSizes
 from gossiprec.data.check_ins import published_split
@@ -17,9 +20,6 @@ from gossiprec.data.synthetic_draws import (
     draw_memberships,
     draw_user_activity,
 )
-from gossiprec.options import LARGEST
-from gossiprec.options import Options as OptionSet
-from gossiprec.rng import generator
 
 CITY, SPREAD = (40.75, -73.95), (0.12, 0.15)
 """Centre of the city, and the standard deviation of its areas from it, in degrees."""

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from gossiprec.arrays import F64, I64
-from gossiprec.machine import usable_cores
-from gossiprec.ragged import Ragged
-from gossiprec.rng import generator
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.machine import usable_cores
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 
 USERS_PER_BLOCK = 4096
 ROUNDS = 5

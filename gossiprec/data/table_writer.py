@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import DataError, ResourceError
 from gossiprec.data.split import Interactions
-from gossiprec.errors import DataError, ResourceError
 
 
 def write_table(

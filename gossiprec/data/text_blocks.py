@@ -20,9 +20,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyarrow import csv
 
+from gossiprec.base.errors import DataError
 from gossiprec.data.foreign import refuse_binary
 from gossiprec.data.sources import FileSource
-from gossiprec.errors import DataError
 
 BLOCK = 1 << 22
 """Bytes per read."""

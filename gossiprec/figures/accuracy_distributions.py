@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64
-from gossiprec.eventlog import Run
+from gossiprec.base.arrays import F64
 from gossiprec.figures.attack_selection import AttackKey, attack_curves, run_names
+from gossiprec.runs import Run
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from gossiprec.eventlog import Run
 from gossiprec.figures import style
 from gossiprec.figures.accuracy_distributions import AccuracyDistribution, accuracy_distributions
 from gossiprec.figures.attack_selection import (
@@ -31,6 +30,7 @@ from gossiprec.figures.attack_selection import (
 )
 from gossiprec.figures.figure_files import write_figure
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_steps
+from gossiprec.runs import Run
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
 AT_OR_BELOW = Axis("cumulative share of adversaries (%)", (0, 101))

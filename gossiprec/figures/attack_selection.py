@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.reader import Columns
+from gossiprec.base.errors import LogError
+from gossiprec.runs import Run
+from gossiprec.runs.reader import Columns
 
 
 @dataclass(frozen=True)

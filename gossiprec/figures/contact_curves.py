@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossiprec.arrays import F64
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.reader import Columns
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import LogError
 from gossiprec.measures.attack_accuracy import first_contact_times, fraction_met_at, predicted_fraction_met
+from gossiprec.runs import Run
+from gossiprec.runs.reader import Columns
 
 N_POINTS = 201
 BAND = (10, 90)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gossiprec.arrays import F64
-from gossiprec.eventlog.reader import Columns
+from gossiprec.base.arrays import F64
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import AttackKey, PanelLayout, arrange_panels, group_keys
 from gossiprec.measures.selectors import split_baseline_name
+from gossiprec.runs.reader import Columns
 
 Attacks = dict[AttackKey, Columns]
 Utility = dict[tuple[str, str], Columns]

@@ -19,8 +19,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import (
     EVERYTHING,
@@ -34,6 +32,8 @@ from gossiprec.figures.attack_selection import (
 )
 from gossiprec.figures.curve_rows import Attacks, CurveRow, Utility, curve_rows
 from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.runs import Run
+from gossiprec.runs.reader import Columns
 
 QUANTITIES = ("aac", "upper_bound", "random_bound")
 CLOCKS = {"round": "round", "time": "virtual time (mean wake periods)"}

@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gossiprec.eventlog import Run
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import run_names
 from gossiprec.figures.contact_curves import ContactCurve, contact_curve
 from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.runs import Run
 
 PREDICTED = style.LineStyle("black", style.THIN_DOTS, "")
 HEADER = ("run", "time", "views", "mean", "p10", "p90", "predicted")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog.atomic_write import replace_file, wrap_write_errors
+from gossiprec.base.errors import LogError
+from gossiprec.base.spreadsheet import safe_cell
 from gossiprec.figures.figure_options import apply_options
 from gossiprec.figures.style import house_style
-from gossiprec.spreadsheet import safe_cell
+from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
 
 Cell = str | int | float | None
 

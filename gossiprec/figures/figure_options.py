@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.old_names import forward
 

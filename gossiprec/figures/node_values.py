@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.arrays import F64
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import LogError
+from gossiprec.runs import Run
 
 ByNode = dict[int, float]
 

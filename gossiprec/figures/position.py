@@ -19,10 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import spearmanr
 
-from gossiprec.arrays import F64, I64
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import (
     EVERYTHING,
@@ -35,6 +33,8 @@ from gossiprec.figures.attack_selection import (
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.node_values import ByNode, group_by_position, values_by_node
 from gossiprec.measures.selectors import FILTERS
+from gossiprec.runs import Run
+from gossiprec.runs.adversaries import attack_key
 
 QUANTITIES = {
     "accuracy": "attack accuracy of the node (%)",

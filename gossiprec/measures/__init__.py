@@ -7,8 +7,8 @@ names that scenarios use; ``ranking`` computes the ranks. ``communities`` is the
 
 from __future__ import annotations
 
+from gossiprec.base.registry import Registry
 from gossiprec.measures.base import Measure
-from gossiprec.registry import Registry
 
 MEASURES: Registry[type[Measure]] = Registry("measure", __name__, group="measures")
 

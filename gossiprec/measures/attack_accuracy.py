@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I64, Floats
+from gossiprec.base.arrays import F64, I64, Floats
 from gossiprec.measures.communities import Communities
 
 BLOCK_CELLS = 4_000_000

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F64, I32, I64
+from gossiprec.base.arrays import F64, I32, I64
 
 NOWHERE = np.iinfo(np.int32).max
 """Rank of an item that is not in a list."""

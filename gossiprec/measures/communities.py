@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from gossiprec.arrays import F64, I64
-from gossiprec.errors import ScenarioError
-from gossiprec.ragged import Ragged, row_entries
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged, row_entries
 
 BLOCK_CELLS = 2_000_000
 """Similarities held at once: about 100 MB with the temporaries, for any number of users."""

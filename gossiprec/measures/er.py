@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import NOTHING, Measure, TargetRanks
 

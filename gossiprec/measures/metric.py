@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import RelevantRanks, ValidationRanks
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import Measure, RelevantRanks
 

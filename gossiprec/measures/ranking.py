@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I32, I64, Bools
+from gossiprec.base.arrays import F64, I32, I64, Bools
 from gossiprec.measures.base import BEHIND, NOTHING, NOWHERE, RelevantRanks
 
 CUTOFF = 20

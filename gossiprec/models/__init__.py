@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gossiprec.base.registry import Registry
 from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
 from gossiprec.old_names import forward
-from gossiprec.registry import Registry
 
 MODELS: Registry[type[Model]] = Registry("model", __name__, group="models")
 

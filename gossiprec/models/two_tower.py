@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from gossiprec.feeds import ListFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
+from gossiprec.models.feeds import ListFeed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from gossiprec.base.registry import Registry
 from gossiprec.modes.base import RunMode
-from gossiprec.registry import Registry
 
 if TYPE_CHECKING:
-    from gossiprec.protocols import Protocol
+    from gossiprec.network.protocols import Protocol
 
 __all__ = ["MODES", "RunMode", "choose_mode", "choose_mode_of_class"]
 
@@ -53,7 +53,7 @@ def _name(kind: type, options: Any, flags: dict[str, bool]) -> str:
 
 def _old_flags(kind: type) -> list[str]:
     """Return the old flags that a class of protocols overrides."""
-    from gossiprec.protocols import Protocol
+    from gossiprec.network.protocols import Protocol
 
     return [
         flag

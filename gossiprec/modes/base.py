@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from gossiprec.arrays import I64
+    from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.messages import OutgoingTransforms
     from gossiprec.compute.train.local_update import TrainingSettings
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
+    from gossiprec.federated import Recommender
     from gossiprec.models import Layout, Model
-    from gossiprec.protocols import Protocol
-    from gossiprec.recommenders import Recommender
+    from gossiprec.network.protocols import Protocol
+    from gossiprec.rules.servers import Server
     from gossiprec.scenario import Scenario
     from gossiprec.scenario.definition import RegisteredChoice
     from gossiprec.scenario.problems import Problems
-    from gossiprec.servers import Server
 
 
 @dataclass(frozen=True)

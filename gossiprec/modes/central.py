@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.modes import MODES
 from gossiprec.modes.base import COPIES_PER_STEP, RunMode, StoreMemory, TrainingOutline
 
 if TYPE_CHECKING:
-    from gossiprec.arrays import I64
+    from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents

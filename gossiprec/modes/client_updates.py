@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.modes import MODES
 from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_kernels
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.models import Layout
-    from gossiprec.protocols import Protocol
+    from gossiprec.network.protocols import Protocol
+    from gossiprec.rules.servers import Server
     from gossiprec.scenario import Scenario
     from gossiprec.scenario.definition import RegisteredChoice
-    from gossiprec.servers import Server
 
 FEW_CLIENT_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
@@ -201,7 +201,7 @@ class ClientUpdates(RunMode):
 def _make_store(components: RunComponents) -> UpdateStore:
     """Return the store of updates, with the recommender's additions to the coordinator."""
     from gossiprec.compute.store.update_store import UpdateStore
-    from gossiprec.recommenders.base import overrides_method
+    from gossiprec.federated.base import overrides_method
 
     store = UpdateStore(
         components.model,
@@ -222,7 +222,7 @@ def _make_store(components: RunComponents) -> UpdateStore:
 def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: str) -> ClientTrainer:
     from gossiprec.compute.executors import EXECUTORS
     from gossiprec.compute.executors.submodel_trainer import SubmodelTrainer
-    from gossiprec.feeds import PairwiseFeed, SequenceFeed
+    from gossiprec.models.feeds import PairwiseFeed, SequenceFeed
 
     if name != "fused":
         return SubmodelTrainer(work, store, EXECUTORS[name], device)
@@ -243,8 +243,8 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
     from gossiprec.compute.train.node_settings import TrainingMode
-    from gossiprec.feeds import SequenceFeed
-    from gossiprec.recommenders.analytic_support import missing_analytic_gradient
+    from gossiprec.federated.analytic_support import missing_analytic_gradient
+    from gossiprec.models.feeds import SequenceFeed
 
     model, batch_size = outline.model, outline.training.batch_size
     missing = missing_analytic_gradient(model, outline.recommender)

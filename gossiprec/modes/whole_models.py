@@ -10,7 +10,7 @@ from gossiprec.modes import MODES
 from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
-    from gossiprec.arrays import I64
+    from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.train.node_settings import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents

@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 
-from gossiprec.cache_dir import PRIVATE, cache_dir, distrust
+from gossiprec.base.cache_dir import PRIVATE, cache_dir, distrust
 from gossiprec.native.numba_support import is_plain
 
 _HOW = ("code_hash.py", "jit.py", "kernel_cache.py", "kernel_linking.py", "numba_cache.py")

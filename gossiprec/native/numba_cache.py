@@ -16,7 +16,7 @@ import numba
 from filelock import FileLock, Timeout
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
-from gossiprec.cache_dir import loose
+from gossiprec.base.cache_dir import loose
 from gossiprec.native.code_hash import hash_function
 from gossiprec.native.kernel_cache import (
     KernelNotCachedError,

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gossiprec.portable import target_features
+from gossiprec.base.portable import target_features
 
 _WIDE = "avx512f" in target_features()
 LANES = 32 if _WIDE else 16

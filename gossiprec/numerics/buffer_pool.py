@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 
 
 class BufferPool:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F32
-from gossiprec.rng import philox_words, purpose_id
+from gossiprec.base.arrays import F32
+from gossiprec.base.rng import philox_words, purpose_id
 
 DP_NOISE = purpose_id("dp-noise")
 LANES = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossiprec.rng import purpose_id
+from gossiprec.base.rng import purpose_id
 
 NEGATIVES = purpose_id("negatives")
 SHUFFLE = purpose_id("shuffle")

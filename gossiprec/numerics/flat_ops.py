@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.arrays import I64, Bools, Floats
+from gossiprec.base.arrays import I64, Bools, Floats
 from gossiprec.native.jit import inline, kernel, load_float32
 from gossiprec.numerics.exponential import exp32
 

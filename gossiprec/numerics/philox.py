@@ -1,4 +1,4 @@
-"""Compiled Philox4x32-10, which gives the same words as :mod:`gossiprec.rng`."""
+"""Compiled Philox4x32-10, which gives the same words as :mod:`gossiprec.base.rng`."""
 
 from __future__ import annotations
 

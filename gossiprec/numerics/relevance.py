@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.measures.ranking import CUTOFF, candidate_ranks, discounted_gains
 
 

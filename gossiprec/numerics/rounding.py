@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F16, F32, U32
-from gossiprec.rng import purpose_id
+from gossiprec.base.arrays import F16, F32, U32
+from gossiprec.base.rng import purpose_id
 
 MERGED = purpose_id("rounding-merged")
 TRAINED = purpose_id("rounding-trained")

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run, open_run
-from gossiprec.eventlog.lock import UNKNOWN
+from gossiprec.base.errors import LogError
 from gossiprec.report import sections, study_sections
 from gossiprec.report.blocks import Section
 from gossiprec.report.runs import ReportRuns
+from gossiprec.runs import Run, open_run
+from gossiprec.runs.lock import UNKNOWN
 
 STUDY_MARK = "study.json"
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from gossiprec.eventlog.atomic_write import replace_file, wrap_write_errors
 from gossiprec.report.blocks import Section, to_plain_data
 from gossiprec.report.build import collect_sections
+from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
 from gossiprec.version import __version__
 
 LIBRARIES = {

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.reader import Columns
 from gossiprec.figures.attack_selection import FIELDS, AttackKey, attack_curves, run_names
 from gossiprec.report.blocks import ChartAxis
+from gossiprec.runs import Run
+from gossiprec.runs.reader import Columns
 
 CLOCKS = {"round": ChartAxis("round"), "time": ChartAxis("virtual time (mean wake periods)")}
 """Clocks of a run's tables, by column."""

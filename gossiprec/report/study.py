@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import open_run
-from gossiprec.eventlog.lock import LOCK, UNKNOWN, is_locked, resolve_status
-from gossiprec.eventlog.own_files import read_regular
+from gossiprec.base.errors import LogError
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, read_study
 from gossiprec.report.blocks import TableBlock, TableColumn
+from gossiprec.runs import open_run
+from gossiprec.runs.lock import LOCK, UNKNOWN, is_locked, resolve_status
+from gossiprec.runs.own_files import read_regular
 
 MARK, RUNS = "study.json", "runs"
 

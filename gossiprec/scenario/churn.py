@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from gossiprec.options import Options
+from gossiprec.base.options import Options
 from gossiprec.scenario.sections import Nodes
 from gossiprec.scenario.time_options import PositiveTime, RandomTime, Time, UniformTime
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gossiprec.base.registry import Registry
 from gossiprec.measures.metric import read_metric
 from gossiprec.modes import RunMode
-from gossiprec.registry import Registry
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
 

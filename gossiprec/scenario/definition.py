@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
-from gossiprec.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Options
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import NetworkOptions
 from gossiprec.scenario.problems import Problems, SourceMap

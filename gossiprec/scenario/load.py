@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gossiprec.errors import GossipRecError, ScenarioError
+from gossiprec.base.errors import GossipRecError, ScenarioError
+from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.registry import Registry
+from gossiprec.base.registry_options import options_class
 from gossiprec.modes import choose_mode_of_class
-from gossiprec.options import NoOptions, Options
-from gossiprec.registry import Registry
-from gossiprec.registry_options import options_class
 from gossiprec.scenario.cross_checks import check_graph, check_portable, check_sections
 from gossiprec.scenario.definition import (
     FIXED,

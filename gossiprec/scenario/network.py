@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from gossiprec.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Options
 from gossiprec.scenario.sections import NodeIds
 from gossiprec.scenario.time_options import (
     ExponentialTime,

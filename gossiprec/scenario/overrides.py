@@ -9,7 +9,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, suggestion
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, format_path, format_value
 from gossiprec.scenario.yaml_source import SourceLayer, read_yaml_text
 

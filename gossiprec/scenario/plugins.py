@@ -6,12 +6,12 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from gossiprec.errors import ResourceError
+from gossiprec.base.errors import ResourceError
+from gossiprec.base.plugins import Plugins, combined_code_version, distributions_used
+from gossiprec.base.registry import Registry
+from gossiprec.base.registry_options import iter_registered
 from gossiprec.measures import MEASURES
 from gossiprec.measures.metric import measure_name
-from gossiprec.plugins import Plugins, combined_code_version, distributions_used
-from gossiprec.registry import Registry
-from gossiprec.registry_options import iter_registered
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import Registries
 
@@ -23,7 +23,7 @@ def scenario_plugins(scenario: Scenario) -> Plugins:
 
 
 def scenario_code_version(scenario: Scenario) -> str:
-    """Return the version of all code that a scenario uses (:func:`gossiprec.plugins.combined_code_version`)."""
+    """Return the version of all code that a scenario uses (:func:`gossiprec.base.plugins.combined_code_version`)."""
     return combined_code_version(scenario_plugins(scenario))
 
 

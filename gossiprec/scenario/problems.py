@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 

@@ -7,23 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gossiprec.errors import ScenarioError, suggestion
-from gossiprec.registry import Registry
+from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.registry import Registry
 
 KINDS = {
     "datasets": "gossiprec.data:DATASETS",
     "splits": "gossiprec.data:SPLITS",
     "models": "gossiprec.models:MODELS",
-    "recommenders": "gossiprec.recommenders:RECOMMENDERS",
-    "similarities": "gossiprec.similarities:SIMILARITIES",
-    "protocols": "gossiprec.protocols:PROTOCOLS",
-    "samplings": "gossiprec.overlay:SAMPLINGS",
-    "topologies": "gossiprec.graphs:FAMILIES",
-    "aggregators": "gossiprec.aggregators:AGGREGATORS",
-    "servers": "gossiprec.servers:SERVERS",
-    "policies": "gossiprec.policies:POLICIES",
-    "attacks": "gossiprec.attacks:ATTACKS",
-    "poisoners": "gossiprec.poisoners:POISONERS",
+    "recommenders": "gossiprec.federated:RECOMMENDERS",
+    "similarities": "gossiprec.rules.similarities:SIMILARITIES",
+    "protocols": "gossiprec.network.protocols:PROTOCOLS",
+    "samplings": "gossiprec.network.overlay:SAMPLINGS",
+    "topologies": "gossiprec.network.graphs:FAMILIES",
+    "aggregators": "gossiprec.rules.aggregators:AGGREGATORS",
+    "servers": "gossiprec.rules.servers:SERVERS",
+    "policies": "gossiprec.defences:POLICIES",
+    "attacks": "gossiprec.adversaries.attacks:ATTACKS",
+    "poisoners": "gossiprec.adversaries.poisoners:POISONERS",
     "measures": "gossiprec.measures:MEASURES",
     "trackers": "gossiprec.trackers:TRACKERS",
 }

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.errors import PluginError, suggestion
-from gossiprec.options import LARGEST
-from gossiprec.plugins import PREFIX, entry_points, origin_of
-from gossiprec.registry_options import options_class
+from gossiprec.base.errors import PluginError, suggestion
+from gossiprec.base.options import LARGEST
+from gossiprec.base.plugins import PREFIX, entry_points, origin_of
+from gossiprec.base.registry_options import options_class
 from gossiprec.scenario.registries import KINDS, get_registry
 
 WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false", "object": "mapping"}
@@ -115,7 +115,7 @@ def describe_options(kind: str, name: str) -> list[OptionInfo]:
         If its plug-in cannot be used.
     """
     if kind == "topologies":
-        from gossiprec.overlay.graph_options import family_options
+        from gossiprec.network.overlay.graph_options import family_options
 
         schema = family_options(name).model_json_schema()
     else:

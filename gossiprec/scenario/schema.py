@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gossiprec.options import Options
-from gossiprec.registry import Registry
-from gossiprec.registry_options import options_class
+from gossiprec.base.options import Options
+from gossiprec.base.registry import Registry
+from gossiprec.base.registry_options import options_class
 from gossiprec.scenario.definition import (
     FIXED,
     AttackerChoice,

@@ -9,10 +9,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from gossiprec.base.options import LARGEST, Options
 from gossiprec.measures.base import TargetRanks
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name
-from gossiprec.options import LARGEST, Options
 
 
 class TrainingOptions(Options):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from gossiprec.options import Options
+from gossiprec.base.options import Options
 
 LONGEST = 1e6
 """Longest time that a scenario may have, in mean wake periods."""

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gossiprec.eventlog import open_run
+from gossiprec.runs import open_run
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study, with_overrides
 from gossiprec.study.plan import make_plan

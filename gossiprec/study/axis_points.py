@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from gossiprec.arrays import F64
-from gossiprec.errors import suggestion
-from gossiprec.rng import generator
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import suggestion
+from gossiprec.base.rng import generator
 from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import Problems, format_value
 from gossiprec.scenario.yaml_source import SourceLayer

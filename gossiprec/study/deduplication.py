@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.observer_names import TableKey, key_to_labels
-from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.observer_names import TableKey, key_to_labels
+from gossiprec.runs.adversaries import attack_key
 from gossiprec.scenario.definition import RegisteredChoice, Scenario
 from gossiprec.study.run_hash import (
     canonical_json,

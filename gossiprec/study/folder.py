@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
+from gossiprec.base.errors import GossipRecError, LogError
+from gossiprec.base.plugins import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
-from gossiprec.errors import GossipRecError, LogError
-from gossiprec.eventlog import Run, open_run
-from gossiprec.eventlog.atomic_write import replace_file, wrap_write_errors
-from gossiprec.eventlog.lock import LOCK, MARKER, exclusive_writer
-from gossiprec.eventlog.manifest import manifest_fault
-from gossiprec.eventlog.own_files import check_folder, read_regular
-from gossiprec.plugins import combined_code_version
+from gossiprec.runs import Run, open_run
+from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
+from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer
+from gossiprec.runs.manifest import manifest_fault
+from gossiprec.runs.own_files import check_folder, read_regular
 from gossiprec.study.deduplication import SharedSimulation
 from gossiprec.study.run_hash import canonical_json
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario.load import read_source
 from gossiprec.scenario.overrides import parse_overrides
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, format_path, format_value

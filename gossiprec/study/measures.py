@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.observer_names import TableKey, key_to_labels
-from gossiprec.errors import suggestion
-from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.observer_names import TableKey, key_to_labels
+from gossiprec.base.errors import suggestion
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import (
     FILTERS,
@@ -16,6 +15,7 @@ from gossiprec.measures.selectors import (
     read_measure,
     split_baseline_name,
 )
+from gossiprec.runs.adversaries import attack_key
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import Problems
 from gossiprec.study.deduplication import scenario_table_keys

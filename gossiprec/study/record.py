@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import open_run
-from gossiprec.eventlog.lock import process_identity
-from gossiprec.eventlog.manifest import utc_now
+from gossiprec.base.errors import LogError
+from gossiprec.runs import open_run
+from gossiprec.runs.lock import process_identity
+from gossiprec.runs.manifest import utc_now
 from gossiprec.scenario.plugins import scenario_code_version
 from gossiprec.study.deduplication import SharedSimulation, scenario_table_keys
 from gossiprec.study.folder import StudyFolder

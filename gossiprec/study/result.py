@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.errors import LogError, suggestion
-from gossiprec.eventlog import Run, open_run, run
-from gossiprec.eventlog.lock import LOCK, is_locked
-from gossiprec.eventlog.own_files import open_to_read
+from gossiprec.base.errors import LogError, suggestion
 from gossiprec.figures.study.estimates import NOTE, mean_with_interval, tabulate_means
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.figures.study.table_reader import StudyTable, order_quantities, read_study
 from gossiprec.measures.selectors import FILTERS
+from gossiprec.runs import Run, open_run, run
+from gossiprec.runs.lock import LOCK, is_locked
+from gossiprec.runs.own_files import open_to_read
 from gossiprec.study.folder import MARK, RUNS, read_study_status
 from gossiprec.study.table_writer import PARQUET
 

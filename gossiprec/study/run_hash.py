@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from gossiprec.options import Options
+from gossiprec.base.options import Options
 from gossiprec.scenario.definition import RegisteredChoice, Scenario
 from gossiprec.scenario.plugins import scenario_plugins
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
-from gossiprec import portable
+from gossiprec.base import portable
+from gossiprec.base.errors import LogError
 from gossiprec.emulation.run.tracker_dispatch import prepare_trackers, tracker_factories
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
 from gossiprec.study.deduplication import SharedSimulation

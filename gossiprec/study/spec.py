@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from gossiprec.errors import suggestion
+from gossiprec.base.errors import suggestion
+from gossiprec.base.options import Options
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.measures.selectors import read_measure
-from gossiprec.options import Options
 from gossiprec.scenario.definition import Slug
 from gossiprec.scenario.schema import DIALECT, json_schema
 

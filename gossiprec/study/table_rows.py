@@ -6,10 +6,10 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gossiprec.attacks.observer_names import TableKey, key_to_labels
-from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.run_tables import labels_to_json
+from gossiprec.adversaries.attacks.observer_names import TableKey, key_to_labels
 from gossiprec.measures.selectors import FILTERS, OF_ATTACKS, MeasureSelector, unlisted_labels
+from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.study.measures import BY_DEFAULT
 
 Row = dict[str, Any]

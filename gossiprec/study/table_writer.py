@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gossiprec.eventlog.atomic_write import open_replacement, replace_file
-from gossiprec.spreadsheet import safe_cell, safe_rows
+from gossiprec.base.spreadsheet import safe_cell, safe_rows
+from gossiprec.runs.atomic_write import open_replacement, replace_file
 from gossiprec.study.table_rows import Row
 
 PARQUET, CSV = "table.parquet", "table.csv"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossiprec.base.errors import GossipRecError, ResourceError, describe_os_error
+from gossiprec.base.inputs import Inputs, note_inputs, record_inputs
+from gossiprec.base.machine import usable_cores
+from gossiprec.base.plugins import Plugins, check_plugins_installed, plugin_versions
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.errors import GossipRecError, ResourceError, describe_os_error
-from gossiprec.inputs import Inputs, note_inputs, record_inputs
-from gossiprec.machine import usable_cores
-from gossiprec.plugins import Plugins, check_plugins_installed, plugin_versions
 from gossiprec.scenario.definition import Scenario
 from gossiprec.study.run_hash import canonical_json
 from gossiprec.version import code_version
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from gossiprec.data.split import Split
     from gossiprec.emulation import Progress
-    from gossiprec.eventlog import Run
+    from gossiprec.runs import Run
     from gossiprec.scenario import Scenario
 
     Load = Callable[[Scenario], Split]
@@ -186,7 +186,7 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
     """Return the run of an earlier attempt, resumed from its checkpoint, or None if it must start again."""
     from gossiprec.emulation import resume
     from gossiprec.emulation.run.reopened_run import NoCheckpointError
-    from gossiprec.eventlog import open_run
+    from gossiprec.runs import open_run
     from gossiprec.scenario import load_scenario
 
     try:
@@ -209,7 +209,7 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
 def _anew(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
     """Carry out a simulation from its start, replacing any earlier attempt."""
     from gossiprec.emulation import simulate
-    from gossiprec.eventlog.run_directory import remove_run
+    from gossiprec.runs.run_directory import remove_run
 
     path = Path(task.path)
     remove_run(path)

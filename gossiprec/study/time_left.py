@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from gossiprec.base.errors import GossipRecError
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation import RunEstimate, estimate_run
 from gossiprec.emulation.assembly.data_loading import data_sizes
 from gossiprec.emulation.estimate.timing import model_key
-from gossiprec.errors import GossipRecError
 from gossiprec.scenario.definition import Scenario
 from gossiprec.study.deduplication import SharedSimulation
 from gossiprec.study.run_hash import canonical_json

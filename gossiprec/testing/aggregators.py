@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gossiprec.aggregators import AGGREGATORS, Aggregator, Inbox, base
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.arrays import F32
-from gossiprec.errors import ScenarioError
+from gossiprec.base.arrays import F32
+from gossiprec.base.errors import ScenarioError
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, base
+from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.testing.blinding import refuse_reach
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, registered_as, tiny_scenario

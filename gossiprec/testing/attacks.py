@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.findings import RATES
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.findings import RATES
+from gossiprec.base.errors import PluginError, ScenarioError
+from gossiprec.base.isolation import is_foreign_class
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.errors import PluginError, ScenarioError
-from gossiprec.isolation import is_foreign_class
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, ours, refuse_reach
 from gossiprec.testing.tiny_runs import PROTOCOLS, UPDATES, WITHHELD, tiny_scenario

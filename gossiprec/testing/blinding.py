@@ -14,17 +14,19 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gossiprec import isolation
-from gossiprec.arrays import F32, I32, I64, Bools
-from gossiprec.attacks import Attack
-from gossiprec.attacks.base import AttackContext
-from gossiprec.attacks.observations import (
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
     MergeDeliveries,
     MessageIndex,
     Observations,
 )
+from gossiprec.base import isolation
+from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.errors import PluginError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.data.split import CheckIns, Split, Transitions
@@ -32,10 +34,8 @@ from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly import components
 from gossiprec.emulation.assembly import prepare as preparing
 from gossiprec.emulation.assembly.attack_hook import AttackHook
-from gossiprec.errors import PluginError
-from gossiprec.feeds import Feed
 from gossiprec.models import Layout
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import Feed
 from gossiprec.scenario import load_scenario
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
 from gossiprec.emulation import PreparedRun
 from gossiprec.testing.tiny_runs import CENTRAL, current_models, run_to_end
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.base.errors import DataError
 from gossiprec.data.base import Dataset
 from gossiprec.data.split import Interactions
-from gossiprec.errors import DataError
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.splits import check_split_parts
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gossiprec.compute.executors.tensors import Tensors, to_tensor
-from gossiprec.feeds import Feed
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.feeds import Feed
 from gossiprec.testing.model_formula import SEED, ModelCase
 
 

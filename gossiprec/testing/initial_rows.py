@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 from gossiprec.testing.model_formula import SEED, ModelCase
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks, TargetRanks, TopItems
 from gossiprec.measures.metric import read_metric

@@ -13,9 +13,9 @@ from torch.func import grad, vmap
 
 from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, table_views, to_tensor
 from gossiprec.data.split import Split
-from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.models.base.analytic_gradients import has_own_gradient
+from gossiprec.models.feeds import Feed
 from gossiprec.numerics.torch_optimizers import Adam
 
 NODE, SEED = 5, 3

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import FEDERATED, WITHHELD, current_models, run_to_end

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
 from gossiprec.compute.plan.planner_state import APPRAISED
 from gossiprec.compute.plan.tape import Op, TapeEvent, TapeSegment
-from gossiprec.protocols import Protocol
+from gossiprec.network.protocols import Protocol
 
 NOTHING = np.full(2, np.nan)
 """The model of a node's wake event."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.tensors import Tensors
 from gossiprec.models.base.analytic_gradients import PairGradient, has_own_pair_gradient
 from gossiprec.models.base.graph import GraphModel

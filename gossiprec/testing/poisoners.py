@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.arrays import F32
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner
+from gossiprec.base.arrays import F32
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.data.split import Split
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.poisoners import poisoner_context
-from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS, Layout, Model
-from gossiprec.poisoners import POISONERS, Poisoner
+from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, current_models, registered_as, tiny_scenario

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.errors import ScenarioError
-from gossiprec.policies import POLICIES, Policy, PrivacySpent
+from gossiprec.defences import POLICIES, Policy, PrivacySpent
 from gossiprec.testing import policy_messages
 from gossiprec.testing.blinding import refuse_reach
 from gossiprec.testing.contract_checks import check_claims

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 from gossiprec.compute.messages import BYTES, MessagePayload, OutgoingTransforms, PushContext, Transform
 from gossiprec.data.split import Split
+from gossiprec.defences import Policy
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.models import MODELS, BlockRole, Layout
-from gossiprec.policies import Policy
 from gossiprec.scenario import load_scenario
 
 SEED, N_NODES = 3, 8

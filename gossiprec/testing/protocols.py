@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
-from gossiprec.protocols import Protocol
+from gossiprec.network.protocols import Protocol
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.naive_interpreter import NaiveInterpreter
 from gossiprec.testing.shuffled_plans import ShuffledPlanRunner

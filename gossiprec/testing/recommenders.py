@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
+from gossiprec.federated.analytic_support import missing_analytic_gradient
+from gossiprec.federated.client_context import ClientContext
 from gossiprec.models import MODELS
-from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
-from gossiprec.recommenders.analytic_support import missing_analytic_gradient
-from gossiprec.recommenders.client_context import ClientContext
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.servers.base import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import ClientAnswers, RoundContext
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.tiny_runs import registered_as, tiny_scenario
 

@@ -12,10 +12,10 @@ import numpy as np
 from gossiprec.data.loading import keep_first_users
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.overlay.base import OverlayContext, UserProfiles
-from gossiprec.overlay.view_exchange import ExchangedViews, ExchangeOptions
+from gossiprec.network.overlay.base import OverlayContext, UserProfiles
+from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions
+from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import load_scenario
-from gossiprec.sim.availability import Availability
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.tiny_runs import CITY, tiny_scenario
 

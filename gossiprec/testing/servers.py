@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators import Inbox
-from gossiprec.arrays import F32
-from gossiprec.errors import ScenarioError
+from gossiprec.base.arrays import F32
+from gossiprec.base.errors import ScenarioError
 from gossiprec.models import BlockRole, Layout, ParameterBlock
-from gossiprec.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
 from gossiprec.testing.blinding import refuse_reach
 from gossiprec.testing.contract_checks import check_claims
 from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, registered_as, tiny_scenario

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.testing.naive_interpreter import (
     encode_push,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.ragged import Ragged
-from gossiprec.similarities import Similarity
+from gossiprec.rules.similarities import Similarity
 from gossiprec.testing.contract_checks import check_claims
 
 Make = Callable[[], Similarity]

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.options import Options
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.loading import check_trainable
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_helpers import first_interactions, split_by_position
-from gossiprec.errors import DataError
-from gossiprec.options import Options
 from gossiprec.testing.contract_checks import check_claims
 
 Divide = Callable[[Interactions], Split]

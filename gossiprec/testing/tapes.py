@@ -10,12 +10,12 @@ import numpy as np
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.tape import Tape, TapeSegment
 from gossiprec.compute.train.node_settings import NO_LIMIT
-from gossiprec.protocols import PROTOCOLS, Protocol
-from gossiprec.sim.distributions import Constant, Exponential
-from gossiprec.sim.engine import Engine
-from gossiprec.sim.latency import Latency
-from gossiprec.sim.network import Network
-from gossiprec.sim.transport import Transport
+from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.sim.distributions import Constant, Exponential
+from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.latency import Latency
+from gossiprec.network.sim.network import Network
+from gossiprec.network.sim.transport import Transport
 
 
 def make_test_protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, **options: Any) -> Protocol:

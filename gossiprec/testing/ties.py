@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 from gossiprec.testing.tiny_runs import FEDERATED, PROTOCOLS, tiny_scenario
 
 N_USERS, N_OWN = 12, 8

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
+from gossiprec.base.registry import Registry
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.registry import Registry
 from gossiprec.scenario import load_scenario
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.graphs import GraphFamily
+from gossiprec.network.graphs import GraphFamily
 from gossiprec.testing.contract_checks import check_claims
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_topology(
     Parameters
     ----------
     family : GraphFamily
-        The family, as in ``gossiprec.graphs.FAMILIES["..."]``.
+        The family, as in ``gossiprec.network.graphs.FAMILIES["..."]``.
     options : mapping, optional
         Options as in a scenario.
     n_nodes : int

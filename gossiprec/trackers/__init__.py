@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossiprec.registry import Registry
+from gossiprec.base.registry import Registry
 from gossiprec.trackers.base import Tracker
 
 TRACKERS: Registry[type[Tracker]] = Registry("tracker", __name__, group="trackers")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gossiprec.options import NoOptions, Options
+from gossiprec.base.options import NoOptions, Options
 
 
 class Tracker(ABC):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.aggregator_option import make_aggregator
-from gossiprec.aggregators.base import ModelDelta, SummableRows
 from gossiprec.compute.store.update import ReceivedModels, Update
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators.base import ModelDelta, SummableRows
 
 BASE = np.float32([1, 2, 3, 4, 5])
 FIRST = Update(BASE, np.int32([0, 1]), np.float32([[2, 2], [3, 6]]), np.float32([8]))

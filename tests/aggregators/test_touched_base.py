@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.aggregators import Inbox, base
-from gossiprec.aggregators.aggregator_option import make_aggregator
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.aggregators.delta_ops import add_deltas
+from gossiprec.rules.aggregators import Inbox, base
+from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators.delta_ops import add_deltas
 from gossiprec.testing import check_aggregator
 
 TOUCHED = {"over": "touched"}

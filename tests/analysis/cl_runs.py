@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.eventlog import Run, RunDirectory, open_run
+from gossiprec.runs import Run, RunDirectory, open_run
 
 RECALL, NDCG, POPULAR = "recall@20", "full_ndcg@20", "recall@20[popularity]"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 from tests.analysis.cl_runs import level, runs_of
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.perfedrec_pp.experiments import PAPER
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 from tests.analysis.cl_runs import level, write_run
 
 SIZES = ((2, 3), (4, 9), (10, 40))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.cda_paper.measures import RULES
-from gossiprec.eventlog import Run, RunDirectory, open_run
+from gossiprec.runs import Run, RunDirectory, open_run
 
 RANDOM = 0.053
 

@@ -10,8 +10,8 @@ from analysis.all_papers.experiments import ATTACKED, WATCHED, experiments, pape
 from analysis.all_papers.plan import make_study
 from analysis.all_papers.settings_text import format_settings
 from analysis.papers.command import select_experiments
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from gossiprec.study.plan import make_plan
 

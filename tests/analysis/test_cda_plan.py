@@ -30,8 +30,8 @@ from analysis.cda_paper.plan import (
     selectable_names,
 )
 from analysis.cda_paper.published import printed_numbers
-from gossiprec.attacks.observer_names import observer_names
-from gossiprec.errors import DataError, ScenarioError
+from gossiprec.adversaries.attacks.observer_names import observer_names
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 
@@ -295,6 +295,6 @@ def test_the_data_are_named_by_their_whole_path(tmp_path, monkeypatch):
 
 
 def test_the_main_rule_is_the_attacks_default():
-    from gossiprec.attacks.cda import CDAOptions
+    from gossiprec.adversaries.attacks.cda import CDAOptions
 
     assert CDAOptions.model_fields["relevance"].default == MAIN_RULE == RULES[0]

@@ -23,7 +23,7 @@ from analysis.cl4fedrec.figures import paper_figures
 from analysis.cl4fedrec.plan import find_data, paper_study
 from analysis.papers.command import parse_names, select_experiments
 from analysis.papers.comparison import experiment_name
-from gossiprec.errors import DataError, ScenarioError
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
 

@@ -32,7 +32,7 @@ from analysis.papers.data_locations import missing_data
 from analysis.papers.printed_orders import printed_orders
 from analysis.pdc_frs.experiments import STUDY as PDC_FRS
 from analysis.perfedrec_pp.experiments import STUDY as PERFEDREC_PP
-from gossiprec.errors import DataError, ScenarioError
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
 SPECS = Path(__file__).parents[2].parent / "shared" / "specs"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.papers.seed_statistics import standard_errors_apart
-from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.federated import RECOMMENDERS
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEAUTY, ML_1M = 22363, 6035

@@ -22,7 +22,7 @@ from analysis.pdc_frs.experiments import (
 )
 from analysis.pdc_frs.figures import paper_figures
 from analysis.pdc_frs.plan import DATA, dataset_name, paper_study
-from gossiprec.errors import DataError, ScenarioError
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
 

@@ -22,7 +22,7 @@ from analysis.perfedrec_pp.experiments import (
 )
 from analysis.perfedrec_pp.figures import paper_figures
 from analysis.perfedrec_pp.plan import DATA, dataset_name, paper_study
-from gossiprec.errors import DataError, ScenarioError
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
 WHOLE = "paper-perfedrec-pp"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from gossiprec.attacks.base import AttackContext as AttackWorld
-from gossiprec.attacks.observations import KnownDeliveries, MessageIndex
+from gossiprec.adversaries.attacks.base import AttackContext as AttackWorld
+from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageIndex
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor, ExecutorContext
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
@@ -18,9 +19,8 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.emulation.assembly.attack_hook import AttackHook
-from gossiprec.feeds import Feed
 from gossiprec.models import Layout
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import Feed
 from tests.compute.worlds import SGD_MOVES, make_executor, make_model, split_of
 from tests.moves import Moves
 

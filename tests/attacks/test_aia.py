@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.attacks.aia import AIA, AIAOptions
-from gossiprec.attacks.observations import KnownDeliveries, MessageIndex
-from gossiprec.attacks.shadow_models import (
+from gossiprec.adversaries.attacks.aia import AIA, AIAOptions
+from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageIndex
+from gossiprec.adversaries.attacks.shadow_models import (
     classifier_logits,
     normalise_rows,
     shadow_features,
     train_update_classifier,
 )
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.plan.program import Program
 from gossiprec.emulation.assembly.attack_hook import AttackHook
-from gossiprec.errors import ScenarioError
-from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import N_ITEMS, N_USERS, all_forms, both_layouts, make_world, world_of
 
 FEW = {"community_size": 2, "models": 6, "epochs": 4}

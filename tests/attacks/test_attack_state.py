@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.eventlog.checkpoints import CheckpointStamp, read_checkpoint, write_checkpoint
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, write_checkpoint
 from tests.attacks.glimpses import Receptions, all_forms, make_world, see, show, started
 from tests.compute.worlds import make_model
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.targets import TargetItems
-from gossiprec.errors import ScenarioError
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.targets import TargetItems
+from gossiprec.base.errors import ScenarioError
 from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, make_world, started
 
 REFUSED = {

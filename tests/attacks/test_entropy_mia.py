@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord, membership_metric_rows
 from gossiprec.numerics.relevance import MEMBERS, count_members, entropy, get_rule, rule_code
-from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import (
     N_USERS,
     Receptions,
@@ -129,7 +129,7 @@ def test_rates_of_a_hand_worked_example():
     Guessed below 0.5: of victim 1 items 0 and 1, of victim 2 items 0 and 2. Four guesses, two right; three true
     pairs, (1, 1), (1, 2) and (2, 0), of which two are guessed; of six pairs, (1, 1), (2, 0) and (2, 1) are right.
     """
-    from gossiprec.attacks.base import MembershipGuesses
+    from gossiprec.adversaries.attacks.base import MembershipGuesses
 
     train = Ragged.sets(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
     guesses = MembershipGuesses(

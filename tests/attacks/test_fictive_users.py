@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.attacks import fictive_users
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.fictive_users import FictiveUsers
-from gossiprec.attacks.targets import TargetItems
+from gossiprec.adversaries.attacks import fictive_users
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
+from gossiprec.adversaries.attacks.targets import TargetItems
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.numerics.relevance import RELEVANCE, get_rule
-from gossiprec.ragged import Ragged
-from gossiprec.rng import generator
 from tests.attacks.glimpses import (
     FORMS,
     N_ITEMS,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.findings import Finding
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.measures.selectors import OF_ATTACKS, read_measure
 from gossiprec.study.measures import OF_RUNS
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.attacks import fictive_users
-from gossiprec.attacks.aia import AIA, AIAOptions
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.targets import TargetItems
+from gossiprec.adversaries.attacks import fictive_users
+from gossiprec.adversaries.attacks.aia import AIA, AIAOptions
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.adversaries.attacks.targets import TargetItems
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.errors import ScenarioError
 from gossiprec.numerics.relevance import RELEVANCE, mean_raw_score
-from gossiprec.ragged import Ragged
 from tests.attacks import glimpses
 from tests.attacks.glimpses import (
     FORMS,

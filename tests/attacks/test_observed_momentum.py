@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.targets import TargetItems
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.numerics.relevance import RELEVANCE
 from tests.attacks.glimpses import (
     N_USERS,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy import float32
 
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.feeds import PointwiseFeed
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.base.options import Options
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import normal
+from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.native.jit import inline, noinline
 from gossiprec.numerics.relevance import RELEVANCE
-from gossiprec.options import Options
 from gossiprec.testing import temporarily_registered
 from tests.attacks.glimpses import Receptions, make_world, show, started
 from tests.compute.worlds import make_executor, make_model

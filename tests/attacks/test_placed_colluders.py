@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.observations import KnownDeliveries
-from gossiprec.errors import ScenarioError
-from gossiprec.graphs.placement import PLACEMENTS
-from gossiprec.rng import generator
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator
+from gossiprec.network.graphs.placement import PLACEMENTS
 from tests.attacks.glimpses import N_USERS, make_world
 
 # (time, sender, receiver): node 4 hears from three others, 2 from two of them often, 5 from 4 most

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from gossiprec.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.base.ragged import Ragged
 from gossiprec.measures.attack_accuracy import accuracies as accuracies_of
 from gossiprec.measures.attack_accuracy import guess
 from gossiprec.measures.communities import Communities
-from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 
 GROUPS, MEMBERS, TASTES = 4, 6, 20

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.fictive_users import FictiveUsers
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.models.gmf.observer_kernels import CLASSES, build_column_table
 from gossiprec.native.jit import kernel

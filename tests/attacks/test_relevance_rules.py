@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gossiprec.attacks.cda import CDA, CDAOptions
+from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
+from gossiprec.base.ragged import Ragged
 from gossiprec.numerics.relevance import (
     CUTOFF,
     RELEVANCE,
@@ -18,7 +19,6 @@ from gossiprec.numerics.relevance import (
     ndcg,
     standardized,
 )
-from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import FORMS, Receptions, show, started, world_of
 
 RULES = list(RELEVANCE)

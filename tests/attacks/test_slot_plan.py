@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.attacks.individual_kernels import plan_slots
+from gossiprec.adversaries.attacks.individual_kernels import plan_slots
 
 N_NODES = 5
 ADVERSARIES = (1, 3, 4)

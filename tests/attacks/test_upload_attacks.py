@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.attacks.uploads import UploadAttack
-from gossiprec.attacks.uploads.contributions import Contributions
-from gossiprec.attacks.uploads.user_vectors import UserVectors
+from gossiprec.adversaries.attacks.uploads import UploadAttack
+from gossiprec.adversaries.attacks.uploads.contributions import Contributions
+from gossiprec.adversaries.attacks.uploads.user_vectors import UserVectors
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.measures.communities import jaccard_communities
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.blinding import AccessMonitor, Watch
 from tests.emulation.tiny_runs import tiny

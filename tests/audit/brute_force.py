@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 
-from gossiprec.eventlog import open_run
-from gossiprec.rng import generator, philox_words, purpose_id
+from gossiprec.base.rng import generator, philox_words, purpose_id
+from gossiprec.runs import open_run
 
 CUTOFF = 20
 JUDGING_ITEMS = 99

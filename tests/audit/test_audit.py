@@ -207,4 +207,4 @@ def test_the_brute_force_knows_of_the_library_the_event_log_and_the_draws_alone(
     tree = ast.parse(Path(brute_force.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-    assert imported == {"__future__", "functools", "math", "numpy", "gossiprec.eventlog", "gossiprec.rng"}
+    assert imported == {"__future__", "functools", "math", "numpy", "gossiprec.runs", "gossiprec.base.rng"}

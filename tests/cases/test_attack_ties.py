@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 
 DIVERGED = ["model.init_std=0.1", "training.learning_rate=1e30"]

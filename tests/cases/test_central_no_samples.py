@@ -2,8 +2,8 @@
 
 import pytest
 
+from gossiprec.base.errors import DataError
 from gossiprec.emulation import simulate
-from gossiprec.errors import DataError
 from gossiprec.scenario import load_scenario
 
 

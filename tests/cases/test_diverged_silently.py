@@ -2,8 +2,8 @@
 
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 
 MODES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gossiprec.base.errors import DataError
 from gossiprec.data.file import DelimitedFile
-from gossiprec.errors import DataError
 
 NAMED = {"user": "user_id:token", "item": "item_id:token"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gossiprec.base.errors import DataError
 from gossiprec.data.file import DelimitedFile
-from gossiprec.errors import DataError
 
 
 def test_the_file_is_refused_until_the_delimiter_is_stated(in_case):

@@ -9,8 +9,8 @@ import click
 import pytest
 from calls import ROOT, SMOKE, call, environment, invoke
 
+from gossiprec.base.errors import DataError, LogError, ResourceError, ScenarioError
 from gossiprec.cli import main
-from gossiprec.errors import DataError, LogError, ResourceError, ScenarioError
 from gossiprec.version import __version__
 
 HEAVY = ("numpy", "scipy", "torch", "numba", "simpy", "networkx", "matplotlib", "pydantic", "yaml", "rich")

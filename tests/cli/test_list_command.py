@@ -8,9 +8,9 @@ import pytest
 from calls import invoke
 from pydantic import Field
 
-from gossiprec.aggregators import AGGREGATORS
+from gossiprec.base.options import Options
 from gossiprec.models.gmf.model import GMFOptions
-from gossiprec.options import Options
+from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.scenario import bundled, registry_listing
 from gossiprec.scenario.registries import KINDS, get_registry
 

@@ -10,8 +10,8 @@ import pytest
 from calls import ROOT, SMOKE, invoke
 
 import gossiprec
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.run.active_run import ActiveRun
-from gossiprec.errors import ScenarioError
 from gossiprec.trackers import TRACKERS
 
 PERFEDREC = str(ROOT / "scenarios" / "perfedrec_pp.yaml")

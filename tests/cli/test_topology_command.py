@@ -9,7 +9,7 @@ import pytest
 import yaml
 from calls import call_each, invoke
 
-from gossiprec import graphs
+from gossiprec.network import graphs
 
 WORLD = {
     "name": "toy",

@@ -7,6 +7,8 @@ import numba
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.train.performance_merge import (
@@ -15,12 +17,10 @@ from gossiprec.compute.train.performance_merge import (
     performance_score,
 )
 from gossiprec.data.split import Split
-from gossiprec.errors import DataError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks
 from gossiprec.models.prme_g.performance_kernels import numpy_order_sum
-from gossiprec.ragged import Ragged
 from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
 
 EVERY = [*EXECUTORS, ON_DEVICE]

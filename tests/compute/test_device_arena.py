@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.executors import batched
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.executors.tensors import HostRows
@@ -18,7 +19,6 @@ from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store import device_arena
 from gossiprec.compute.store.arena import RESERVE, Arena
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.errors import ResourceError
 from tests.compute.worlds import make_model, up_to_date
 
 CPU = torch.device("cpu")

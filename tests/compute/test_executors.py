@@ -8,16 +8,16 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 
+from gossiprec.base.errors import ResourceError, ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.errors import ResourceError, ScenarioError
-from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import PointwiseFeed
 from tests.compute.worlds import ON_DEVICE, WavesBuilder, World, make_executor, run_waves, up_to_date, worlds
 
 TOLERANCE = 1e-5

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators.base import Aggregator
+from gossiprec.base.options import NoOptions
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.inbox_reducer import InboxReducer, ReceiverConfig
 from gossiprec.compute.plan.program import Program
-from gossiprec.options import NoOptions
+from gossiprec.rules.aggregators.base import Aggregator
 from tests.compute.worlds import ON_DEVICE, World, make_executor, up_to_date
 
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
+from gossiprec.base.rng import exponentials, generator, philox_words, purpose_id, uniforms
 from gossiprec.compute.train.local_update import draw_order
 from gossiprec.numerics.draw_purposes import NEGATIVES, SHUFFLE
-from gossiprec.rng import exponentials, generator, philox_words, purpose_id, uniforms
 
 SURE = 1e-4
 """The seeds are fixed; a correct generator would fail a test at this p for one choice of seed in 10,000."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS, Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
@@ -17,7 +18,6 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.models import MODELS
-from gossiprec.ragged import Ragged
 
 ON_DEVICE = "batched-on-device"
 """The batched executor as on CUDA, on a device that is the CPU: a row that was not copied is another."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators import AGGREGATORS, Aggregator
-from gossiprec.options import Options
+from gossiprec.base.options import Options
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator
 from gossiprec.testing import check_aggregator
 from tests.contracts.broken import told
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Attack, Ranking
-from gossiprec.attacks.findings import Finding
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import Attack, Ranking
+from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.base.errors import PluginError
+from gossiprec.base.options import Options
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring import accuracy
-from gossiprec.errors import PluginError
 from gossiprec.measures.attack_accuracy import accuracies, guess
 from gossiprec.measures.communities import Communities
-from gossiprec.options import Options
 from gossiprec.testing import check_attack, check_ties, temporarily_registered
 from tests.emulation.guessing_attack import Guessing
 from tests.emulation.tiny_runs import tiny

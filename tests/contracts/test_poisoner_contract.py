@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.errors import ScenarioError
-from gossiprec.poisoners import POISONERS, Poisoner
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner
+from gossiprec.base.errors import ScenarioError
+from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.testing import check_poisoner
 from tests.contracts.broken import told
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.aggregators import AGGREGATORS, InboxConfig
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions
 from gossiprec.compute.messages import Transform
-from gossiprec.errors import ScenarioError
+from gossiprec.defences import POLICIES, Policy, PrivacySpent
 from gossiprec.models import BlockRole
-from gossiprec.options import NoOptions
-from gossiprec.policies import POLICIES, Policy, PrivacySpent
+from gossiprec.rules.aggregators import AGGREGATORS, InboxConfig
 from gossiprec.testing import check_policy
 from tests.contracts.broken import told
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.options import Options
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.options import Options
-from gossiprec.protocols import PROTOCOLS
+from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.testing import check_protocol
 from gossiprec.testing.tapes import make_test_protocol, record_tape
 from tests.contracts.broken import told

@@ -6,16 +6,16 @@ import weakref
 import numpy as np
 import pytest
 
-from gossiprec import isolation
-from gossiprec.aggregators import AGGREGATORS
-from gossiprec.attacks import ATTACKS
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.base import isolation
+from gossiprec.base.isolation import CallOnly, copied
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.message_encoder import MessageEncoder
+from gossiprec.defences import POLICIES
 from gossiprec.emulation import prepare
-from gossiprec.isolation import CallOnly, copied
-from gossiprec.policies import POLICIES
-from gossiprec.ragged import Ragged
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.rules.servers import SERVERS
 from gossiprec.scenario import load_scenario
-from gossiprec.servers import SERVERS
 from gossiprec.testing import blinding
 from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, PERSONAL, UPDATES, WITHHELD, tiny_scenario
 

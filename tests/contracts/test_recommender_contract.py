@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from gossiprec.options import Options
-from gossiprec.recommenders import RECOMMENDERS, CoordinatorHook, Recommender
+from gossiprec.base.options import Options
+from gossiprec.federated import RECOMMENDERS, CoordinatorHook, Recommender
 from gossiprec.testing import check_recommender
 from tests.contracts.broken import told
 

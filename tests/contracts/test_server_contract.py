@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.servers import SERVERS, Downlink, Server
+from gossiprec.rules.servers import SERVERS, Downlink, Server
 from gossiprec.testing import check_server
 from tests.contracts.broken import told
 

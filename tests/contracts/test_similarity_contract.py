@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.similarities import SIMILARITIES, Similarity
+from gossiprec.rules.similarities import SIMILARITIES, Similarity
 from gossiprec.testing import check_similarity
 from tests.contracts.broken import told
 

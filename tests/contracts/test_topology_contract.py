@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.graphs import FAMILIES, GraphFamily
-from gossiprec.graphs.registry import FamilyOption
+from gossiprec.network.graphs import FAMILIES, GraphFamily
+from gossiprec.network.graphs.registry import FamilyOption
 from gossiprec.testing import check_topology
 from tests.contracts.broken import told
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import DATASETS
 from gossiprec.data.split import Interactions
-from gossiprec.errors import DataError
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data"
 

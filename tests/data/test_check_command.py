@@ -13,8 +13,8 @@ from mutated_files import own_file
 from pyarrow import parquet
 from small_data import dataset, pack
 
+from gossiprec.base.errors import DataError
 from gossiprec.cli.data import data
-from gossiprec.errors import DataError
 from gossiprec.scenario import load_scenario
 
 ROWS = "".join(f"ann{n % 3},x{n},{n % 5},2010-10-1{n % 9}\n" for n in range(30))

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_data import dataset, interactions
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data import SPLITS, load_split
 from gossiprec.data.check_ins import extract_check_ins, filter_active_users, published_split
 from gossiprec.data.split import Split
-from gossiprec.errors import DataError
-from gossiprec.ragged import Ragged
 
 
 def visits(rows, n_items):

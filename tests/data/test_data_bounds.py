@@ -11,8 +11,8 @@ import pytest
 from pyarrow import parquet
 from small_data import dataset, load, refusal
 
+from gossiprec.base.errors import DataError, ResourceError
 from gossiprec.data import delimited_text, sources, text_blocks
-from gossiprec.errors import DataError, ResourceError
 
 
 def test_a_pipe_a_device_and_a_folder_are_refused_without_a_wait(tmp_path):

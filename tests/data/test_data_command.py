@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from small_data import dataset, pack
 
+from gossiprec.base.errors import DataError, ResourceError, ScenarioError
 from gossiprec.cli.data import data
 from gossiprec.data import DATASETS, SPLITS, table_writer
-from gossiprec.errors import DataError, ResourceError, ScenarioError
 
 SIZES = ["--users", "30", "--items", "60", "--interactions", "700"]
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_data import dataset, interactions, sets_of
 
+from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data import SPLITS, load_split
 from gossiprec.data.loading import check_trainable
 from gossiprec.data.split import Split
 from gossiprec.data.split_helpers import first_interactions
-from gossiprec.errors import DataError, ScenarioError
-from gossiprec.ragged import Ragged
 
 ANY = dataset("synthetic")
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_data import dataset, interactions
 
+from gossiprec.base.ragged import Ragged
 from gossiprec.data import load_split, statistics
 from gossiprec.data.statistics import describe_interactions, top_jaccard
 from gossiprec.measures import communities
-from gossiprec.ragged import Ragged
 
 
 def by_definition(sets, k):

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import text_blocks
 from gossiprec.data.delimited_text import read_first_row
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import TextBlock, TextFormat
-from gossiprec.errors import DataError
 
 USER_ITEM = ("user", "item")
 TIMED = ("user", "item", "time")

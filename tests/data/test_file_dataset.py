@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import text_blocks
-from gossiprec.errors import DataError
 
 USER_ITEM = ("user", "item")
 FULL = ("user", "item", "rating", "time")

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 from small_data import dataset, pack, real, sets_of
 
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.data import load_split
-from gossiprec.errors import DataError, ScenarioError
 
 LISTS = "bob 7 x 7 2\nann\n\ncid  x\t2 9\n"
 # ids by sorted names: bob cid, and 2 7 9 x

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, interactions, pack, real
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import load_split
 from gossiprec.data.filters import FilterOptions, apply_filters
-from gossiprec.errors import DataError
 
 ROWS = (
     ("1", "10", 5, 100),

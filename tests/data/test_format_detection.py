@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
+from gossiprec.base.errors import DataError
 from gossiprec.data.column_roles import column_role, column_roles
-from gossiprec.errors import DataError
 
 NAMED = "customer,title,product,ts\nann,A,x,2010-10-19\nbob,B,y,2010-10-20\n"
 BY_NAME = {"user": "customer", "item": "product", "time": "ts"}

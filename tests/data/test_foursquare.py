@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from small_data import dataset, pack, real, sets_of
 
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.data import load_split
 from gossiprec.data.check_ins import SortedCheckIns
-from gossiprec.errors import DataError, ScenarioError
 
 VENUES = [("4bf5", 40.71, -74.0), ("3fd6", 40.6, -74.04), ("4a43", 40.8, -73.9)]
 """Ids whose order by name is 3fd6, 4a43, 4bf5."""

@@ -5,8 +5,8 @@ import zipfile
 import pytest
 from small_data import dataset, pack
 
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.data import load_split
-from gossiprec.errors import DataError, ScenarioError
 
 NAME = "loc-gowalla_totalCheckins.txt"
 NYC = [40.5, -74.3, 41.0, -73.6]

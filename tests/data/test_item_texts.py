@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_data import dataset, pack, real
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import load_split
-from gossiprec.errors import DataError
 
 RATINGS = "1::10::5::1\n1::9::4::2\n1::400::4::3\n2::9::3::4\n2::10::3::5\n"
 MOVIES = "9::Misérables, Les (1995)::Drama|Musical\n10::2001: A  Space Odyssey (1968)::Sci-Fi\n77::Other (1990)::War\n"

@@ -7,8 +7,8 @@ import zipfile
 import pytest
 from small_data import dataset, pack, real, sets_of
 
+from gossiprec.base.errors import DataError
 from gossiprec.data import load_split
-from gossiprec.errors import DataError
 
 RATINGS = "1\t1\t5\t10\n2\t3\t4\t20\n1\t2\t3\t30\n2\t1\t2\t40\n1\t3\t1\t50\n"
 PEPPER = {

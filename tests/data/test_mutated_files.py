@@ -8,7 +8,7 @@ import pytest
 from mutated_files import MUTATIONS, own_file
 from small_data import dataset
 
-from gossiprec.errors import DataError
+from gossiprec.base.errors import DataError
 
 FILES = 200
 REFUSED = r"line \d+: found .+; expected |found .+; expected .+; .+|cannot be read: |found no row"

@@ -9,7 +9,7 @@ import pytest
 from real_formats import EACH, formats, mutated
 from small_data import dataset
 
-from gossiprec.errors import DataError
+from gossiprec.base.errors import DataError
 
 FORMATS = formats()
 CLEAR = re.compile(

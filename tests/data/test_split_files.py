@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_data import dataset, pack, real, sets_of
 
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.cli.data import data as data_command
 from gossiprec.data import load_split
 from gossiprec.emulation import simulate
-from gossiprec.errors import DataError, ScenarioError
 from tests.emulation.tiny_runs import tiny
 
 ALL = "user,item\nann,x\nann,y\nann,10\nbob,9\nbob,x\nbob,10\nbob,z\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.attacks import Attack
-from gossiprec.attacks.findings import Finding
-from gossiprec.options import Options
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.base.options import Options
 
 
 class CountingOptions(Options):

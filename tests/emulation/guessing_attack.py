@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.attacks import Attack
-from gossiprec.attacks.base import MembershipGuesses
-from gossiprec.attacks.findings import RATES
-from gossiprec.options import Options
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks.findings import RATES
+from gossiprec.base.options import Options
 
 THRESHOLD = 0.5
 

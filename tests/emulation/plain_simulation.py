@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gossiprec.compute.train.local_update import draw_order
-from gossiprec.feeds import PointwiseFeed
+from gossiprec.models.feeds import PointwiseFeed
 from tests.chances import chances, expected_accuracy
 
 

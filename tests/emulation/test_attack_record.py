@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from gossiprec.attacks.base import Ranking
+from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.ragged import Ragged
+from gossiprec.runs.adversaries import attack_key
 from tests.chances import chances, expected_accuracy
 
 N, N_ITEMS, SIZES = 13, 30, (2, 5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import prepare
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data import load_split
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring import metric_inputs
 from gossiprec.emulation.scoring.metric_inputs import ORDERS, FullRanker
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.metric import read_metric
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from tests.data.small_data import real
 from tests.emulation.ended_early import ended_early, often, outcome

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import yaml
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.utility import ActivityGroupMetrics, UtilityEvaluator, split_into_groups
-from gossiprec.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import Measure
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import invoke
 from tests.emulation.ended_early import Patient, ended_early, often, outcome

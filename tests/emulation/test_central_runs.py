@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.train.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import prepare, simulate
-from gossiprec.errors import ScenarioError
-from gossiprec.feeds import PairwiseFeed, PointwiseFeed
-from gossiprec.feeds.base import Feed
 from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
+from gossiprec.models.feeds.base import Feed
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_resume import check

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import LogError
 from gossiprec.emulation import replay, resume, simulate
-from gossiprec.errors import LogError
 from tests.emulation.ended_early import ended_early, often, outcome
 
 SESSIONS = "node,time,online\n" + "".join(

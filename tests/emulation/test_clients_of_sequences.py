@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import analytic_trainer
 from gossiprec.emulation import prepare, simulate
-from gossiprec.errors import ScenarioError
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated.base import Recommender
 from gossiprec.models import MODELS
-from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Recommender
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import outcome

@@ -8,16 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import submodel_trainer
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.errors import ScenarioError
-from gossiprec.feeds.predrawn import PredrawnSamples
+from gossiprec.federated import RECOMMENDERS
 from gossiprec.models import MODELS as MODEL_KINDS
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
+from gossiprec.models.feeds.predrawn import PredrawnSamples
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
-from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import ended_early, often, outcome

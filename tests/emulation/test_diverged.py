@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.finite import NotFiniteError
 from gossiprec.compute.plan.tape import TapeEvent, concat_segments
 from gossiprec.emulation import prepare, simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.numerics.flat_ops import finite_rows
 from gossiprec.scenario import load_scenario
 from tests.compute.worlds import ON_DEVICE, World, make_executor

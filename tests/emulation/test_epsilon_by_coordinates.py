@@ -10,12 +10,12 @@ import yaml
 
 from gossiprec.cli.summary_text import _spent, format_header
 from gossiprec.compute.plan.tape import Op
+from gossiprec.defences import POLICIES
+from gossiprec.defences.ldp import LDP, ClipAndNoise
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.privacy import PrivacyLedger
 from gossiprec.models import MODELS
-from gossiprec.policies import POLICIES
-from gossiprec.policies.ldp import LDP, ClipAndNoise
-from gossiprec.protocols import PROTOCOLS, Protocol
+from gossiprec.network.protocols import PROTOCOLS, Protocol
 from tests.cli.calls import invoke
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_clients_without_models import CHURN, NETWORK, SGD, star

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gossiprec import simulate
-from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES
-from gossiprec.sim import event_causes
+from gossiprec.network.sim import event_causes
+from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 EVENTFUL = {

@@ -13,11 +13,11 @@ IMPORTS = """
 from collections.abc import Sequence
 import json, sys
 import numpy as np
-from gossiprec.attacks import ATTACKS
-from gossiprec.arrays import F32
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.base.arrays import F32
 from gossiprec.numerics.relevance import RELEVANCE, _last_if_nan
-from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.rand_gossip import RandGossip
+from gossiprec.network.protocols import PROTOCOLS
+from gossiprec.network.protocols.rand_gossip import RandGossip
 from gossiprec.emulation import simulate
 from gossiprec.testing import check_protocol
 from pathlib import Path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import resume, simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import check_sizes, load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny

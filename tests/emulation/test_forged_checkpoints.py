@@ -10,14 +10,14 @@ import zlib
 import numpy as np
 import pytest
 
-from gossiprec.arrays import MOST_COUNT
-from gossiprec.attacks import ATTACKS, Attack
-from gossiprec.attacks.base import Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack
+from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.base.arrays import MOST_COUNT
+from gossiprec.base.errors import GossipRecError
+from gossiprec.base.options import Options
 from gossiprec.emulation import resume, simulate
-from gossiprec.errors import GossipRecError
-from gossiprec.eventlog import open_run
-from gossiprec.eventlog.checkpoints import read_checkpoint, write_checkpoint
-from gossiprec.options import Options
+from gossiprec.runs import open_run
+from gossiprec.runs.checkpoints import read_checkpoint, write_checkpoint
 from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import checkpoints, ended_early, often, outcome
 from tests.emulation.tiny_runs import SINGLE, tiny

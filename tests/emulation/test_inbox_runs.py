@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.base import Aggregator
-from gossiprec.aggregators.samples import SampleWeightedMean
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.errors import ScenarioError
-from gossiprec.options import NoOptions
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.rules.aggregators.base import Aggregator
+from gossiprec.rules.aggregators.samples import SampleWeightedMean
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny

@@ -16,9 +16,9 @@ from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.scoring import utility
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.metric_inputs import draw_candidates
-from gossiprec.graphs import centrality
 from gossiprec.measures import attack_accuracy, communities
 from gossiprec.measures.communities import Communities, jaccard_communities, jaccard_communities_by_size
+from gossiprec.network.graphs import centrality
 from gossiprec.scenario import load_scenario
 from tests.emulation.test_attack_record import N_ITEMS, N, drawn_split, ranking
 from tests.emulation.test_resume import CITY

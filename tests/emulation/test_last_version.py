@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.errors import LogError, ScenarioError
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often
 from tests.emulation.tiny_runs import carried_out, tiny

@@ -8,6 +8,8 @@ import numba
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ResourceError
+from gossiprec.base.machine import available_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.estimate.libraries import (
@@ -27,8 +29,6 @@ from gossiprec.emulation.estimate.memory import (
     check_memory,
     peak_rss_mib,
 )
-from gossiprec.errors import ResourceError
-from gossiprec.machine import available_bytes
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import SINGLE, tiny
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.progress import Stopwatch
-from gossiprec.errors import ResourceError
-from gossiprec.eventlog import checkpoints as checkpoint_files
-from gossiprec.eventlog.checkpoints import base_tick
+from gossiprec.runs import checkpoints as checkpoint_files
+from gossiprec.runs.checkpoints import base_tick
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import COALITIONS, FEDAVG, JUDGING, PERSONAL, SLOW

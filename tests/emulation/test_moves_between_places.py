@@ -8,14 +8,14 @@ import haversine
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS, ExecutorContext
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.errors import DataError
-from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 140

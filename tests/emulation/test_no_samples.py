@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.train.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import simulate
-from gossiprec.errors import DataError
-from gossiprec.feeds import PointwiseFeed
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import PointwiseFeed
 from tests.emulation.tiny_runs import tiny
 
 PROTOCOLS = {

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor, ExecutorContext
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.errors import DataError
-from gossiprec.feeds import PointwiseFeed
 from gossiprec.measures.metric import SAMPLED
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import PointwiseFeed
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 7, 150

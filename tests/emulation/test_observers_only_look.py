@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.cda import CDA
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.cda import CDA
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny

@@ -10,10 +10,10 @@ import pytest
 
 import gossiprec.data.data_sizes
 from gossiprec import simulate
+from gossiprec.base.errors import ResourceError
 from gossiprec.data.synthetic import Synthetic
 from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.estimate import timing
-from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 

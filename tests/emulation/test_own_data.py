@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gossiprec.base.errors import DataError, LogError
 from gossiprec.emulation import replay, resume, simulate
-from gossiprec.errors import DataError, LogError
 from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.own_data import on_own_data, write_own
 from tests.emulation.tiny_runs import tiny

@@ -6,19 +6,19 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Attack
-from gossiprec.attacks.cda import CDA
-from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import Attack
+from gossiprec.adversaries.attacks.cda import CDA
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.shard_partition import (
     bisect_by_contacts,
     count_crossing_messages,
     partition_nodes,
 )
-from gossiprec.errors import ScenarioError
+from gossiprec.rules.servers import SERVERS
 from gossiprec.scenario import load_scenario
-from gossiprec.servers import SERVERS
 from gossiprec.testing import temporarily_registered
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_server_runs import Factions

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gossiprec.attacks.base import Ranking
+from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.ragged import Ragged
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 GROUPS, MEMBERS, TASTES = 4, 7, 20

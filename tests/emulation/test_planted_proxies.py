@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from tests.emulation.tiny_runs import carried_out, tiny
 
 GROUPS, MEMBERS, TASTES = 4, 7, 20

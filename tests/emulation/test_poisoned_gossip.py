@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators.base import ModelDelta
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.emulation import prepare, simulate
-from gossiprec.poisoners import POISONERS, Poisoner
+from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import tiny

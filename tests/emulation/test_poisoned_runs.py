@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import yaml
 
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation import estimate_run, prepare, resume, simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.poisoners import poisoner_context
 from gossiprec.emulation.run.replay import replay
-from gossiprec.errors import ScenarioError
-from gossiprec.options import NoOptions
-from gossiprec.poisoners import POISONERS, Poisoner
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import ended_early, often, outcome
@@ -80,7 +80,7 @@ class Push_(Poisoner):  # noqa: N801
         return self.change(rows, np.full_like(sent.shared, 2.0), push)
 
     def change(self, rows, shared, push):
-        from gossiprec.aggregators.base import ModelDelta
+        from gossiprec.rules.aggregators.base import ModelDelta
 
         return ModelDelta(self.world.targets, rows, shared)
 

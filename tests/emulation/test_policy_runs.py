@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gossiprec import simulate
+from gossiprec.base.errors import ScenarioError
+from gossiprec.defences.accounting import compute_epsilon, max_epochs
 from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.progress import NullProgress
-from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.policies.accounting import compute_epsilon, max_epochs
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import SMOKE, invoke
 from tests.emulation.tiny_runs import carried_out, final_models, tiny

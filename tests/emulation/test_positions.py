@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.positions import contact_counts, contact_measures, members_by_coalition
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog import read_log
-from gossiprec.eventlog.run_files import log_path
 from gossiprec.measures.communities import jaccard_communities
+from gossiprec.runs import read_log
+from gossiprec.runs.run_files import log_path
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 N = 12

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.ragged import Ragged
 from gossiprec.cli import summary_text
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.remarks import Remarks, few_to_judge
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.ragged import Ragged
 from gossiprec.report.page import write_report
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_node_utility import (

@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import LogError
 from gossiprec.emulation import replay, simulate
-from gossiprec.errors import LogError
-from gossiprec.eventlog import EventWriter, read_log
+from gossiprec.runs import EventWriter, read_log
 from tests.emulation.ended_early import Patient
 from tests.emulation.tiny_runs import tiny
 
@@ -141,7 +141,7 @@ def test_nothing_is_said_of_a_processor_that_an_older_run_did_not_note(run):
 
 
 def test_a_run_without_a_report_has_nothing_to_confirm(tmp_path):
-    from gossiprec.eventlog import RunDirectory
+    from gossiprec.runs import RunDirectory
 
     RunDirectory.create(tmp_path / "run", scenario=tiny(), seed=5).finish("failed")
     with pytest.raises(LogError, match="has no report in its log"):

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import MembershipGuesses
-from gossiprec.attacks.findings import Finding
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.cli.summary_text import finding_table
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run.replay import replay
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord, membership_metric_rows
-from gossiprec.errors import ScenarioError
 from gossiprec.measures.selectors import FILTERS, MeasureSelector
-from gossiprec.ragged import Ragged
 from gossiprec.study.table_rows import extract_rows
 from tests.emulation.counting_attack import Counting
 from tests.emulation.ended_early import often

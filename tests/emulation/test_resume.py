@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from gossiprec.attacks import ATTACKS
+from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import resume, simulate
-from gossiprec.protocols import PROTOCOLS
+from gossiprec.network.protocols import PROTOCOLS
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from gossiprec.emulation import resume, simulate
-from gossiprec.eventlog import checkpoints as checkpoint_files
-from gossiprec.eventlog import open_run
-from gossiprec.eventlog.checkpoints import base_tick
+from gossiprec.runs import checkpoints as checkpoint_files
+from gossiprec.runs import open_run
+from gossiprec.runs.checkpoints import base_tick
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
 from tests.emulation.tiny_runs import SINGLE
@@ -93,7 +93,7 @@ def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
 KILLER = """
 import os, signal, sys
 from gossiprec.emulation import simulate
-from gossiprec.eventlog import checkpoint_blocks as blocks, checkpoints
+from gossiprec.runs import checkpoint_blocks as blocks, checkpoints
 from tests.emulation.ended_early import Patient, often
 
 checkpoints.LEAST_BYTES, checkpoints.WORTH = 0, 1.0

@@ -11,12 +11,12 @@ from dataclasses import asdict
 
 import pytest
 
+from gossiprec.base.errors import LogError
 from gossiprec.emulation import resume, simulate
-from gossiprec.errors import LogError
-from gossiprec.eventlog import checkpoint_folder, open_run
-from gossiprec.eventlog.checkpoints import CheckpointStamp, read_checkpoint, read_stamp, write_checkpoint
-from gossiprec.eventlog.lock import RunLock
-from gossiprec.eventlog.record_format import MAGIC, read_record
+from gossiprec.runs import checkpoint_folder, open_run
+from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, read_stamp, write_checkpoint
+from gossiprec.runs.lock import RunLock
+from gossiprec.runs.record_format import MAGIC, read_record
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.eventlog.small_logs import file_size_limit
 from tests.manifests import change_manifest
@@ -191,7 +191,7 @@ def test_an_edited_table_is_not_continued(table, broken):
 
 
 def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
-    monkeypatch.setattr("gossiprec.eventlog.lock.PATIENCE_S", 0.05)
+    monkeypatch.setattr("gossiprec.runs.lock.PATIENCE_S", 0.05)
     change_manifest(broken.path, status="running")
     alive = RunLock(broken.path / "events.mplog")
     try:
@@ -252,8 +252,8 @@ def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypat
 
 
 def test_an_attack_that_cannot_be_noted_costs_the_checkpoints_and_says_so(tmp_path, whole, monkeypatch):
-    from gossiprec.attacks import Attack
-    from gossiprec.attacks.cda import CDA
+    from gossiprec.adversaries.attacks import Attack
+    from gossiprec.adversaries.attacks.cda import CDA
 
     monkeypatch.setattr(CDA, "state", Attack.state)
     progress = Patient()

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions
 from gossiprec.compute.messages import Transform
 from gossiprec.compute.waves import DeliveryHook
+from gossiprec.defences import POLICIES
+from gossiprec.defences.base import Policy
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.options import NoOptions
-from gossiprec.policies import POLICIES
-from gossiprec.policies.base import Policy
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.test_resume import CITY

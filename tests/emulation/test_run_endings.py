@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.eventlog import open_run, read_log
+from gossiprec.runs import open_run, read_log
 from tests.emulation.tiny_runs import tiny
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.compute.executors.tensors import table_views
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.errors import DataError, ScenarioError
 from gossiprec.testing.tiny_runs import current_models
 from tests.emulation.tiny_runs import carried_out, tiny
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.options import NoOptions
+from gossiprec.rules.servers import SERVERS, Downlink, Server
 from gossiprec.scenario import load_scenario
-from gossiprec.servers import SERVERS, Downlink, Server
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.test_resume import CITY
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import simulate
 from gossiprec.emulation.shards.shard_state import ShardStateService
-from gossiprec.errors import ResourceError
 from tests.emulation.ended_early import outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny

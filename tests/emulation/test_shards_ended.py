@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import InProcessChannel, ShardLostError
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation import resume, simulate
-from gossiprec.errors import ResourceError
 from tests.emulation.ended_early import Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import AWAY, COALITIONS, FEDAVG, LARGE, PERSONAL, ROBUST, SLOW, told

@@ -10,7 +10,7 @@ import pytest
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.progress import NullProgress
 from gossiprec.emulation.run.graceful_stop import SIGNALS, sigterm_as_interrupt, stop_on_signals
-from gossiprec.eventlog.checkpoints import read_stamp
+from gossiprec.runs.checkpoints import read_stamp
 from tests.emulation.ended_early import checkpoints, often, outcome
 
 

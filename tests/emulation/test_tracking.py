@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gossiprec
+from gossiprec.base.errors import ResourceError, ScenarioError
 from gossiprec.emulation.run.tracker_dispatch import report_figures, tracker_factories
-from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.trackers import TRACKERS, Tracker
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.tiny_runs import SINGLE, tiny

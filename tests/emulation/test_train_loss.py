@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.train_loss import train_loss
-from gossiprec.errors import ScenarioError
 from tests.emulation.test_clients_without_models import star
 from tests.emulation.tiny_runs import carried_out, tiny
 

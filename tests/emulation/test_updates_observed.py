@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Attack
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import Attack
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.errors import ScenarioError
-from gossiprec.options import NoOptions
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import ended_early, often, outcome

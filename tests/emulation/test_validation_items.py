@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.best_validation import BestValidationReport
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.errors import ScenarioError
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_node_utility import CURRENT, N_USERS, drawn_split, executor_for

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, select_target_items
-from gossiprec.errors import ScenarioError
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.sections import LeastPopular
 from tests.emulation.test_node_utility import (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.eventlog.writer import EventWriter
+from gossiprec.runs.writer import EventWriter
 
 SIZES = {"view_size": 3}
 

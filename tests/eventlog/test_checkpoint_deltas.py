@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_checkpoints import read, same
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import checkpoints
-from gossiprec.eventlog.checkpoint_blocks import all_covered
-from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
-from gossiprec.eventlog.checkpoints import CheckpointStamp, base_tick
+from gossiprec.base.errors import LogError
+from gossiprec.runs import checkpoints
+from gossiprec.runs.checkpoint_blocks import all_covered
+from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
+from gossiprec.runs.checkpoints import CheckpointStamp, base_tick
 
 WIDTH, N_ROWS = 5, 8
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gossiprec.errors import LogError, ResourceError
-from gossiprec.eventlog import checkpoints
-from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoints import (
+from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.runs import checkpoints
+from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoints import (
     CheckpointStamp,
     PartialArray,
     read_checkpoint,

@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 from small_logs import SIZES, WAKES
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli.log import log as log_command
-from gossiprec.errors import LogError
-from gossiprec.eventlog.manifest import manifest_fault, read_manifest, with_digest
-from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.run_directory import RunDirectory
-from gossiprec.eventlog.run_files import FILES
-from gossiprec.eventlog.run_tables import FINDINGS, METRICS, TableWriter, checked_prefix, read_run_table
-from gossiprec.eventlog.verify import verify_log
+from gossiprec.runs.manifest import manifest_fault, read_manifest, with_digest
+from gossiprec.runs.run import open_run
+from gossiprec.runs.run_directory import RunDirectory
+from gossiprec.runs.run_files import FILES
+from gossiprec.runs.run_tables import FINDINGS, METRICS, TableWriter, checked_prefix, read_run_table
+from gossiprec.runs.verify import verify_log
 
 ROW = {"time": 1.0, "round": 1, "metric": "hr@5", "value": 0.5}
 

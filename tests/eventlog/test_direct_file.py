@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from gossiprec.eventlog import direct_file
-from gossiprec.eventlog.direct_file import BLOCK, DirectFile
+from gossiprec.runs import direct_file
+from gossiprec.runs.direct_file import BLOCK, DirectFile
 
 SIZES = [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 10 * BLOCK + 7]
 

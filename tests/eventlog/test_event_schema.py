@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog.schema import SCHEMA, Column, EventKind, EventSchema
+from gossiprec.base.errors import LogError
+from gossiprec.runs.schema import SCHEMA, Column, EventKind, EventSchema
 
 
 def test_every_kind_begins_with_time_in_float64():

@@ -12,16 +12,16 @@ import warnings
 
 import pytest
 
-from gossiprec.errors import LogError, ResourceError
-from gossiprec.eventlog import lock as lock_module
-from gossiprec.eventlog.lock import Lock, RunLock, exclusive_writer, is_locked
+from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.runs import lock as lock_module
+from gossiprec.runs.lock import Lock, RunLock, exclusive_writer, is_locked
 
 pytestmark = pytest.mark.filterwarnings("ignore:this file system does not support locks:RuntimeWarning")
 
 HOLDING = """
 import errno, os, sys, time
 from pathlib import Path
-from gossiprec.eventlog import lock
+from gossiprec.runs import lock
 
 def no_locks(descriptor, *, blocking):
     raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from small_logs import write_small_log
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli.log import log
-from gossiprec.errors import LogError
-from gossiprec.eventlog import event_text
-from gossiprec.eventlog.reader import read_log
-from gossiprec.eventlog.writer import EventWriter
+from gossiprec.runs import event_text
+from gossiprec.runs.reader import read_log
+from gossiprec.runs.writer import EventWriter
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import zlib
 import pytest
 from small_logs import MESSAGES, part, same, write_small_log
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import record_format
-from gossiprec.eventlog.reader import read_log
-from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.run_directory import RunDirectory
-from gossiprec.eventlog.verify import verify_log
+from gossiprec.base.errors import LogError
+from gossiprec.runs import record_format
+from gossiprec.runs.reader import read_log
+from gossiprec.runs.run import open_run
+from gossiprec.runs.run_directory import RunDirectory
+from gossiprec.runs.verify import verify_log
 
 
 @pytest.fixture

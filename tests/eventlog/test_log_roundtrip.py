@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from small_logs import DROPS, MESSAGES, SIZES, VIEWS, WAKES, file_size_limit, part, same, write_small_log
 
-from gossiprec.errors import LogError, ResourceError
-from gossiprec.eventlog import writer
-from gossiprec.eventlog.reader import read_log
-from gossiprec.eventlog.schema import SCHEMA
-from gossiprec.eventlog.writer import EventWriter
+from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.runs import writer
+from gossiprec.runs.reader import read_log
+from gossiprec.runs.schema import SCHEMA
+from gossiprec.runs.writer import EventWriter
 
 KINDS = SCHEMA.sized(SIZES).kinds
 
@@ -123,7 +123,7 @@ def test_a_log_is_readable_while_it_is_written(tmp_path):
 def test_a_log_of_a_dead_writer_is_readable_but_not_strictly(tmp_path):
     path = tmp_path / "events.mplog"
     script = (
-        "import os, sys; from gossiprec.eventlog.writer import EventWriter\n"
+        "import os, sys; from gossiprec.runs.writer import EventWriter\n"
         "log = EventWriter(sys.argv[1]); log.append('wake', {'time': [1.0], 'node': [4]}); os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == 9

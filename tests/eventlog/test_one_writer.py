@@ -8,11 +8,11 @@ import os
 import pytest
 from small_logs import SIZES, WAKES
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import lock, run_directory
-from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.run_directory import RunDirectory, check_path_free, remove_run
-from gossiprec.eventlog.verify import verify_log
+from gossiprec.base.errors import LogError
+from gossiprec.runs import lock, run_directory
+from gossiprec.runs.run import open_run
+from gossiprec.runs.run_directory import RunDirectory, check_path_free, remove_run
+from gossiprec.runs.verify import verify_log
 
 ROW = {"time": 1.0, "round": 1, "metric": "hr@5", "value": 0.5}
 ROUNDS = 25

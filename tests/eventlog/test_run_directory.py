@@ -11,16 +11,16 @@ import pytest
 import yaml
 from small_logs import SIZES, WAKES, file_size_limit, same
 
-from gossiprec.errors import LogError, ResourceError
-from gossiprec.eventlog import atomic_write
-from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.atomic_write import open_replacement, replace_file
-from gossiprec.eventlog.manifest import git_commit
-from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.run_directory import RunDirectory
-from gossiprec.eventlog.run_files import FILES
-from gossiprec.machine import processor_name
-from gossiprec.portable import describe_target
+from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.base.machine import processor_name
+from gossiprec.base.portable import describe_target
+from gossiprec.runs import atomic_write
+from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.atomic_write import open_replacement, replace_file
+from gossiprec.runs.manifest import git_commit
+from gossiprec.runs.run import open_run
+from gossiprec.runs.run_directory import RunDirectory
+from gossiprec.runs.run_files import FILES
 from gossiprec.version import __version__
 
 SCENARIO = {"name": "tiny", "seed": 7, "model": {"name": "gmf", "init_std": 1e-05}, "policies": [], "b": True}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gossiprec
-from gossiprec.errors import LogError, ResourceError
+from gossiprec.base.errors import LogError, ResourceError
 from tests.emulation.tiny_runs import tiny
 
 

@@ -8,17 +8,17 @@ import shutil
 import pytest
 from small_logs import SIZES, WAKES
 
-from gossiprec.errors import GossipRecError, LogError
-from gossiprec.eventlog import run_files
-from gossiprec.eventlog.atomic_write import replace_file, sync_file
-from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoints import read_stamp
-from gossiprec.eventlog.direct_file import DirectFile
-from gossiprec.eventlog.lock import RunLock, exclusive_writer, is_locked
-from gossiprec.eventlog.reader import read_log
-from gossiprec.eventlog.run import open_run
-from gossiprec.eventlog.run_directory import RunDirectory
-from gossiprec.eventlog.verify import verify_log
+from gossiprec.base.errors import GossipRecError, LogError
+from gossiprec.runs import run_files
+from gossiprec.runs.atomic_write import replace_file, sync_file
+from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoints import read_stamp
+from gossiprec.runs.direct_file import DirectFile
+from gossiprec.runs.lock import RunLock, exclusive_writer, is_locked
+from gossiprec.runs.reader import read_log
+from gossiprec.runs.run import open_run
+from gossiprec.runs.run_directory import RunDirectory
+from gossiprec.runs.verify import verify_log
 from gossiprec.study.folder import StudyFolder
 
 

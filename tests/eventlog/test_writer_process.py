@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from test_run_directory import new_run
 
 from gossiprec.cli.log import log
-from gossiprec.eventlog import lock, open_run
-from gossiprec.eventlog.lock import resolve_status
+from gossiprec.runs import lock, open_run
+from gossiprec.runs.lock import resolve_status
 
 HERE = lock.process_identity()
 REBOOTED = {**HERE, "boot": "another start"}

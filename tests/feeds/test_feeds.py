@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import philox_words
 from gossiprec.data.split import Transitions
-from gossiprec.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
-from gossiprec.feeds.transitions import drop_stale_previous
+from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
+from gossiprec.models.feeds.transitions import drop_stale_previous
 from gossiprec.numerics.draw_purposes import NEGATIVES
-from gossiprec.ragged import Ragged
-from gossiprec.rng import philox_words
 
 SURE = 1e-4
 """As in tests/compute/test_sampling.py."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.errors import DataError
-from gossiprec.feeds import MaskedFeed
-from gossiprec.feeds.lists import UNIT
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import MaskedFeed
+from gossiprec.models.feeds.lists import UNIT
 
 N_ITEMS = 60
 

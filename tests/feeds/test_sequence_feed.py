@@ -8,13 +8,13 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.loading import keep_first_users
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_helpers import extract_sequences
-from gossiprec.errors import DataError
-from gossiprec.feeds import ListFeed, SequenceFeed
-from gossiprec.feeds.lists import UNIT
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import ListFeed, SequenceFeed
+from gossiprec.models.feeds.lists import UNIT
 
 N_ITEMS = 60
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gossiprec.eventlog import Run, RunDirectory, open_run
+from gossiprec.runs import Run, RunDirectory, open_run
 
 AAC = (0.1, 0.25)
 ACCURACIES = (0.5, 0.0, 0.25, 0.25)

@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from small_runs import lines, write_run
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures import attack_cdf, style
 from gossiprec.figures.attack_selection import AttackSelection
 

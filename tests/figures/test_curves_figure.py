@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from small_runs import lines, write_run
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import RunDirectory, open_run
+from gossiprec.base.errors import LogError
 from gossiprec.figures import curves
 from gossiprec.figures.attack_selection import AttackSelection, attack_curves, ranking_metrics
 from gossiprec.figures.curve_rows import curve_rows
+from gossiprec.runs import RunDirectory, open_run
 
 
 def rows_of(runs):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from small_runs import VIEWS, lines, write_run
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import RunDirectory, open_run
+from gossiprec.base.errors import LogError
 from gossiprec.figures import contact_curves, exposure
+from gossiprec.runs import RunDirectory, open_run
 
 
 def test_meetings_are_counted_as_worked_by_hand(tmp_path):

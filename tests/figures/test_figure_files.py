@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from small_runs import write_run
 
-from gossiprec.errors import LogError, ResourceError
+from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.figures import attack_cdf, curves, exposure, figure_files, position, style
 from gossiprec.figures.attack_selection import AttackKey, arrange_panels, group_keys, run_names
 

@@ -6,9 +6,9 @@ from click.testing import CliRunner
 from matplotlib.colors import to_hex
 from small_runs import lines, write_run
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.plot import plot
-from gossiprec.errors import LogError
 from gossiprec.figures import curves, figure_files, style
 from gossiprec.figures.figure_options import (
     HOUSE,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
-from gossiprec.errors import LogError
 from gossiprec.figures.study.labels import measure_label, observer_label, rule_label
 from gossiprec.measures.selectors import OF_ATTACKS
 from gossiprec.study.measures import OF_RUNS

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from small_runs import lines, write_run
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 
 
 def invoke(*arguments):

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from small_runs import write_run
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import RunDirectory, open_run
+from gossiprec.base.errors import LogError
 from gossiprec.figures import position
 from gossiprec.figures.attack_selection import AttackSelection
 from gossiprec.figures.node_values import group_by_position
+from gossiprec.runs import RunDirectory, open_run
 
 
 def drawn(path):

@@ -9,8 +9,8 @@ import math
 import pytest
 from click.testing import CliRunner
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
-from gossiprec.errors import LogError
 from gossiprec.figures.study import panels
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.table_writer import write_study_table

@@ -6,7 +6,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec import graphs
 from gossiprec.figures import style, topology
 from gossiprec.figures.topology import (
     CURVE_POINTS,
@@ -17,6 +16,7 @@ from gossiprec.figures.topology import (
     is_ring,
     place_nodes,
 )
+from gossiprec.network import graphs
 
 
 def table(path):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec import graphs
-from gossiprec.graphs.centrality import betweenness, hops_to, pagerank
-from gossiprec.graphs.measures import adjacency
+from gossiprec.network import graphs
+from gossiprec.network.graphs.centrality import betweenness, hops_to, pagerank
+from gossiprec.network.graphs.measures import adjacency
 
 
 def in_order(by_node):

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from gossiprec import graphs
-from gossiprec.errors import PluginError
-from gossiprec.graphs.registry import FamilyOption, register_family
+from gossiprec.base.errors import PluginError
+from gossiprec.network import graphs
+from gossiprec.network.graphs.registry import FamilyOption, register_family
 
 
 def test_every_family_of_the_package_is_registered_under_the_name_of_its_function():
@@ -40,7 +40,7 @@ def test_a_name_used_twice_and_an_option_that_is_no_argument_are_refused():
 
 
 def test_listing_families_does_not_load_the_graph_library():
-    script = "import sys; from gossiprec.graphs import FAMILIES as f; list(f); "
+    script = "import sys; from gossiprec.network.graphs import FAMILIES as f; list(f); "
     script += "print({'networkx', 'scipy'} & {*sys.modules})"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossiprec import graphs
-from gossiprec.graphs.files import build_graph, graph_text, read_edge_list, read_graphml, read_node_link
+from gossiprec.network import graphs
+from gossiprec.network.graphs.files import (
+    build_graph,
+    graph_text,
+    read_edge_list,
+    read_graphml,
+    read_node_link,
+)
 
 READERS = {"edges": read_edge_list, "json": read_node_link, "graphml": read_graphml}
 SUFFIX = {"edges": ".edges", "json": ".json", "graphml": ".graphml"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec import graphs
-from gossiprec.graphs import measures
+from gossiprec.network import graphs
+from gossiprec.network.graphs import measures
 
 GRAPHS = {
     "karate": nx.karate_club_graph(),

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gossiprec import graphs, simulate
+from gossiprec import simulate
 from gossiprec.cli.main import gossiprec
+from gossiprec.network import graphs
 from gossiprec.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.measures import communities
 from gossiprec.measures.communities import jaccard_communities
-from gossiprec.ragged import Ragged
 from tests.chances import chances
 
 N_ITEMS = 6

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gossiprec.base.ragged import Ragged
 from gossiprec.measures.attack_accuracy import accuracies, guess, random_bound, shares_met
 from gossiprec.measures.communities import jaccard_communities
-from gossiprec.ragged import Ragged
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 N_USERS, K = 1000, 50

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from gossiprec.base.errors import PluginError, ScenarioError
+from gossiprec.base.options import Options
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.errors import PluginError, ScenarioError
-from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
 from gossiprec.models.base.parameter_blocks import normal, zeros
+from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.models.gmf import GMF
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
-from gossiprec.options import Options
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_model, model_runs
 from gossiprec.testing.blinding import reachable

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.base.geodesy import EARTH_RADIUS_KM, distances_km, unit_vectors
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors.tensors import constants_to_tensors
-from gossiprec.geodesy import EARTH_RADIUS_KM, distances_km, unit_vectors
-from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_model, split_of
 
 COORDINATES = np.array([[40.7, -74.0], [40.7, -74.0], [40.8, -73.9], [-33.9, 151.2]])

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
+from gossiprec.base.options import Options
 from gossiprec.modes import MODES, choose_mode, choose_mode_of_class
-from gossiprec.options import Options
-from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.fedavg import FedAvg, FedAvgOptions
+from gossiprec.network.protocols import PROTOCOLS
+from gossiprec.network.protocols.fedavg import FedAvg, FedAvgOptions
 
 CHOICES = {
     "rand-gossip": ({"wakes": 2}, "whole-models"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.cache_dir import distrust, exposed
+from gossiprec.base.cache_dir import distrust, exposed
 
 OTHER = 12345
 """A user id that is neither ours nor root's."""

@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from gossiprec import portable
+from gossiprec.base import portable
 
 OLD = (
     "sse",
@@ -51,7 +51,7 @@ llvm.get_host_cpu_name, llvm.get_host_cpu_features = lambda: name, lambda: featu
 import numpy as np
 from sums import total
 from gossiprec.native.tiles import LANES
-from gossiprec.portable import describe_target
+from gossiprec.base.portable import describe_target
 
 numbers = np.random.default_rng(1).normal(size=1003).astype(np.float32)
 sums = [float(total(numbers[:n])) for n in range(3, 1003, 50)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.graphs import measures, random_regular
-from gossiprec.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
+from gossiprec.network.graphs import measures, random_regular
+from gossiprec.network.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
 from gossiprec.testing.tapes import make_test_protocol, record_tape
 
 

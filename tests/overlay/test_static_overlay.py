@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from gossiprec.errors import ScenarioError
-from gossiprec.graphs import out_neighbors
-from gossiprec.overlay.graph_loading import load_graph
-from gossiprec.overlay.graph_views import Graph, GraphViews
-from gossiprec.overlay.random_views import choose_receivers
+from gossiprec.base.errors import ScenarioError
+from gossiprec.network.graphs import out_neighbors
+from gossiprec.network.overlay.graph_loading import load_graph
+from gossiprec.network.overlay.graph_views import Graph, GraphViews
+from gossiprec.network.overlay.random_views import choose_receivers
 
 GRAPHS = [
     {"family": "ring", "k": 4},

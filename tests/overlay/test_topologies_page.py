@@ -7,15 +7,15 @@ from pathlib import Path
 
 import yaml
 
-from gossiprec.overlay.graph_views import StaticViewOptions
+from gossiprec.network.overlay.graph_views import StaticViewOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
-BEFORE = "import gossiprec.graphs.registry as registry\n"
+BEFORE = "import gossiprec.network.graphs.registry as registry\n"
 RUN = """
 import numpy as np
-from gossiprec.overlay.view_exchange import ExchangeView
-from gossiprec.overlay.base import OverlayContext
-from gossiprec.sim.availability import Availability
+from gossiprec.network.overlay.view_exchange import ExchangeView
+from gossiprec.network.overlay.base import OverlayContext
+from gossiprec.network.sim.availability import Availability
 found = registry.FAMILIES["caves"].graph({"n": 15}, {})
 assert found.number_of_edges() == 30, found.number_of_edges()
 from gossiprec.testing import check_sampling, check_topology
@@ -46,7 +46,7 @@ def test_its_sequence_is_one():
 
 
 def test_every_family_and_frozen_graph_is_named():
-    from gossiprec import graphs
+    from gossiprec.network import graphs
 
     for name in (*graphs.FAMILIES, *graphs.frozen_names()):
         assert f"`{name}`" in PAGE

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import CheckIns, Transitions
-from gossiprec.errors import ScenarioError
-from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.base import UserProfiles
-from gossiprec.ragged import Ragged
-from gossiprec.sim.availability import Availability
+from gossiprec.network.overlay import SAMPLINGS
+from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, rounds
 
 VIEWS = {

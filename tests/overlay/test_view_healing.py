@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.overlay.random_views import PeriodicRefresh, PoissonRefresh, RandomViews
-from gossiprec.sim.availability import Availability
-from gossiprec.sim.clock import WakeClock
+from gossiprec.network.overlay.random_views import PeriodicRefresh, PoissonRefresh, RandomViews
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.clock import WakeClock
 
 N = 40
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import TypeAdapter
 
-from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.base import OverlayContext
-from gossiprec.overlay.view_exchange import ExchangeView
-from gossiprec.sim.availability import Availability
+from gossiprec.network.overlay import SAMPLINGS
+from gossiprec.network.overlay.base import OverlayContext
+from gossiprec.network.overlay.view_exchange import ExchangeView
+from gossiprec.network.sim.availability import Availability
 
 
 def exchange(view, n_nodes, *, fanout=2, seed=1, availability=None, profiles=None):

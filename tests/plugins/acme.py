@@ -17,10 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 THINGS = """
     from typing import Literal
 
-    from gossiprec.aggregators import AGGREGATORS
-    from gossiprec.aggregators.mean import Mean
-    from gossiprec.attacks import ATTACKS
-    from gossiprec.attacks.cda import CDA
+    from gossiprec.rules.aggregators import AGGREGATORS
+    from gossiprec.rules.aggregators.mean import Mean
+    from gossiprec.adversaries.attacks import ATTACKS
+    from gossiprec.adversaries.attacks.cda import CDA
     from gossiprec.data import DATASETS, SPLITS
     from gossiprec.data.leave_last_k import LeaveLastK
     from gossiprec.data.synthetic import Synthetic
@@ -28,20 +28,20 @@ THINGS = """
     from gossiprec.measures.hit import Hit
     from gossiprec.models import MODELS
     from gossiprec.models.gmf import GMF
-    from gossiprec.overlay import SAMPLINGS
-    from gossiprec.overlay.cyclon import Cyclon, CyclonOptions
-    from gossiprec.poisoners import POISONERS
-    from gossiprec.poisoners.a_ra import ARa
-    from gossiprec.policies import POLICIES
-    from gossiprec.policies.share_less import ShareLess
-    from gossiprec.protocols import PROTOCOLS
-    from gossiprec.protocols.rand_gossip import RandGossip
-    from gossiprec.recommenders import RECOMMENDERS
-    from gossiprec.recommenders.simgcl import SimGCLRecommender
-    from gossiprec.servers import SERVERS
-    from gossiprec.servers.momentum import Momentum
-    from gossiprec.similarities import SIMILARITIES
-    from gossiprec.similarities.co_occurrence import CoOccurrence
+    from gossiprec.network.overlay import SAMPLINGS
+    from gossiprec.network.overlay.cyclon import Cyclon, CyclonOptions
+    from gossiprec.adversaries.poisoners import POISONERS
+    from gossiprec.adversaries.poisoners.a_ra import ARa
+    from gossiprec.defences import POLICIES
+    from gossiprec.defences.share_less import ShareLess
+    from gossiprec.network.protocols import PROTOCOLS
+    from gossiprec.network.protocols.rand_gossip import RandGossip
+    from gossiprec.federated import RECOMMENDERS
+    from gossiprec.federated.simgcl import SimGCLRecommender
+    from gossiprec.rules.servers import SERVERS
+    from gossiprec.rules.servers.momentum import Momentum
+    from gossiprec.rules.similarities import SIMILARITIES
+    from gossiprec.rules.similarities.co_occurrence import CoOccurrence
 
     DATASETS.register("acme-data")(type("AcmeData", (Synthetic,), {"__doc__": "Data of Acme."}))
     SPLITS.register("acme-split")(type("AcmeSplit", (LeaveLastK,), {}))
@@ -71,7 +71,7 @@ THINGS = """
 """
 CAVES = """
     import networkx as nx
-    from gossiprec.graphs.registry import FamilyOption, register_family
+    from gossiprec.network.graphs.registry import FamilyOption, register_family
 
 
     @register_family("acme-caves", size=FamilyOption(int, "nodes of a cave", 3, least=2))

@@ -9,11 +9,11 @@ from textwrap import dedent
 import pytest
 from fake_distributions import install
 
-from gossiprec import plugins
-from gossiprec.errors import PluginError, ScenarioError
-from gossiprec.registry import Registry
+from gossiprec.base import plugins
+from gossiprec.base.errors import PluginError, ScenarioError
+from gossiprec.base.registry import Registry
 
-INIT = 'from gossiprec.registry import Registry\nTOYS = Registry("toy", __name__, group="toys")\n'
+INIT = 'from gossiprec.base.registry import Registry\nTOYS = Registry("toy", __name__, group="toys")\n'
 OURS = """
     from toybox import TOYS
 

@@ -18,7 +18,7 @@ FOLDER = ROOT / "examples" / "gossiprec-tutorial"
 CHECKS = """
 from gossiprec.testing import check_attack, check_model, check_policy
 from gossiprec.models import MODELS
-from gossiprec.policies import POLICIES
+from gossiprec.defences import POLICIES
 check_model(MODELS["biased-mf"])
 check_attack("last-heard", {"community_size": 3})
 check_policy(POLICIES["coarse"], {"step": 0.05})

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.adversaries.poisoners import POISONERS
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.emulation.assembly.poisoners import poisoner_context
-from gossiprec.errors import ScenarioError
-from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
-from gossiprec.poisoners import POISONERS
-from gossiprec.ragged import Ragged
-from gossiprec.rng import generator
+from gossiprec.models.feeds import PointwiseFeed
 
 SEED, NODE, NUMBER = 5, 12, 3
 N_ITEMS, DIM = 15, 4

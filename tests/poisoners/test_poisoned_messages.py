@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators.base import ModelDelta
+from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import MessagePayload, PushContext
-from gossiprec.errors import ScenarioError
-from gossiprec.poisoners.poisoned_messages import PoisonedMessages
+from gossiprec.rules.aggregators.base import ModelDelta
 
 SENT = MessagePayload(None, np.ones((6, 2), np.float32), np.zeros(3, np.float32))
 ROWS = np.array([[3.0, 4.0], [0.0, 0.5]], np.float32)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gossiprec.poisoners import POISONERS
+from gossiprec.adversaries.poisoners import POISONERS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_poisoner
 

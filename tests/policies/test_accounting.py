@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.policies.accounting import (
+from gossiprec.defences.accounting import (
     compute_epsilon,
     compute_epsilons,
     max_epochs,

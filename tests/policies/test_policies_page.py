@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gossiprec import simulate
+from gossiprec.defences import POLICIES
 from gossiprec.models import MODELS
-from gossiprec.policies import POLICIES
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_policy
 from tests.emulation.tiny_runs import tiny

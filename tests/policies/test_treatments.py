@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
+from gossiprec.defences import POLICIES
+from gossiprec.defences.accounting import compute_epsilon, max_epochs
 from gossiprec.emulation import prepare
-from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.models.base import BlockRole
-from gossiprec.policies import POLICIES
-from gossiprec.policies.accounting import compute_epsilon, max_epochs
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 from tests.layouts import layout_of

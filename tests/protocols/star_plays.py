@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.compute.plan.tape import Tape, TapeEvent
-from gossiprec.sim.availability import Availability
-from gossiprec.sim.engine import Engine
-from gossiprec.sim.event_causes import LOSS
-from gossiprec.sim.network import loss_marker
-from gossiprec.sim.transport import Transport
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.event_causes import LOSS
+from gossiprec.network.sim.network import loss_marker
+from gossiprec.network.sim.transport import Transport
 from gossiprec.testing.tapes import make_test_protocol
 
 LOST = None

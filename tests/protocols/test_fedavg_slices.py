@@ -6,8 +6,8 @@ import csv
 
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 from tests.protocols.star_plays import Script, away, coordinator_lines, fedavg, play

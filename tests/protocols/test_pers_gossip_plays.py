@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.pers_gossip import PersGossipOptions
+from gossiprec.network.protocols import PROTOCOLS
+from gossiprec.network.protocols.pers_gossip import PersGossipOptions
 
 
 def pers(n_users=12, **options):

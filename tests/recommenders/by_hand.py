@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gossiprec.base.rng import generator
 from gossiprec.emulation import prepare
-from gossiprec.rng import generator
 from gossiprec.scenario import load_scenario
 
 BETAS, EPS = (0.9, 0.999), 1e-8

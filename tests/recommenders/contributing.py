@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.ragged import Ragged
-from gossiprec.similarities import Similarity
+from gossiprec.base.ragged import Ragged
+from gossiprec.rules.similarities import Similarity
 
 
 class Given(Similarity):

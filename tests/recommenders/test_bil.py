@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.bil import item_mask, pairwise_dot_norm
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated.bil import item_mask, pairwise_dot_norm
 from tests.recommenders.test_fedcl import DIM, DRAWN, GRU, N_ITEMS, TOWERS, client, version
 
 BIL = RECOMMENDERS["bil"]

@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.models import MODELS
-from gossiprec.recommenders.cluster_candidates import (
+from gossiprec.federated.cluster_candidates import (
     KEPT,
     ClusterCandidates,
     score_by_vector,
     score_by_vectors,
     top_item_ids,
 )
-from gossiprec.recommenders.fed_softmax import draw_local_items, is_member, mask_known, sample_items
+from gossiprec.federated.fed_softmax import draw_local_items, is_member, mask_known, sample_items
+from gossiprec.models import MODELS
 
 N_ITEMS, DIM = 40, 4
 OWN = np.array([0, 3, 39], np.int32)

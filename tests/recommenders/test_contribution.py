@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from contributing import Given, alike, drawn_at_random, users_with
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.registry_options import build_registered
 from gossiprec.data import load_split
-from gossiprec.errors import ScenarioError
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders import contribution
-from gossiprec.recommenders.contribution import ExponentialMechanism, _inverse, perturb_items
-from gossiprec.registry_options import build_registered
-from gossiprec.similarities import SIMILARITIES
+from gossiprec.federated import contribution
+from gossiprec.federated.contribution import ExponentialMechanism, _inverse, perturb_items
+from gossiprec.rules.similarities import SIMILARITIES
 
 N_ITEMS = 40
 TRAIN = users_with([5, 1, 12, 30, 8], N_ITEMS)

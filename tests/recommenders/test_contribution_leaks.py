@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from contributing import alike, drawn_at_random, users_with
 
-from gossiprec.attacks.uploads.contributions import ContributionGuesses, membership_evidence
+from gossiprec.adversaries.attacks.uploads.contributions import ContributionGuesses, membership_evidence
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation.scoring.upload_leakage import (
     N_SAMPLED,
     sampled_pairs,
     score_communities,
     score_membership,
 )
-from gossiprec.errors import ScenarioError
+from gossiprec.federated.contribution import perturb_items
 from gossiprec.measures.communities import jaccard_communities
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders.contribution import perturb_items
 
 N_USERS, N_ITEMS, K = 120, 60, 10
 TRAIN = users_with([12] * N_USERS, N_ITEMS)

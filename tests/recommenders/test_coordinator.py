@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
+from gossiprec.federated import CoordinatorContext
+from gossiprec.federated.popularity_regulariser import PopularityRegulariser
+from gossiprec.federated.synthetic_users import NEGATIVES, SyntheticUsers
 from gossiprec.models import MODELS
-from gossiprec.recommenders import CoordinatorContext
-from gossiprec.recommenders.popularity_regulariser import PopularityRegulariser
-from gossiprec.recommenders.synthetic_users import NEGATIVES, SyntheticUsers
 
 N_ITEMS = 40
 MODEL = MODELS["ncf"](MODELS["ncf"].Options(dim=5, hidden=(6,)))

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.aggregators import Inbox
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.errors import ScenarioError
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext
+from gossiprec.federated import fedcl as module
+from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.fed_softmax import draw_local_items
+from gossiprec.federated.user_vectors import compute_user_vectors
+from gossiprec.federated.vector_bank import VectorBank
 from gossiprec.models import MODELS
-from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
-from gossiprec.recommenders import fedcl as module
-from gossiprec.recommenders.client_context import ClientContext
-from gossiprec.recommenders.fed_softmax import draw_local_items
-from gossiprec.recommenders.user_vectors import compute_user_vectors
-from gossiprec.recommenders.vector_bank import VectorBank
-from gossiprec.servers.base import ClientAnswers, RoundContext
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers.base import ClientAnswers, RoundContext
 
 N_ITEMS, DIM, N_CLIENTS = 60, 4, 20
 GRU = MODELS["gru4rec"](MODELS["gru4rec"].Options(dim=DIM, hidden=5, loss="sampled"))

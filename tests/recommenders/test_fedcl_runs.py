@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.cli.summary_text import format_header
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
-from gossiprec.errors import ScenarioError
+from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.fedcl import FedCL
 from gossiprec.models import BlockRole
-from gossiprec.recommenders.client_context import ClientContext
-from gossiprec.recommenders.fedcl import FedCL
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gossiprec.errors import ScenarioError
-from gossiprec.recommenders.vector_clustering import k_means, relabel_by_size
-from gossiprec.rng import generator
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator
+from gossiprec.federated.vector_clustering import k_means, relabel_by_size
 
 SIZES = [40, 25, 60, 10, 33]
 

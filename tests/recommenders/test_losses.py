@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated.correlation import correlation_loss
 from gossiprec.models import MODELS
 from gossiprec.models.base.contrastive import signed_noise
-from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.correlation import correlation_loss
 
 DIM, N_ITEMS, NEGATIVES, POSITIVES = 5, 23, 4, 4
 EACH = NEGATIVES + 1

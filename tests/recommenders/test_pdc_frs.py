@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.aggregators import Inbox
-from gossiprec.attacks.uploads.contributions import BATCH_USERS, victim_blocks
+from gossiprec.adversaries.attacks.uploads.contributions import BATCH_USERS, victim_blocks
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.scoring.upload_leakage import score_auxiliary_model
-from gossiprec.errors import ScenarioError
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext
+from gossiprec.federated.auxiliary_model import AuxiliaryModel
+from gossiprec.federated.contribution import Contribution
 from gossiprec.models import MODELS
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
-from gossiprec.recommenders.auxiliary_model import AuxiliaryModel
-from gossiprec.recommenders.contribution import Contribution
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers.base import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import ClientAnswers, RoundContext
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import tiny
@@ -262,7 +262,7 @@ def test_items_are_drawn_near_to_those_of_the_auxiliary_model(optimizer):
 def test_a_step_on_all_items_does_not_depend_on_how_many_are_looked_at_together(monkeypatch):
     found = []
     for anchors in (512, 7):
-        monkeypatch.setattr("gossiprec.recommenders.pdc_frs.ANCHORS", anchors)
+        monkeypatch.setattr("gossiprec.federated.pdc_frs.ANCHORS", anchors)
         between, version = coordinator(item_weight=0.4)
         for number in range(3):
             version, _ = rounds_of(between, version, number)
@@ -317,7 +317,7 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
     scores = draw.normal(0, 1, (11, 50)).astype(np.float32)
     assert BATCH_USERS > 11
     found = attacked(train, scores, n_items=50, k=4)
-    monkeypatch.setattr("gossiprec.attacks.uploads.contributions.BATCH_USERS", 3)
+    monkeypatch.setattr("gossiprec.adversaries.attacks.uploads.contributions.BATCH_USERS", 3)
     assert attacked(train, scores, n_items=50, k=4) == found
 
 

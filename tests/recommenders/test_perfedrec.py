@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import ModelDelta
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
-from gossiprec.errors import ScenarioError
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext
+from gossiprec.federated.cluster_models import ClusterModels, ClusterOptions
+from gossiprec.federated.pseudo_items import add_pseudo_items
 from gossiprec.models import MODELS, BlockRole
 from gossiprec.models.base.parameter_blocks import ParameterBlock
-from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext
-from gossiprec.recommenders.cluster_models import ClusterModels, ClusterOptions
-from gossiprec.recommenders.pseudo_items import add_pseudo_items
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.servers.base import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import ClientAnswers, RoundContext
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import carried_out, tiny

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.recommenders.perturbation import add_laplace_noise, clip_l1, laplace_scale
-from gossiprec.rng import generator
+from gossiprec.base.rng import generator
+from gossiprec.federated.perturbation import add_laplace_noise, clip_l1, laplace_scale
 
 
 def draws(n, seed=5):

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.errors import ScenarioError
-from gossiprec.models.base.graph import InteractionGraph
-from gossiprec.recommenders.pretraining import (
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator
+from gossiprec.federated.pretraining import (
     PretrainingOptions,
     draw_epoch_items,
     draw_epoch_users,
     pretrain,
 )
-from gossiprec.recommenders.pretraining_leaks import measure_edge_disclosure
-from gossiprec.rng import generator
+from gossiprec.federated.pretraining_leaks import measure_edge_disclosure
+from gossiprec.models.base.graph import InteractionGraph
 
 N_USERS, N_ITEMS, DIM, SEED = 7, 9, 5, 11
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest
 
+from gossiprec.federated.pretraining import make_view, mix_pseudo_edges, nonnegative_noise
 from gossiprec.models.base.graph import InteractionGraph
-from gossiprec.recommenders.pretraining import make_view, mix_pseudo_edges, nonnegative_noise
 
 N_USERS, N_ITEMS = 6, 8
 EDGES = [(0, 0), (0, 5), (1, 1), (1, 2), (1, 7), (2, 3), (3, 0), (3, 4), (4, 6), (5, 2), (5, 7)]

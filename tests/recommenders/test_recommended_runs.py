@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.errors import ScenarioError
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import COORDINATOR, tiny

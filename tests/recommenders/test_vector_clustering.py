@@ -7,9 +7,9 @@ import pytest
 from scipy.cluster import hierarchy
 from threadpoolctl import threadpool_limits
 
-from gossiprec.recommenders import vector_clustering
-from gossiprec.recommenders.kernels.ward import _least
-from gossiprec.recommenders.vector_clustering import (
+from gossiprec.federated import vector_clustering
+from gossiprec.federated.kernels.ward import _least
+from gossiprec.federated.vector_clustering import (
     cluster_vectors,
     nearest_centroid,
     relabel_by_size,

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gossiprec.attacks.uploads import user_vectors
-from gossiprec.attacks.uploads.user_vectors import (
+from gossiprec.adversaries.attacks.uploads import user_vectors
+from gossiprec.adversaries.attacks.uploads.user_vectors import (
     UserVectorOptions,
     UserVectors,
     reidentification_rates,
 )
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.upload_leakage import (
     community_accuracies,
@@ -20,11 +21,10 @@ from gossiprec.emulation.scoring.upload_leakage import (
     true_vectors,
     vector_leakage,
 )
+from gossiprec.federated.perturbation import clip_l1
+from gossiprec.federated.user_vectors import compute_user_vectors
 from gossiprec.measures.communities import Communities
 from gossiprec.models import MODELS
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders.perturbation import clip_l1
-from gossiprec.recommenders.user_vectors import compute_user_vectors
 
 N, DIM = 300, 16
 EVERYBODY = np.arange(N)

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from gossiprec.base.errors import LogError
 from gossiprec.cli import report as command
-from gossiprec.errors import LogError
 from tests.figures.small_runs import write_run
 from tests.figures.test_study_figures import write_study
 from tests.report.test_page import data_in

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import RunDirectory, open_run
+from gossiprec.base.errors import LogError
 from gossiprec.report.blocks import (
     BlockChoice,
     IntervalChart,
@@ -27,6 +26,7 @@ from gossiprec.report.sections import (
     results,
     traffic,
 )
+from gossiprec.runs import RunDirectory, open_run
 from tests.figures.small_runs import ACCURACIES, write_run
 
 

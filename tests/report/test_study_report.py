@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog.lock import LOCK, Lock
-from gossiprec.eventlog.run_directory import RunDirectory
+from gossiprec.base.errors import LogError
 from gossiprec.figures.study.estimates import mean_with_interval
 from gossiprec.figures.study.table_reader import order_quantities
 from gossiprec.report import build
 from gossiprec.report.study import is_running, read_report_study
 from gossiprec.report.study_sections import means, overview, paired_differences, pareto_front, runs
+from gossiprec.runs.lock import LOCK, Lock
+from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.study.table_writer import write_study_table
 from tests.figures.test_study_figures import NONE, write_study
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, field_validator, model_validator
 
-from gossiprec.options import NoOptions, Options
-from gossiprec.registry import Registry
+from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.registry import Registry
 from gossiprec.scenario import Registries, Scenario, load_scenario
 
 

@@ -14,9 +14,9 @@ import traceback
 import pytest
 import yaml
 
+from gossiprec.base.errors import GossipRecError
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import estimate_run
-from gossiprec.errors import GossipRecError
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.schema import json_schema
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import yaml
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.assembly.input_files import read_column, read_csv_records, read_matrix
-from gossiprec.errors import ScenarioError
-from gossiprec.graphs.files import read_graph
-from gossiprec.overlay.graph_loading import _snapshots
+from gossiprec.network.graphs.files import read_graph
+from gossiprec.network.overlay.graph_loading import _snapshots
 from gossiprec.scenario import load_scenario
 from gossiprec.study.load import load_study
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario.overrides import preset_names
 
 FULL943 = "name: x\npreset: full943\ndataset: {name: synthetic, split: {name: published}}\n"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from gossiprec.study.load import load_study
 from tests.emulation.tiny_runs import tiny

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from gossiprec.base.errors import MovedWarning, ScenarioError
 from gossiprec.cli.main import exit_code, gossiprec
-from gossiprec.errors import MovedWarning, ScenarioError
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.bundled import get_bundled
 from gossiprec.study.load import load_study

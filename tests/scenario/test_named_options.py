@@ -12,15 +12,15 @@ import pytest
 from conftest import Loader, registry
 from pydantic import Field, TypeAdapter, ValidationError
 
-from gossiprec.aggregators import AGGREGATORS
-from gossiprec.errors import PluginError, ScenarioError
-from gossiprec.graphs import FAMILIES
-from gossiprec.options import NoOptions, Options
-from gossiprec.overlay import SAMPLINGS
-from gossiprec.overlay.graph_options import Graph
-from gossiprec.policies import POLICIES
-from gossiprec.protocols import PROTOCOLS
-from gossiprec.registry_options import RegisteredOptions, iter_registered, options_class
+from gossiprec.base.errors import PluginError, ScenarioError
+from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.registry_options import RegisteredOptions, iter_registered, options_class
+from gossiprec.defences import POLICIES
+from gossiprec.network.graphs import FAMILIES
+from gossiprec.network.overlay import SAMPLINGS
+from gossiprec.network.overlay.graph_options import Graph
+from gossiprec.network.protocols import PROTOCOLS
+from gossiprec.rules.aggregators import AGGREGATORS
 
 
 class Toy(Options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.measures import MEASURES
 
 # text appended to the minimal scenario (from line 7 on) -> the one line the user reads

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import EvaluateOptions, Scenario, load_scenario
 
 positive = st.floats(1e-12, 1e12)

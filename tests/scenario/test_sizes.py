@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import check_sizes, load_scenario
 
 OBSERVER = "observers: [{name: cda, who: single, community_size: 5}]\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 
 LEVELS = "bcdefghij"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.aggregators import Inbox
-from gossiprec.servers import ClientAnswers, RoundContext
-from gossiprec.servers.server_option import make_server
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers import ClientAnswers, RoundContext
+from gossiprec.rules.servers.server_option import make_server
 from tests.layouts import layout_of
 
 LAYOUT = layout_of(2, 2, 1, n_items=3)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.errors import ScenarioError
-from gossiprec.recommenders.cluster_models import AveragedRows
-from gossiprec.servers import ClientAnswers, RoundContext
-from gossiprec.servers.server_option import make_server
+from gossiprec.base.errors import ScenarioError
+from gossiprec.federated.cluster_models import AveragedRows
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.servers import ClientAnswers, RoundContext
+from gossiprec.rules.servers.server_option import make_server
 from tests.layouts import layout_of
 
 N_USERS, N_ITEMS, DIM, N_SHARED = 6, 9, 3, 4

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.tape import TapeEvent
-from gossiprec.sim import event_batch
-from gossiprec.sim.availability import Availability
-from gossiprec.sim.engine import Engine
-from gossiprec.sim.event_causes import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED
-from gossiprec.sim.network import loss_marker
-from gossiprec.sim.transport import Transport
+from gossiprec.network.sim import event_batch
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.event_causes import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED
+from gossiprec.network.sim.network import loss_marker
+from gossiprec.network.sim.transport import Transport
 
 
 class Script:

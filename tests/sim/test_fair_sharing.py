@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.sim.fair_share import FairShare
+from gossiprec.network.sim.fair_share import FairShare
 from tests.sim.worlds_of_messages import fair_sharing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.sim.availability import Availability
+from gossiprec.network.sim.availability import Availability
 
 
 def test_a_node_goes_and_comes_at_its_times():

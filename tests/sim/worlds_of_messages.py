@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 from gossiprec.compute.plan.tape import Tape
-from gossiprec.sim.availability import Availability
-from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.compute_time import ComputeTime
-from gossiprec.sim.distributions import Constant, Exponential, Uniform
-from gossiprec.sim.engine import Engine
-from gossiprec.sim.fair_share import FairShare
-from gossiprec.sim.latency import Latency, MatrixLatency
-from gossiprec.sim.network import Network, Partition
-from gossiprec.sim.transport import Transport
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.clock import WakeClock
+from gossiprec.network.sim.compute_time import ComputeTime
+from gossiprec.network.sim.distributions import Constant, Exponential, Uniform
+from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.fair_share import FairShare
+from gossiprec.network.sim.latency import Latency, MatrixLatency
+from gossiprec.network.sim.network import Network, Partition
+from gossiprec.network.sim.transport import Transport
 
 N = 5
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.errors import DataError, ScenarioError
-from gossiprec.ragged import Ragged
-from gossiprec.registry_options import build_registered
-from gossiprec.similarities import SIMILARITIES
-from gossiprec.similarities.cosine import rounded_unit_vectors, shifted_cosines
+from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.registry_options import build_registered
+from gossiprec.rules.similarities import SIMILARITIES
+from gossiprec.rules.similarities.cosine import rounded_unit_vectors, shifted_cosines
 from gossiprec.testing.similarities import TEXTS, tiny_split
 
 EVERY = np.arange(len(TEXTS))

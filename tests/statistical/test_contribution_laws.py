@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders.contribution import perturb_items
-from gossiprec.similarities import Similarity
+from gossiprec.base.ragged import Ragged
+from gossiprec.federated.contribution import perturb_items
+from gossiprec.rules.similarities import Similarity
 
 LEVEL = 0.001
 N_ITEMS, MEAN = 3706, 0.2

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec import graphs
+from gossiprec.network import graphs
 
 LEVEL = 0.001
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.overlay.random_views import PoissonRefresh, RandomViews
-from gossiprec.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
-from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.distributions import Constant, Exponential
-from gossiprec.sim.latency import Latency
-from gossiprec.sim.network import Network
+from gossiprec.base.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
+from gossiprec.network.overlay.random_views import PoissonRefresh, RandomViews
+from gossiprec.network.sim.clock import WakeClock
+from gossiprec.network.sim.distributions import Constant, Exponential
+from gossiprec.network.sim.latency import Latency
+from gossiprec.network.sim.network import Network
 from gossiprec.testing.tapes import make_test_protocol, record_tape
 
 LEVEL = 0.001

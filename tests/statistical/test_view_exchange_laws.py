@@ -12,10 +12,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.graphs.similarity import taste_similarity
-from gossiprec.overlay.base import UserProfiles
-from gossiprec.ragged import Ragged
-from gossiprec.sim.availability import Availability
+from gossiprec.base.ragged import Ragged
+from gossiprec.network.graphs.similarity import taste_similarity
+from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, in_degrees, rounds
 
 N = 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small_studies import BASE, SINGLE, carried_out, planned, tables
 
-from gossiprec.attacks.cda import CDA
+from gossiprec.adversaries.attacks.cda import CDA
+from gossiprec.base.errors import LogError
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.errors import LogError
 from gossiprec.scenario import load_scenario
 from gossiprec.study.task import DataCache, array_bytes, run_task
 

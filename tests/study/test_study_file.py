@@ -9,7 +9,7 @@ import pytest
 import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, planned, study_file
 
-from gossiprec.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 from gossiprec.study.spec import study_schema

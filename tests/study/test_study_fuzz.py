@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_studies import BASE, COALITION, SINGLE
 
-from gossiprec.errors import GossipRecError
+from gossiprec.base.errors import GossipRecError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 

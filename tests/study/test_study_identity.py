@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from small_studies import BASE, COALITION, SINGLE
 
-from gossiprec.options import Options
+from gossiprec.base.options import Options
 from gossiprec.scenario import load_scenario
 from gossiprec.study.run_hash import non_default_options, result_identity, run_hash
 

@@ -11,10 +11,10 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
 
 import gossiprec
+from gossiprec.base.errors import LogError, ResourceError, ScenarioError
+from gossiprec.base.portable import NotPortableError
 from gossiprec.cli.study_table import format_table_note
-from gossiprec.errors import LogError, ResourceError, ScenarioError
 from gossiprec.figures.study.table_reader import read_study
-from gossiprec.portable import NotPortableError
 from gossiprec.study.api import study as in_python
 
 PLACED = {
@@ -46,13 +46,13 @@ def test_the_package_is_called_like_the_function(placed):
 
 
 def test_a_study_of_portable_runs_needs_a_portable_process_before_it_begins(monkeypatch, tmp_path):
-    monkeypatch.setattr("gossiprec.portable.check_processor", lambda: None)
+    monkeypatch.setattr("gossiprec.base.portable.check_processor", lambda: None)
     monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
     executor = {
         "key": "executor",
         "values": {"own": {"name": "auto"}, "one": {"name": "auto", "portable": True}},
     }
-    with pytest.raises(NotPortableError, match=r"gossiprec.portable.enter\(\)"):
+    with pytest.raises(NotPortableError, match=r"gossiprec.base.portable.enter\(\)"):
         gossiprec.study({**PLACED, "axes": {"executor": executor}, "baseline": {}}, out=tmp_path / "study")
     assert not (tmp_path / "study" / "study.json").exists()
 

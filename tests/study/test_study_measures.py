@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from small_studies import COALITION, SINGLE, carried_out, planned
 
-from gossiprec import plugins
-from gossiprec.attacks import ATTACKS
-from gossiprec.errors import ScenarioError
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.base import plugins
+from gossiprec.base.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.selectors import MeasureSelector, read_measure
 from gossiprec.study.table_rows import extract_rows

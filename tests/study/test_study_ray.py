@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from small_studies import carried_out, planned, tables
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.emulation.assembly.executor_selection import require_ray
 from gossiprec.emulation.shards import ray_backend
 from gossiprec.emulation.shards.ray_backend import LOCAL
-from gossiprec.errors import ResourceError
 from gossiprec.study import ray_runner as cluster_module
 from gossiprec.study.ray_runner import INSTEAD, RayRunner, run_remote_task
 from gossiprec.study.task import StudyTask

@@ -11,7 +11,7 @@ import pytest
 from small_studies import BASE, carried_out, planned, tables
 
 from gossiprec.emulation import simulate
-from gossiprec.eventlog.lock import RunLock
+from gossiprec.runs.lock import RunLock
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.task import run_task
 from gossiprec.study.worker_pool import WorkerPool

@@ -12,9 +12,9 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, in_turn, planned, tables
 
 from gossiprec import simulate
+from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.cli.study_progress import StudyProgressState
 from gossiprec.emulation.estimate.memory import peak_rss_mib
-from gossiprec.errors import LogError, ResourceError
 from gossiprec.study import folder as folder_module
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.runner import StudyRunner

@@ -6,8 +6,8 @@ import pytest
 from small_studies import in_turn, planned, study_file, tables
 
 import gossiprec
+from gossiprec.base.errors import ResourceError, ScenarioError
 from gossiprec.cli.main import exit_code
-from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.trackers import TRACKERS, Tracker
 
 MOMENTUM = {"memory": {"key": "observers.0.momentum", "values": [0.5, 0.9]}}

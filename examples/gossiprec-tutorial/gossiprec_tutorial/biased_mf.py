@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gossiprec.feeds import PointwiseFeed
+from gossiprec.base.options import Options
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
 from gossiprec.models.base.parameter_blocks import normal
-from gossiprec.options import Options
+from gossiprec.models.feeds import PointwiseFeed
 
 
 class BiasedMFOptions(Options):

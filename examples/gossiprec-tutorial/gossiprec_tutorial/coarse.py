@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, Transform
-from gossiprec.options import Options
-from gossiprec.policies import POLICIES, Policy
+from gossiprec.defences import POLICIES, Policy
 
 
 class CoarseOptions(Options):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.attacks import ATTACKS, Attack
-from gossiprec.attacks.base import Ranking
-from gossiprec.attacks.findings import Finding
-from gossiprec.options import Options
+from gossiprec.adversaries.attacks import ATTACKS, Attack
+from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.base.options import Options
 
 
 class LastHeardOptions(Options):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gossiprec.base.registry import Registry
 from gossiprec.compute.executors.base import Executor, ExecutorContext
-from gossiprec.registry import Registry
 
 EXECUTORS: Registry[type[Executor]] = Registry("executor", __name__)
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import F32, I32
+from gossiprec.base.arrays import F32, I32
 from gossiprec.compute.executors.tensors import Tensors, table_views
 from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.thread_pool import ThreadPool

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.store.update import Update

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena, Storage
 from gossiprec.compute.store.base import ScoringView, Store
@@ -17,17 +19,15 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.compute.train.performance_merge import own_weight, performance_score
-from gossiprec.feeds.base import Columns, Feed
+from gossiprec.federated.base import Recommender, overrides_method
 from gossiprec.measures.ranking import PADDING
 from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders.base import Recommender, overrides_method
-from gossiprec.rng import generator
-from gossiprec.servers.base import Extras
+from gossiprec.models.feeds.base import Columns, Feed
+from gossiprec.rules.servers.base import Extras
 
 if TYPE_CHECKING:
     from torch import Tensor

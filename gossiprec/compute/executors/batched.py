@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.optim.adam import adam
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.all_item_scores import AllItemScorer
 from gossiprec.compute.executors.base import STACK_BYTES, Executor, ExecutorContext
@@ -46,7 +47,6 @@ from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.compute.train.node_settings import TrainingMode
-from gossiprec.errors import ResourceError
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.numerics.torch_threads import single_torch_thread

@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.executors.tensors import (
     Tensors,
@@ -20,13 +21,12 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import central_epochs
-from gossiprec.feeds.base import Columns
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_optimizers import SGD, Adam
 from gossiprec.numerics.torch_threads import single_torch_thread
-from gossiprec.rng import generator
 
 
 class CentralExecutor(Executor):

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
+from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.feeds.base import Columns
-from gossiprec.recommenders.client_context import ClientContext
-from gossiprec.rng import generator
+from gossiprec.federated.client_context import ClientContext
+from gossiprec.models.feeds.base import Columns
 
 
 @dataclass(frozen=True)

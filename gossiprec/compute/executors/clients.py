@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.plan.program import Program

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32
+from gossiprec.base.arrays import F32
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors.analytic_trainer import AnalyticTrainer
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.full_batch_kernels import ClientSamples, specialise_full_batch
-from gossiprec.feeds.base import Columns
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders.client_context import AnalyticTerm
-from gossiprec.recommenders.kernels import no_op
-from gossiprec.servers.base import Extras
+from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.kernels import no_op
+from gossiprec.models.feeds.base import Columns
+from gossiprec.rules.servers.base import Extras
 
 _NOTHING = np.zeros((1, 1), np.float32)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings, TrainingMode
-from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.numerics.flat_ops import finite_rows

@@ -12,7 +12,7 @@ from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.pair_batch_kernels import PairSamples, specialise_pair
-from gossiprec.feeds.base import Columns
+from gossiprec.models.feeds.base import Columns
 
 
 class PairTrainer(AnalyticTrainer):

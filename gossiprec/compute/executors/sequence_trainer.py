@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors.analytic_trainer import AnalyticTrainer
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.sequence_batch_kernels import SequenceSamples, specialise_sequence
-from gossiprec.feeds.base import Columns
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds.base import Columns
 
 
 class SequenceTrainer(AnalyticTrainer):

@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.feeds.predrawn import PredrawnFeed, PredrawnSamples
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.servers.base import Extras
+from gossiprec.models.feeds.predrawn import PredrawnFeed, PredrawnSamples
+from gossiprec.rules.servers.base import Extras
 
 NARROWEST = 16
 """Item rows of the smallest models; each larger size is half as large again."""

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import I32, I64, U32
+from gossiprec.base.arrays import I32, I64, U32
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
 from gossiprec.compute.train.node_settings import TrainingMode
-from gossiprec.feeds.base import Columns
 from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.models.feeds.base import Columns
 
 Tensors = dict[str, Tensor]
 
@@ -85,7 +85,7 @@ def batch_length(batch: Columns) -> int:
 
 
 def holds_item_lists(samples: Columns) -> bool:
-    """Return whether each sample is a list of items (:mod:`gossiprec.feeds.lists`)."""
+    """Return whether each sample is a list of items (:mod:`gossiprec.models.feeds.lists`)."""
     return samples["items"].ndim > 1
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.executors.tensors import (
     Tensors,
     batch_length,
@@ -21,9 +21,9 @@ from gossiprec.compute.executors.tensors import (
     table_views,
     to_tensor,
 )
-from gossiprec.feeds.base import Columns
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_threads import single_torch_thread
 
 STACK_BYTES = 32 << 20

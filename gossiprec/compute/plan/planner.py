@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, F64, I8, I32, I64, Bools
+from gossiprec.base.arrays import F32, F64, I8, I32, I64, Bools
 from gossiprec.compute.plan import planner_state
 from gossiprec.compute.plan.planner_state import PastEvents, check_planner_state
 from gossiprec.compute.plan.program import ExecutionPlan, Program, build_execution_plan

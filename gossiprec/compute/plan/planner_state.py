@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import I32, I64, check_array, check_range
+from gossiprec.base.arrays import I32, I64, check_array, check_range
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 
 # Columns of the node table. LIMIT is the number of local updates after which a node stops training. HELD is the row

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.compute.plan import planner_state
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I32
+from gossiprec.base.arrays import F64, I32
 
 
 class TapeEvent(IntEnum):

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Any, TypeAlias
 
-from gossiprec.errors import ResourceError
+from gossiprec.base.errors import ResourceError
 
 Key: TypeAlias = tuple[str | int, ...]
 """The key of a letter, unique among the letters from one sender to one receiver."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
 
 MOST = 64
 """Largest number of shards of a run: the holders of a row are the bits of one 64-bit number."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import ExecutionPlan
 from gossiprec.compute.shards.node_partition import NodePartition
-from gossiprec.ragged import row_entries
 
 
 @dataclass(frozen=True)

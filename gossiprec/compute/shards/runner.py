@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.arrays import I64, Bools
+from gossiprec.base.arrays import I64, Bools
+from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.shards.channel import Channel, Key
@@ -16,7 +17,6 @@ from gossiprec.compute.shards.node_partition import NodePartition
 from gossiprec.compute.shards.row_routing import RowBatch, RowRouter, ShardPlan
 from gossiprec.compute.shards.store_codec import Packed, make_store_codec
 from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, sightings_in_wave
-from gossiprec.ragged import row_entries
 
 ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
 """Kinds of letters, the first part of their keys."""

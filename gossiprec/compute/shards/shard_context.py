@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
 from gossiprec.compute.shards.channel import Channel
 from gossiprec.compute.shards.node_partition import NodePartition
 from gossiprec.compute.shards.row_routing import RowRouter

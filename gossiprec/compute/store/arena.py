@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import (
+from gossiprec.base.arrays import (
     F32,
     F64,
     I32,
@@ -27,13 +26,14 @@ from gossiprec.arrays import (
     check_array,
     check_range,
 )
+from gossiprec.base.errors import ResourceError
+from gossiprec.base.rng import philox_words
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store.base import Handles, ScoringView, Store
-from gossiprec.errors import ResourceError
-from gossiprec.eventlog.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.numerics.rounding import ENCODED, MERGED, TRAINED, to_float16
-from gossiprec.rng import philox_words
+from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
 
 # MAP_NORESERVE, which Python does not name
 _NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(sys.platform, 0)

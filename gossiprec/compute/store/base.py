@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
+from gossiprec.base.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.servers.base import ALONE, Extras, ThreadPoolLike
+from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules.servers.base import ALONE, Extras, ThreadPoolLike
 
 Handles = npt.NDArray[np.integer]
 
@@ -143,7 +143,7 @@ class Store(ABC):
         """Keep the extras that a coordinator sends with the version under a handle."""
 
     def told_users(self, handles: Handles) -> F32 | None:
-        """Return the user uploads that came with updates (:attr:`gossiprec.servers.base.ClientAnswers.users`)."""
+        """Return the user uploads that came with updates (:attr:`gossiprec.rules.servers.base.ClientAnswers.users`)."""
         return None
 
     def forget(self, planner: Planner) -> None:  # noqa: B027 (an arena's rows need no action)

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import F32, I32, I64, U32, Bools
+from gossiprec.base.arrays import F32, I32, I64, U32, Bools
+from gossiprec.base.errors import ResourceError
+from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
-from gossiprec.errors import ResourceError
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.ragged import row_entries
 
 AT_ONCE = 256 << 20
 """Bytes copied at once between host and device."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, U32, Bools, are_all_finite
+from gossiprec.base.arrays import F32, I32, I64, U32, Bools, are_all_finite
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles, ScoringView

@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.aggregators.base import ModelDelta
-from gossiprec.arrays import F32, F64, I32, Bools
+from gossiprec.base.arrays import F32, F64, I32, Bools
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.store.base import Handles
 from gossiprec.compute.store.update_sums import are_finite, sum_deltas, weighted_sum
 from gossiprec.models.base import Layout
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.ragged import Ragged
-from gossiprec.servers.base import ALONE, ThreadPoolLike
+from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ Payload: TypeAlias = "F32 | Update"
 
 
 class ReceivedModels:
-    """Received updates read as rows of models (:class:`gossiprec.aggregators.base.SummableRows`), by column ranges."""
+    """Received updates read as rows of models (:class:`.aggregators.base.SummableRows`), by column ranges."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class ReceivedChanges(Sequence[ModelDelta]):
         return known
 
     def summed(self, weights: F64) -> tuple[F64, F64, F64]:
-        """Return the weighted sum of all changes (:class:`gossiprec.aggregators.delta_ops.SummableDeltas`)."""
+        """Return the weighted sum of all changes (:class:`gossiprec.rules.aggregators.delta_ops.SummableDeltas`)."""
         return sum_deltas(self._updates, weights, self._threads, self._memory)
 
 

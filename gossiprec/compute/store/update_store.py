@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import (
+from gossiprec.base.arrays import (
     F32,
     F64,
     I32,
@@ -33,10 +32,11 @@ from gossiprec.compute.store.update import (
     pack_updates,
     unpack_updates,
 )
+from gossiprec.federated.client_context import PersonalModels
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.recommenders.client_context import PersonalModels
-from gossiprec.servers.base import ALONE, USER_ROWS, Extras
+from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules.servers.base import ALONE, USER_ROWS, Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -44,7 +44,7 @@ SHOWN = 2**24
 
 
 Mixture: TypeAlias = Callable[[I64, F32, Extras], PersonalModels | None]
-"""The function that gives clients' personal models: :meth:`gossiprec.recommenders.base.Recommender.personal`."""
+"""The function that gives clients' personal models: :meth:`gossiprec.federated.base.Recommender.personal`."""
 
 
 class _ByHandle:

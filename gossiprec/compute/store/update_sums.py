@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.native.loop_jit import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.servers.base import ThreadPoolLike
+from gossiprec.rules.servers.base import ThreadPoolLike
 
 if TYPE_CHECKING:
     from gossiprec.compute.store.update import Update

@@ -16,9 +16,9 @@ from gossiprec.compute.train.client_step_kernels import (
     optimizer_step,
     store_client,
 )
+from gossiprec.federated.client_context import KernelStep
 from gossiprec.native.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
-from gossiprec.recommenders.client_context import KernelStep
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def fill_stub(core, items, slopes, item_slopes, samples, positives, shape, room)
 
 
 def add_stub(client):
-    """Stub for a recommender's :attr:`gossiprec.recommenders.base.AnalyticTerm.add`."""
+    """Stub for a recommender's :attr:`gossiprec.federated.base.AnalyticTerm.add`."""
     raise NotImplementedError
 
 
@@ -43,7 +43,7 @@ class ClientSamples(NamedTuple):
     Attributes
     ----------
     offsets, positives, member
-        Of :class:`gossiprec.feeds.base.Feed`.
+        Of :class:`gossiprec.models.feeds.base.Feed`.
     more_offsets : ndarray of int64, shape (n_clients + 1,)
         Where the further samples of each client of a call begin.
     more_items : ndarray of int32, shape (more_offsets[-1],)

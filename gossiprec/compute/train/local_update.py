@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
-from gossiprec.feeds.base import Columns, Feed
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.rng import generator, philox_words
 from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.numerics.dp_noise import gaussian_noise
 from gossiprec.numerics.draw_purposes import SHUFFLE
-from gossiprec.rng import generator, philox_words
 
 
 @dataclass(frozen=True)

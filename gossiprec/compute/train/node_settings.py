@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from gossiprec.arrays import F32, I8, I64
+from gossiprec.base.arrays import F32, I8, I64
 
 NO_LIMIT = 2**31 - 1
 """A number of local updates that no run reaches."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32
+from gossiprec.base.arrays import F32, I32
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, display_name
-from gossiprec.errors import DataError
 from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks, discounted_gains
-from gossiprec.ragged import Ragged
-from gossiprec.rng import generator
 
 N_NEGATIVES = 99
 FEWEST = 2

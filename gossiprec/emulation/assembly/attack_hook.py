@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64, Bools
-from gossiprec.attacks import Attack
-from gossiprec.attacks.observations import (
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
     MergeDeliveries,
     MessageIndex,
     Observations,
 )
+from gossiprec.base.arrays import F32, I64, Bools
+from gossiprec.base.isolation import copied, is_foreign
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
-from gossiprec.isolation import copied, is_foreign
 from gossiprec.models.base.parameter_blocks import Layout
 
 T = TypeVar("T")

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import purpose_id
 from gossiprec.emulation.assembly.components import select_nodes
 from gossiprec.emulation.assembly.network_setup import make_distribution
-from gossiprec.errors import ScenarioError
-from gossiprec.protocols import Protocol
-from gossiprec.rng import purpose_id
-from gossiprec.scenario import Scenario
-from gossiprec.scenario.churn import PeriodicSessions, TraceSessions
-from gossiprec.sim.availability import (
+from gossiprec.network.protocols import Protocol
+from gossiprec.network.sim.availability import (
     AlternatingAvailability,
     Availability,
     Lives,
     PeriodicAvailability,
     clip_sessions,
 )
-from gossiprec.sim.distributions import Uniform
+from gossiprec.network.sim.distributions import Uniform
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.churn import PeriodicSessions, TraceSessions
 
 JOIN, LEAVE = purpose_id("join"), purpose_id("leave")
 MOST_CHANGES = 20_000_000

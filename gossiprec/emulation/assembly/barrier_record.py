@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, check_array, check_range
+from gossiprec.base.arrays import F32, I32, check_array, check_range
 
 Told: TypeAlias = tuple[I32, I32, F32]
 """Receivers, senders, and the performance of the senders' models."""

@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gossiprec.aggregators import InboxConfig
-from gossiprec.arrays import F32, F64, I64, Bools
-from gossiprec.attacks import ATTACKS, Attack
-from gossiprec.attacks.base import AttackContext
-from gossiprec.attacks.observations import KnownDeliveries
-from gossiprec.attacks.uploads import UPLOAD_ATTACKS
+from gossiprec.adversaries.attacks import ATTACKS, Attack
+from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS
+from gossiprec.base.arrays import F32, F64, I64, Bools
+from gossiprec.base.errors import DataError, PluginError, ScenarioError
+from gossiprec.base.isolation import CallOnly, copied, is_foreign_class
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.messages import OutgoingTransforms, Transform
@@ -22,6 +25,7 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split
+from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.network_setup import NodeLoad
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
@@ -30,20 +34,16 @@ from gossiprec.emulation.assembly.poisoners import (
     reported_positives,
 )
 from gossiprec.emulation.progress import Progress
-from gossiprec.errors import DataError, PluginError, ScenarioError
-from gossiprec.feeds import Feed
-from gossiprec.isolation import CallOnly, copied, is_foreign_class
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
+from gossiprec.federated.coordinator_hook import RecommenderServer
 from gossiprec.models import MODELS, BlockRole, Layout, Model
+from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
-from gossiprec.policies import POLICIES, Policy
-from gossiprec.protocols import Protocol
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
-from gossiprec.recommenders.coordinator_hook import RecommenderServer
-from gossiprec.rng import generator
+from gossiprec.network.protocols import Protocol
+from gossiprec.rules.aggregators import InboxConfig
+from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
-from gossiprec.servers import Server
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.arrays import I64
-from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.base.arrays import I64
 from gossiprec.compute.plan.tape import Tape, TapeEvent, TapeSegment, insert_resets
 from gossiprec.emulation.assembly.network_setup import EngineConditions, trains_on_event
-from gossiprec.protocols import Protocol
+from gossiprec.network.protocols import Protocol
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.engine import ControlProtocol, Engine
 from gossiprec.scenario import Scenario
-from gossiprec.sim.availability import Availability
-from gossiprec.sim.engine import ControlProtocol, Engine
 
 
 @dataclass(frozen=True)

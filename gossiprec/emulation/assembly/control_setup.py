@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.availability import make_availability
@@ -21,8 +21,9 @@ from gossiprec.emulation.estimate.memory import (
 )
 from gossiprec.emulation.progress import Progress, Stopwatch
 from gossiprec.modes import choose_mode
-from gossiprec.overlay.base import UserProfiles
-from gossiprec.protocols import PROTOCOLS, Protocol
+from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import (
     Scenario,
     check_activity_groups,
@@ -30,7 +31,6 @@ from gossiprec.scenario import (
     check_train_loss,
     check_validation,
 )
-from gossiprec.sim.availability import Availability
 
 
 def build_and_schedule(

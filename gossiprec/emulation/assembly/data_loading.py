@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gossiprec.base.errors import GossipRecError
+from gossiprec.base.inputs import changed_files
 from gossiprec.data import load_split
 from gossiprec.data.data_sizes import DataSizes, estimate_sizes
 from gossiprec.data.fingerprint import data_fingerprint
 from gossiprec.data.split import Split
-from gossiprec.errors import GossipRecError
-from gossiprec.inputs import changed_files
 from gossiprec.scenario import Scenario
 
 

@@ -6,8 +6,8 @@ import importlib.util
 import os
 from typing import Any
 
-from gossiprec.errors import ResourceError
-from gossiprec.machine import usable_cores
+from gossiprec.base.errors import ResourceError
+from gossiprec.base.machine import usable_cores
 from gossiprec.scenario import Scenario
 
 

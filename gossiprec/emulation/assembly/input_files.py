@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.inputs import note_input
+from gossiprec.base.regular_files import open_regular_file
 from gossiprec.data.column_parsers import Convert, number_parser
 from gossiprec.data.delimited_text import read_columns, read_first_row
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import TextFormat
-from gossiprec.errors import DataError, ScenarioError
-from gossiprec.inputs import note_input
-from gossiprec.regular_files import open_regular_file
 
 MAX_BYTES = 2**30
 """Largest size of a file of numbers."""

@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from gossiprec.base.gc_pause import gc_paused
+from gossiprec.base.machine import usable_cores
 from gossiprec.emulation.progress import Progress
-from gossiprec.gc_pause import gc_paused
-from gossiprec.machine import usable_cores
 from gossiprec.native.kernel_cache import (
     KernelNotCachedError,
     MissingKernelPolicy,

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64, Bools
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.errors import ScenarioError
-from gossiprec.protocols import Protocol
-from gossiprec.rng import generator, purpose_id, uniforms
+from gossiprec.network.protocols import Protocol
+from gossiprec.network.sim import distributions
+from gossiprec.network.sim.compute_time import ComputeTime
+from gossiprec.network.sim.fair_share import FairShare
+from gossiprec.network.sim.latency import Latency, MatrixLatency
+from gossiprec.network.sim.network import Network, Partition
+from gossiprec.network.sim.transport import Transport
 from gossiprec.scenario import Scenario
-from gossiprec.sim import distributions
-from gossiprec.sim.compute_time import ComputeTime
-from gossiprec.sim.fair_share import FairShare
-from gossiprec.sim.latency import Latency, MatrixLatency
-from gossiprec.sim.network import Network, Partition
-from gossiprec.sim.transport import Transport
 
 
 def make_distribution(options: Any, key: str, *, positive: bool = False) -> distributions.Distribution:

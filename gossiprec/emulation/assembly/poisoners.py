@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.arrays import I32, I64
+from gossiprec.adversaries.poisoners import POISONERS, PoisonerContext
+from gossiprec.base.arrays import I32, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.message_encoder import PushRoundCounter
 from gossiprec.compute.messages import Forgery
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
-from gossiprec.errors import ScenarioError
-from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
-from gossiprec.poisoners import POISONERS, PoisonerContext
-from gossiprec.protocols import Protocol
-from gossiprec.ragged import Ragged
+from gossiprec.models.feeds import Feed
+from gossiprec.network.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.cross_checks import poisoner_count
 from gossiprec.scenario.definition import AttackerChoice
@@ -147,7 +147,7 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
     """Return the forgery of every poisoner, by node."""
     if not cast.attackers:
         return {}
-    from gossiprec.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
+    from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
 
     scorer, nobody = Scorer(executor), cast.feed.only(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
@@ -173,7 +173,7 @@ def poisoner_context(
     model: Model, layout: Layout, nobody: Feed, negatives: int, targets: I32
 ) -> PoisonerContext:
     """Return the context that a poisoner sees."""
-    from gossiprec.poisoners.model_formula import ModelFormula
+    from gossiprec.adversaries.poisoners.model_formula import ModelFormula
 
     return PoisonerContext(ModelFormula(model, layout), nobody, negatives, targets)
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec import portable
-from gossiprec.arrays import F32, I64
-from gossiprec.attacks import Attack
-from gossiprec.attacks.observations import MessageIndex
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks.observations import MessageIndex
+from gossiprec.base import portable
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import InboxReducer
 from gossiprec.compute.message_encoder import MessageEncoder, PushRoundCounter
@@ -51,12 +53,10 @@ from gossiprec.emulation.estimate.estimate import check_memory_early, executor_o
 from gossiprec.emulation.estimate.libraries import pictures_bytes
 from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.errors import ScenarioError
-from gossiprec.inputs import Inputs, record_inputs
+from gossiprec.federated.base import overrides_method
 from gossiprec.models import BlockRole
 from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
-from gossiprec.recommenders.base import overrides_method
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import NetworkOptions

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import I64
-from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.base.arrays import I64
 from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.control_plane import (
     ModelResets,
@@ -27,7 +27,7 @@ from gossiprec.emulation.assembly.network_setup import (
     check_trace_lengths,
     make_engine_conditions,
 )
-from gossiprec.protocols import Protocol
+from gossiprec.network.protocols import Protocol
 from gossiprec.scenario import Scenario
 
 CarryOut = Callable[[TapeSegment], None]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gossiprec.arrays import I64
-from gossiprec.attacks import Attack
-from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.errors import ScenarioError
-from gossiprec.overlay.graph_views import StaticViewOptions
+from gossiprec.network.overlay.graph_views import StaticViewOptions
 from gossiprec.scenario import Scenario
 
 WORTH = 0.9
@@ -57,8 +57,8 @@ def check_attacks_divisible(attacks: Sequence[Attack], n_users: int) -> None:
         if (attack.nodes < n_users).any() and type(attack).learnt is Attack.learnt:
             raise ScenarioError(
                 f"observers: {attack.label} observes at single nodes but does not implement learnt and learn "
-                "(gossiprec.attacks.Attack), so its nodes cannot be divided among shards; set executor.name "
-                "to auto, or remove the observer"
+                "(gossiprec.adversaries.attacks.Attack), so its nodes cannot be divided among shards; "
+                "set executor.name to auto, or remove the observer"
             )
 
 

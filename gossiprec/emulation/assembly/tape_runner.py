@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.arrays import I32, I64, check_array, check_range
-from gossiprec.attacks.observations import KnownDeliveries
+from gossiprec.adversaries.attacks.observations import KnownDeliveries
+from gossiprec.base.arrays import I32, I64, check_array, check_range
 from gossiprec.compute.finite import FiniteCheck, NotFiniteError, update_times
 from gossiprec.compute.plan.planner_state import PastEvents
 from gossiprec.compute.plan.program import ExecutionPlan, Program

@@ -7,24 +7,24 @@ from typing import Literal
 
 import numpy as np
 
-from gossiprec.attacks.base import fraction_to_count
+from gossiprec.adversaries.attacks.base import fraction_to_count
 from gossiprec.compute.plan.tape import Op
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.data_sizes import DataSizes
+from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
 from gossiprec.emulation.assembly.poisoners import count_poisoners
 from gossiprec.emulation.estimate.memory import MemoryInputs, stacks_updates
+from gossiprec.federated import Recommender
 from gossiprec.models import MODELS, BlockRole, Model
 from gossiprec.modes import choose_mode
-from gossiprec.policies import POLICIES, Policy
-from gossiprec.protocols import PROTOCOLS, Protocol
-from gossiprec.recommenders import Recommender
+from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import Scenario, check_sizes, check_validation
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import NetworkOptions
 from gossiprec.scenario.sections import NodeFraction, Nodes
-from gossiprec.sim.availability import Availability
 
 MOST_RINGS = 200_000
 """Number of wakes that are drawn to estimate how long a run lasts."""

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import AttackMemoryInputs
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import AttackMemoryInputs
+from gossiprec.base.errors import ResourceError
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import note_large_deltas
 from gossiprec.emulation.assembly.data_loading import data_sizes, estimated_data_sizes
@@ -28,11 +29,10 @@ from gossiprec.emulation.estimate.libraries import pictures_bytes
 from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.errors import ResourceError
 from gossiprec.models import BlockRole
 from gossiprec.modes.base import TrainingOutline
 from gossiprec.modes.whole_models import FEW_EPOCHS
-from gossiprec.protocols import Protocol
+from gossiprec.network.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import check_modules
 

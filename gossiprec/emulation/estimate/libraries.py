@@ -8,7 +8,7 @@ every process.
 
 from __future__ import annotations
 
-from gossiprec.attacks import ATTACKS
+from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.native.kernel_cache import has_compiled_kernels
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import modules_of

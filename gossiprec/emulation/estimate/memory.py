@@ -8,21 +8,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.aggregators import Aggregator
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import ResourceError
+from gossiprec.base.machine import available_bytes, resident_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.data.data_sizes import BYTES_TO_DRAW
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import reads_files
 from gossiprec.emulation.estimate.libraries import LOADING, MIB, PARTS, libraries_bytes
-from gossiprec.errors import ResourceError
-from gossiprec.machine import available_bytes, resident_bytes
 from gossiprec.models import Layout
 from gossiprec.modes import RunMode
 from gossiprec.modes.base import COPIES_PER_STEP
+from gossiprec.network.protocols import Protocol
 from gossiprec.old_names import forward
-from gossiprec.protocols import Protocol
+from gossiprec.rules.aggregators import Aggregator
 from gossiprec.scenario import Scenario
 
 OF_A_WAKE, OF_A_MESSAGE = 40, 60

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from gossiprec.cache_dir import PRIVATE, cache_dir, exposed
-from gossiprec.errors import ResourceError
-from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.base.cache_dir import PRIVATE, cache_dir, exposed
+from gossiprec.base.errors import ResourceError
 from gossiprec.models import Layout, Model
+from gossiprec.runs.atomic_write import replace_file
 from gossiprec.scenario import Scenario
 
 PATIENCE_S = 2.0

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gossiprec.attacks.base import MembershipGuesses
-from gossiprec.attacks.findings import Finding
-from gossiprec.attacks.uploads import UploadAttack
-from gossiprec.attacks.uploads.contributions import ContributionGuesses
+from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.adversaries.attacks.uploads import UploadAttack
+from gossiprec.adversaries.attacks.uploads.contributions import ContributionGuesses
+from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.estimate.memory import peak_rss_mib
@@ -42,12 +43,11 @@ from gossiprec.emulation.scoring.train_loss import train_loss
 from gossiprec.emulation.scoring.upload_leakage import contribution_leakage, true_vectors, vector_leakage
 from gossiprec.emulation.scoring.utility import ActivityGroupMetrics
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog import RunDirectory
-from gossiprec.eventlog.checkpoint_state import check_state
-from gossiprec.eventlog.run_tables import labels_to_json
+from gossiprec.federated.perturbation import clip_l1
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.recommenders.perturbation import clip_l1
+from gossiprec.runs import RunDirectory
+from gossiprec.runs.checkpoint_state import check_state
+from gossiprec.runs.run_tables import labels_to_json
 
 
 class _Stateful(Protocol):

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from gossiprec.base.errors import LogError
+from gossiprec.base.plugins import check_plugins_installed
 from gossiprec.data.fingerprint import data_identity
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import ClockReadings, read_clocks
@@ -16,11 +18,9 @@ from gossiprec.emulation.run.execution import execute_run
 from gossiprec.emulation.run.reopened_run import NoCheckpointError, check_manifest, reopen_run, restart_hint
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.shards.shard_group import make_shard_group, retry_after_shard_loss
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run, RunDirectory, open_run, run_files
-from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.lock import RunLock
-from gossiprec.plugins import check_plugins_installed
+from gossiprec.runs import Run, RunDirectory, open_run, run_files
+from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.lock import RunLock
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.plugins import scenario_plugins
 

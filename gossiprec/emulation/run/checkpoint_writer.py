@@ -12,10 +12,10 @@ from typing import NoReturn
 
 from gossiprec.emulation.assembly.control_plane import ReportTick
 from gossiprec.emulation.progress import Progress
-from gossiprec.eventlog import RunDirectory
-from gossiprec.eventlog.atomic_write import sync_file
-from gossiprec.eventlog.checkpoint_state import State
-from gossiprec.eventlog.checkpoints import CheckpointStamp
+from gossiprec.runs import RunDirectory
+from gossiprec.runs.atomic_write import sync_file
+from gossiprec.runs.checkpoint_state import State
+from gossiprec.runs.checkpoints import CheckpointStamp
 from gossiprec.scenario.sections import CheckpointOptions
 
 NICENESS = 5

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.defences import Policy
 from gossiprec.emulation.assembly.executor_selection import thread_count
 from gossiprec.emulation.assembly.poisoners import attacked_items
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.scoring.privacy import UserUploadBudget
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, select_target_items
-from gossiprec.policies import Policy
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I32, I64, U8, Bools, check_array, check_range
+from gossiprec.base.arrays import F64, I32, I64, U8, Bools, check_array, check_range
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.network_setup import trains_on_event
 from gossiprec.emulation.run.message_sizes import MessageSizes
-from gossiprec.eventlog import EventWriter
-from gossiprec.eventlog.checkpoint_state import Stateful, check_state
-from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
-from gossiprec.sim.availability import Availability
+from gossiprec.network.sim.availability import Availability
+from gossiprec.runs import EventWriter
+from gossiprec.runs.checkpoint_state import Stateful, check_state
+from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun

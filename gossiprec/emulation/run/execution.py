@@ -10,7 +10,7 @@ from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.graceful_stop import StopRequest, stop_on_signals
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.emulation.run.tracker_dispatch import run_trackers
-from gossiprec.eventlog import Run, RunDirectory, open_run
+from gossiprec.runs import Run, RunDirectory, open_run
 
 if TYPE_CHECKING:
     from gossiprec.emulation.run.active_run import ActiveRun

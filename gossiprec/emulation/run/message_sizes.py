@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import I32, I64
+from gossiprec.base.arrays import I32, I64
 from gossiprec.compute.messages import BYTES
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
-from gossiprec.eventlog.checkpoint_state import Stateful
+from gossiprec.runs.checkpoint_state import Stateful
 
 
 class MessageSizes(Stateful):

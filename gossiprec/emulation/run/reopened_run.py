@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gossiprec.base.errors import LogError
+from gossiprec.base.inputs import changed_inputs
+from gossiprec.base.machine import available_bytes
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.data.fingerprint import data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
@@ -14,15 +17,12 @@ from gossiprec.emulation.progress import ClockReadings, Progress
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import execute_run
 from gossiprec.emulation.run.run_options import RunOptions
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run, RunDirectory, open_run, run_files
-from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
-from gossiprec.eventlog.checkpoints import CheckpointStamp, read_checkpoint, read_stamp
-from gossiprec.eventlog.lock import RunLock
-from gossiprec.eventlog.manifest import manifest_fault
-from gossiprec.eventlog.run_directory import scenario_hash
-from gossiprec.inputs import changed_inputs
-from gossiprec.machine import available_bytes
+from gossiprec.runs import Run, RunDirectory, open_run, run_files
+from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, read_stamp
+from gossiprec.runs.lock import RunLock
+from gossiprec.runs.manifest import manifest_fault
+from gossiprec.runs.run_directory import scenario_hash
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import scenario_code_version
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.base.errors import LogError
+from gossiprec.base.inputs import changed_inputs
+from gossiprec.base.plugins import Plugins, check_plugins_installed, plugin_versions
 from gossiprec.emulation.progress import NullProgress, Progress, Status
 from gossiprec.emulation.run.simulate import simulate
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run, open_run, run_files
-from gossiprec.eventlog.own_files import read_regular
-from gossiprec.eventlog.reader import Columns
-from gossiprec.inputs import changed_inputs
-from gossiprec.plugins import Plugins, check_plugins_installed, plugin_versions
+from gossiprec.runs import Run, open_run, run_files
+from gossiprec.runs.own_files import read_regular
+from gossiprec.runs.reader import Columns
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.plugins import scenario_plugins
 from gossiprec.scenario.sections import CheckpointOptions

@@ -11,7 +11,7 @@ from gossiprec.emulation.run.attempt import continue_run, run_with_recovery
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 from gossiprec.emulation.shards.shard_group import Gather
-from gossiprec.eventlog import Run
+from gossiprec.runs import Run
 from gossiprec.scenario import Scenario
 
 

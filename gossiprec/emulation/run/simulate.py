@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
+from gossiprec.base.plugins import combined_code_version
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.progress import NullProgress, Progress, read_clocks
@@ -17,10 +18,9 @@ from gossiprec.emulation.run.attempt import run_with_recovery, start_run
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 from gossiprec.emulation.shards.shard_group import Gather
-from gossiprec.eventlog import Run, open_run, run_files
-from gossiprec.eventlog.manifest import manifest_fault
-from gossiprec.eventlog.run_directory import check_path_free
-from gossiprec.plugins import combined_code_version
+from gossiprec.runs import Run, open_run, run_files
+from gossiprec.runs.manifest import manifest_fault
+from gossiprec.runs.run_directory import check_path_free
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.plugins import scenario_code_version
 
@@ -81,7 +81,7 @@ def simulate(
     Raises
     ------
     GossipRecError
-        See :mod:`gossiprec.errors`. The run directory is then marked ``failed`` if it had been begun.
+        See :mod:`gossiprec.base.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
     begin = read_clocks()
     trackers = tracker_factories(track, tracked_as)

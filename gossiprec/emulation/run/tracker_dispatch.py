@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.emulation.progress import Progress, Status
-from gossiprec.errors import ResourceError
-from gossiprec.eventlog import open_run
+from gossiprec.runs import open_run
 from gossiprec.trackers import TRACKERS, Tracker
 
 Chosen = Mapping[str, Callable[..., Tracker]]

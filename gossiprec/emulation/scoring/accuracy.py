@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64, Bools, check_range
-from gossiprec.attacks.base import Ranking
+from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,
@@ -27,6 +26,7 @@ from gossiprec.measures.attack_accuracy import (
 )
 from gossiprec.measures.communities import Communities, jaccard_communities_by_size
 from gossiprec.measures.selectors import FILTERS
+from gossiprec.runs.adversaries import attack_key
 
 
 @dataclass

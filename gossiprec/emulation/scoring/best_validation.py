@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gossiprec.eventlog.checkpoint_state import Stateful
 from gossiprec.measures.metric import ON_VALIDATION
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_baseline_name
+from gossiprec.runs.checkpoint_state import Stateful
 
 
 class BestValidationReport(Stateful):

@@ -7,15 +7,15 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gossiprec.arrays import F64, I64
-from gossiprec.attacks.base import MembershipGuesses
-from gossiprec.attacks.findings import RATES, Finding
+from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks.findings import RATES, Finding
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import ScenarioError
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord
-from gossiprec.errors import ScenarioError
-from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.checkpoint_state import Stateful
+from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.checkpoint_state import Stateful
 
 Row = dict[str, Any]
 

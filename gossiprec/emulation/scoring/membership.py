@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64
-from gossiprec.attacks.base import MembershipGuesses
-from gossiprec.attacks.findings import RATES
-from gossiprec.errors import ScenarioError
-from gossiprec.feeds.base import positives_bitset
+from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks.findings import RATES
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
+from gossiprec.models.feeds.base import positives_bitset
 from gossiprec.numerics.relevance import MIA
-from gossiprec.ragged import Ragged
 
 LABELS = {"observer", "relevance", "momentum"}
 """Labels of the rates of guesses."""

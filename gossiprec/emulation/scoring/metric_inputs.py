@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.errors import DataError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, display_name
-from gossiprec.errors import DataError
 from gossiprec.measures.base import NOWHERE, RelevantRanks, TargetRanks, TopItems, ValidationRanks
 from gossiprec.measures.metric import SAMPLED, MetricSpec
 from gossiprec.measures.ranking import PADDING, relevant_ranks, target_ranks, top_items
-from gossiprec.ragged import Ragged
-from gossiprec.rng import generator
 
 
 class FullRanker:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import I64
-from gossiprec.attacks import Attack
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.base.arrays import I64
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.eventlog import RunDirectory
-from gossiprec.eventlog.reader import EventLog, read_log
-from gossiprec.eventlog.run_files import log_path
+from gossiprec.runs import RunDirectory
+from gossiprec.runs.reader import EventLog, read_log
+from gossiprec.runs.run_files import log_path
 
 Values = npt.NDArray[Any]
 Measured = tuple[str, I64, Values]
@@ -130,7 +130,7 @@ def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measu
         "received": contacts.sum(axis=0),
     }
     if contacts.nnz <= DENSEST * n * (n - 1):
-        from gossiprec.graphs.centrality import (  # here: networkx takes a third of a second
+        from gossiprec.network.graphs.centrality import (  # here: networkx takes a third of a second
             betweenness,
             hops_to,
             pagerank,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64
-from gossiprec.eventlog.checkpoint_state import Stateful
-from gossiprec.policies import Policy, PrivacySpent
+from gossiprec.base.arrays import F64, I64
+from gossiprec.defences import Policy, PrivacySpent
+from gossiprec.runs.checkpoint_state import Stateful
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gossiprec.base.ragged import Ragged
 from gossiprec.measures.ranking import CUTOFF, PADDING
-from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)

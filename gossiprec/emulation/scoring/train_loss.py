@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
 from gossiprec.compute.executors.base import Executor
-from gossiprec.feeds.base import Columns
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.models.feeds.base import Columns
 
 BLOCK = 512
 """Number of users whose models are read together."""

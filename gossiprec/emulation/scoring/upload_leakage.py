@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I64
-from gossiprec.attacks.uploads.contributions import ContributionGuesses, VictimBlock
-from gossiprec.attacks.uploads.user_vectors import (
+from gossiprec.adversaries.attacks.uploads.contributions import ContributionGuesses, VictimBlock
+from gossiprec.adversaries.attacks.uploads.user_vectors import (
     HOW,
     Found,
     VectorGuesses,
@@ -19,14 +18,15 @@ from gossiprec.attacks.uploads.user_vectors import (
     known_users,
     mean,
 )
+from gossiprec.base.arrays import F32, F64, I64
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, TrainingData
+from gossiprec.federated.user_vectors import compute_user_vectors
 from gossiprec.measures.attack_accuracy import Guess, accuracies, accuracies_of, guess, overlaps, random_bound
 from gossiprec.measures.communities import Communities, jaccard_communities
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.ragged import Ragged
-from gossiprec.recommenders.user_vectors import compute_user_vectors
-from gossiprec.rng import generator
 
 N_SAMPLED = 20_000
 """Number of training items for which the evidence is computed, each with an item that the user does not have."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.base.arrays import F32, F64, I32, I64
+from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
@@ -28,13 +29,12 @@ from gossiprec.emulation.scoring.metric_inputs import (
     draw_candidates,
     sampled_negatives,
 )
-from gossiprec.eventlog.checkpoint_state import Stateful
 from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
 from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
 from gossiprec.measures.selectors import baseline_metric_name
 from gossiprec.models.base.kernel_interface import ScoreQuery
-from gossiprec.ragged import Ragged, row_entries
+from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 CANDIDATES = 2**23

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.inbox_reducer import COUNTS
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.emulation.shards import shard_state
-from gossiprec.errors import ResourceError
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun

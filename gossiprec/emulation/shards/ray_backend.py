@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import Channel, Key, Mailbox, ShardLostError
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation.assembly.executor_selection import require_ray, thread_count
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards.shard_group import ShardGroup, check_versions, local_versions
-from gossiprec.errors import ResourceError
 from gossiprec.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import ShardLostError
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation.progress import Progress
-from gossiprec.errors import ResourceError
-from gossiprec.eventlog.manifest import package_versions
+from gossiprec.runs.manifest import package_versions
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import scenario_code_version
 

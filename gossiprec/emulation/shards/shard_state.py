@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
-from gossiprec.attacks import Attack
+from gossiprec.adversaries.attacks import Attack
+from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation.estimate.memory import peak_rss_mib

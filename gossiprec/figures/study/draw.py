@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures.figure_files import write_figure
 from gossiprec.figures.study.heat_map import heat_map
 from gossiprec.figures.study.lines import lines

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
 from gossiprec.figures.study.estimates import MeanEstimate, describe_seeds, paired_difference

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures.figure_files import Cell
 from gossiprec.figures.study.estimates import LOG_FROM, MeanEstimate, mean_with_interval
 from gossiprec.figures.study.labels import measure_label

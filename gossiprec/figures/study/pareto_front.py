@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
 from gossiprec.figures.study.estimates import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.feeds.base import Columns
+from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
     from torch import Tensor

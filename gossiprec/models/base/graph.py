@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.ragged import Ragged
 from gossiprec.models.base.model import Model
-from gossiprec.ragged import Ragged
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.native.jit import kernel
 
 

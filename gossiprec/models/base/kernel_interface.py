@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.old_names import forward
 
@@ -48,7 +48,7 @@ class ScoreQuery:
     together : bool
         Whether all queries use row 0, which then need not be copied for each of them.
     histories : mapping of str to ndarray of int32, shape (n_queries, ...)
-        Columns of the feed about a whole query (:meth:`gossiprec.feeds.base.Feed.histories`).
+        Columns of the feed about a whole query (:meth:`gossiprec.models.feeds.base.Feed.histories`).
     """
 
     layout: Layout
@@ -140,7 +140,7 @@ class ModelKernels(ABC):
 
     score_kept: ClassVar[Any]
     fit_user: ClassVar[Any]
-    """Compiled functions for :mod:`gossiprec.attacks.individual_kernels`, which defines their arguments."""
+    """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`, which defines their arguments."""
 
     def __init__(self, work: Any) -> None:
         self.work = work

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.errors import PluginError
+from gossiprec.base.options import Options
+from gossiprec.base.rng import generator
 from gossiprec.data.split import TrainingData
-from gossiprec.errors import PluginError
-from gossiprec.feeds.base import Feed
 from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
-from gossiprec.options import Options
-from gossiprec.rng import generator
+from gossiprec.models.feeds.base import Feed
 
 if TYPE_CHECKING:
     from torch import Tensor

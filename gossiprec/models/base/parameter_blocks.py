@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.old_names import forward
 
 _ALIGNMENT = 16  # floats: one 64-byte cache line

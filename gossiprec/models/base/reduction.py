@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from gossiprec.options import Options
+from gossiprec.base.options import Options
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from gossiprec.feeds.base import Columns
+from gossiprec.base.options import Options
 from gossiprec.models.base.model import Model
-from gossiprec.options import Options
+from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,8 +41,8 @@ class SequenceOptions(Options):
 class SequenceModel(Model):
     """A model that scores an item by the dot product of the item's row and a state of the user.
 
-    Its samples are lists (:class:`gossiprec.feeds.ListFeed`): places with an item to learn, -1 at others. It has the
-    block ``items`` with one row per item, which may also be its input.
+    Its samples are lists (:class:`gossiprec.models.feeds.ListFeed`): places with an item to learn, -1 at others. It has
+    the block ``items`` with one row per item, which may also be its input.
     """
 
     options: SequenceOptions

@@ -15,12 +15,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.data.split import TrainingData
-from gossiprec.feeds import MaskedFeed
-from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, ones
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
 from gossiprec.models.bert4rec.encoder import SequencePositions, encode, encoder_blocks, layer_norm
+from gossiprec.models.feeds import MaskedFeed
+from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.kernel_interface import AdversaryQueries, ModelKernels, ScoreQuery, VictimModels
 from gossiprec.models.gmf import dp_sgd_kernels, drift_penalty_kernels, kernels, observer_kernels
 

@@ -3,7 +3,7 @@
 Every adversary scores every such victim with its own user row: n_victims x n_adversaries models. Against all other
 items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few references.
 
-The state of fictive users is a tuple (:meth:`gossiprec.attacks.fictive_users.FictiveUsers.kernel_state`):
+The state of fictive users is a tuple (:meth:`gossiprec.adversaries.attacks.fictive_users.FictiveUsers.kernel_state`):
 ``(own, users, start, due, n_fits, refit_every, adversaries, offsets, positives, member, seed)``.
 """
 

@@ -16,12 +16,12 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.data.split import TrainingData
-from gossiprec.feeds import SequenceFeed
-from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
 from gossiprec.models.base.analytic_gradients import SequenceGradient
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
+from gossiprec.models.feeds import SequenceFeed
+from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from pydantic import Field
 
+from gossiprec.base.options import Options
 from gossiprec.data.split import TrainingData
-from gossiprec.feeds import PairwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base.analytic_gradients import PairGradient
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, uniform
+from gossiprec.models.feeds import PairwiseFeed
 from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate, propagate_single_user, stack_rows
-from gossiprec.options import Options
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from gossiprec.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
 from gossiprec.models.base.reduction import ReductionOptions
+from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 
 if TYPE_CHECKING:
     from torch import Tensor

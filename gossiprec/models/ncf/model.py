@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
-from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
 from gossiprec.models.base.reduction import ReductionOptions
+from gossiprec.models.feeds import PointwiseFeed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
-from gossiprec.geodesy import distances_km
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.geodesy import distances_km
 from gossiprec.models.base.kernel_interface import (
     NO_CONTEXT,
     AdversaryQueries,

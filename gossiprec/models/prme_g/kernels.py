@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.geodesy import EARTH_RADIUS_KM
+from gossiprec.base.geodesy import EARTH_RADIUS_KM
 from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, load_float32, swap_float_mode
 from gossiprec.numerics.float16_rows import BLOCK, merge_rounded, narrow_row, widen_row
 from gossiprec.numerics.philox import philox

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.geodesy import EARTH_RADIUS_KM, unit_vectors
+from gossiprec.base.options import Options
 from gossiprec.data.split import TrainingData, Visits
-from gossiprec.errors import DataError
-from gossiprec.feeds import TransitionFeed
-from gossiprec.geodesy import EARTH_RADIUS_KM, unit_vectors
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, normal
-from gossiprec.options import Options
+from gossiprec.models.feeds import TransitionFeed
 
 if TYPE_CHECKING:
     from torch import Tensor

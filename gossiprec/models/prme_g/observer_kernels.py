@@ -3,7 +3,7 @@
 Rows are flat, as float32 or as the bits of float16; rows that observers keep are float32. `weights` has the weights
 of the two squared distances in D (CDA paper, eq. 2) for every queried move; a score is ``-D``.
 
-The state of fictive users is a tuple (:meth:`gossiprec.attacks.fictive_users.FictiveUsers.kernel_state`):
+The state of fictive users is a tuple (:meth:`gossiprec.adversaries.attacks.fictive_users.FictiveUsers.kernel_state`):
 ``(own, users, start, due, n_fits, refit_every, adversaries, offsets, items, member, seed)``. A recipe is ``(previous,
 places, alpha, l2, mean)``: the previous items, the places of items, and the options of the model.
 """

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gossiprec.eventlog.reader import Columns
 from gossiprec.figures.attack_selection import AttackKey, arrange_panels, group_keys, ranking_metrics
 from gossiprec.measures.selectors import split_baseline_name
 from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
 from gossiprec.report.runs import CLOCKS, ReportRuns, thin_indices
+from gossiprec.runs.reader import Columns
 
 ORDER = 30
 MOST_POINTS = 400

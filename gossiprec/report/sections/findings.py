@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gossiprec.eventlog.reader import Columns
 from gossiprec.report.blocks import (
     Block,
     Chart,
@@ -18,6 +17,7 @@ from gossiprec.report.blocks import (
 )
 from gossiprec.report.runs import CLOCKS, ReportRuns
 from gossiprec.report.sections.curves import curve_series
+from gossiprec.runs.reader import Columns
 
 ORDER = 35
 

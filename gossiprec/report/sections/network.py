@@ -6,14 +6,14 @@ import base64
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.reader import Columns
+from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.figures.contact_curves import count_nodes
 from gossiprec.figures.node_values import values_by_node
 from gossiprec.report.blocks import Block, NetworkGraph, Section, TextParagraphs, block_or_choice
 from gossiprec.report.runs import OF_NODES, ReportRuns
+from gossiprec.runs import Run
+from gossiprec.runs.reader import Columns
 
 ORDER = 60
 MOST_NODES = 3000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.lock import UNKNOWN
 from gossiprec.report.blocks import Block, Section, TableBlock, TableColumn, TextParagraphs, Tile, Tiles
 from gossiprec.report.runs import ReportRuns, logged_until
+from gossiprec.runs import Run
+from gossiprec.runs.lock import UNKNOWN
 
 ORDER = 10
 ENDED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F64
+from gossiprec.base.arrays import F64
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.figures.node_values import ByNode, group_by_position, values_by_node
 from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, block_or_choice

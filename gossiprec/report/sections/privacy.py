@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.eventlog.reader import Columns
 from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, Tile, Tiles
 from gossiprec.report.runs import CLOCKS, ReportRuns
+from gossiprec.runs.reader import Columns
 
 ORDER = 80
 WORDS = {

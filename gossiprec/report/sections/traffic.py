@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64
-from gossiprec.errors import LogError
-from gossiprec.eventlog import Run
-from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES
+from gossiprec.base.arrays import F64
+from gossiprec.base.errors import LogError
 from gossiprec.figures.contact_curves import contact_curve
 from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
 from gossiprec.report.runs import CLOCKS, ReportRuns
+from gossiprec.runs import Run
+from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES
 
 ORDER = 70
 MOST_INTERVALS = 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossiprec.errors import LogError
+from gossiprec.base.errors import LogError
 from gossiprec.figures.study.pareto_front import ParetoPoint, pareto_points, utility_quantity
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, block_or_choice

@@ -1,0 +1,1 @@
+"""Adversaries: attacks on privacy and poisoners of models."""

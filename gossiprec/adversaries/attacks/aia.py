@@ -1,0 +1,225 @@
+"""Gradient-based attribute inference as a community proxy: which updates look trained on the adversary's items.
+
+The coordinator trains shadow models on samples of the adversary's items and on samples of other items, and a
+classifier that separates their updates. It then ranks the clients by the classifier's score of their updates.
+
+References
+----------
+arXiv 2306.08929, Algorithm 6.
+
+Notes
+-----
+The paper gives none of the numbers. Here: 100 models of each kind, on samples of 50-100 % of the size of the target
+set; the clients' own recipe, from the coordinator's model of the first observed round; the feature is the item part of
+``(theta - theta_global) / learning rate`` at Euclidean norm 1 (so the rate cancels, and the amount of training does
+not count); a network 256-64-1 with ReLU, trained for 50 epochs by Adam at 1e-3 in batches of 32. There is no
+momentum: a gradient belongs to one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import Attack, AttackContext, AttackMemoryInputs, Ranking
+from gossiprec.adversaries.attacks.observations import Observations
+from gossiprec.adversaries.attacks.observer_names import TableKey, as_unique_list
+from gossiprec.adversaries.attacks.scoring_attack import Ids, Size, Sizes
+from gossiprec.adversaries.attacks.shadow_models import (
+    WIDTHS,
+    build_network,
+    classifier_logits,
+    normalise_rows,
+    shadow_features,
+    train_update_classifier,
+)
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.rng import generator
+from gossiprec.models import Layout
+
+if TYPE_CHECKING:
+    import torch
+
+
+BLOCK = 64
+"""Number of clients that are scored together. It is constant, because the order of summation may depend on it."""
+
+_STATE = ("seen", "changed", "features", "latest")
+"""Arrays that change during a run."""
+
+
+class AIAOptions(Options):
+    """Options of the attack."""
+
+    adversaries: Annotated[int, Field(ge=1, le=LARGEST)] | Ids = Field(
+        default=1, description="number of users to attack, drawn at random; or a list of their ids"
+    )
+    community_size: Size | Sizes = Field(default=50, description="K")
+    models: Annotated[int, Field(ge=2, le=LARGEST)] = Field(
+        default=100,
+        description="number of models trained on samples of the target items, and of models trained on other items",
+    )
+    epochs: Annotated[int, Field(ge=1, le=LARGEST)] = Field(
+        default=50, description="epochs of the classifier"
+    )
+
+
+def _bytes(layout: Layout, n_users: int, n_adversaries: int) -> int:
+    """Return the bytes of all clients' item gradients, of the scores, and of the classifiers with their moments."""
+    width = layout.n_items * layout.item_width
+    return 4 * n_users * width + 4 * n_adversaries * n_users + 4 * 4 * WIDTHS[0] * width * n_adversaries
+
+
+@ATTACKS.register("aia")
+class AIA(Attack):
+    """Attribute inference by the coordinator of a federated run, from the items that an update was trained on.
+
+    Notes
+    -----
+    A round begins when the coordinator merges its first answer: this answer replaces the model that the coordinator had
+    sent. A whole model that arrives after the next model was sent is compared with the next one; an update is compared
+    with the version that it was computed from.
+    """
+
+    Options = AIAOptions
+    by_torch = True
+    options: AIAOptions
+
+    def __init__(self, options: AIAOptions, world: AttackContext) -> None:
+        super().__init__(options, world)
+        world.need_items_alone("aia")
+        if world.coordinator is None:
+            raise ScenarioError("observers: aia requires a protocol with a coordinator, such as fedavg")
+        self._adversaries = self._chosen()
+        self._feed = world.data_of(self._adversaries)
+        self._check_targets()
+        self._sent: F32 | None = None
+        self._networks: list[torch.nn.Module] = []
+        layout = world.scorer.layout
+        self._seen = np.zeros(world.n_users, np.bool_)
+        self._changed = np.zeros(world.n_users, np.bool_)
+        self._features = np.zeros((world.n_users, layout.n_items * layout.item_width), np.float32)
+        self._latest = np.full((len(self._adversaries), world.n_users), np.nan, np.float32)
+
+    @classmethod
+    def table_keys(cls, options: AIAOptions) -> frozenset[TableKey]:
+        """Return the keys of its table rows, one for each community size."""
+        return frozenset(("coordinator", "aia", 0.0, size) for size in as_unique_list(options.community_size))
+
+    def _chosen(self) -> I64:
+        """Return the adversaries' ids; a larger number of adversaries includes each smaller choice."""
+        chosen, n_users = self.options.adversaries, self.world.n_users
+        if not isinstance(chosen, int):
+            ids = np.unique(chosen)
+            if ids[-1] >= n_users:
+                raise ScenarioError(
+                    f"observers: aia: adversaries names user {ids[-1]}, but the last is {n_users - 1}"
+                )
+            return ids.astype(np.int64)
+        if chosen > n_users:
+            raise ScenarioError(
+                f"observers: aia: adversaries is {chosen}, but there are only {n_users} users"
+            )
+        order = generator(self.world.seed, "aia-adversaries").permutation(n_users)
+        return np.sort(order[:chosen])
+
+    def _check_targets(self) -> None:
+        n_items = self.world.scorer.layout.n_items
+        for user in self._adversaries.tolist():
+            n = len(self._feed.positives[user])
+            if not 1 < n < n_items - 1:
+                raise ScenarioError(
+                    f"observers: aia: user {user} has {n} of {n_items} items; training needs at least two "
+                    "items of the user and two others; choose other adversaries"
+                )
+
+    @property
+    def label(self) -> str:
+        """The attack and its observer."""
+        return "aia-coordinator"
+
+    @property
+    def nodes(self) -> I64:
+        """The coordinator, which sees the models that it merges."""
+        return np.array([self.world.coordinator])
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return the latest gradients and scores, the model sent, and the classifiers' weights."""
+        networks = [[p.detach().numpy() for p in network.parameters()] for network in self._networks]
+        return {
+            "sent": self._sent,
+            "networks": networks,
+            **{name: getattr(self, f"_{name}") for name in _STATE},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the gradients, scores, sent model and classifiers that :meth:`state` returned."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+        self._sent = state["sent"]
+        self._networks = [build_network(weights) for weights in state["networks"]]
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of the clients' latest gradients and of the classifiers with their optimizers' state."""
+        return _bytes(self.world.scorer.layout, self.world.n_users, len(self._adversaries))
+
+    @classmethod
+    def expected_bytes(cls, options: AIAOptions, prospect: AttackMemoryInputs) -> float:
+        """Return the memory that :attr:`state_bytes` will report, computed from sizes."""
+        chosen = options.adversaries
+        n_adversaries = chosen if isinstance(chosen, int) else prospect.count(chosen)
+        return float(_bytes(prospect.layout, prospect.n_users, n_adversaries))
+
+    def observe(self, seen: Observations) -> None:
+        """Read the clients' answers, and before the first one of a round the model that was sent."""
+        items, senders, keeps, places = self.world.scorer.layout.items, seen.senders, seen.keeps, seen.places
+        for k in range(len(seen)):
+            if keeps[k] == 0 or (
+                keeps[k] < 0 and places[k] == 0
+            ):  # negative: the whole inbox is reduced together
+                self._begin_round(seen.own_model(k))
+            if senders[k] >= self.world.n_users:
+                continue  # the version sent last, of which the new one keeps a share; or a poisoner's
+            if self._sent is None:
+                continue  # a client without data arrived first: its weight is 0, and it begins no round
+            answer, base = seen.models(slice(k, k + 1))[0], seen.base(k)
+            self._features[senders[k]] = answer[items] - (self._sent if base is None else base[items])
+            self._seen[senders[k]] = self._changed[senders[k]] = True
+
+    def _begin_round(self, sent: F32) -> None:
+        scorer, first = self.world.scorer, self._sent is None
+        layout = scorer.layout
+        self._sent = sent[layout.items].copy()
+        if not first:
+            return
+        common = sent[layout.items.start : layout.shared.stop]
+        for node in self._adversaries.tolist():
+            own = self._feed.positives[node]
+            others = np.setdiff1d(np.arange(layout.n_items, dtype=np.int32), own, assume_unique=True)
+            draw = generator(self.world.seed, "aia", node)
+            features, labels = shadow_features(
+                scorer, self._feed, common, own, others, models=self.options.models, draw=draw
+            )
+            self._networks.append(
+                train_update_classifier(features, labels, epochs=self.options.epochs, draw=draw)
+            )
+
+    def rankings(self) -> list[Ranking]:
+        """Rank the clients by the classifier's score of each one's latest gradient."""
+        blocks = np.unique(np.flatnonzero(self._changed) // BLOCK)
+        for a, network in enumerate(self._networks):
+            for low in (blocks * BLOCK).tolist():
+                some = slice(low, low + BLOCK)
+                sure = classifier_logits(network, normalise_rows(self._features[some]))
+                self._latest[a, some] = np.where(self._seen[some], sure, np.nan)
+        self._changed[:] = False
+        self._latest[np.arange(len(self._adversaries)), self._adversaries] = np.nan
+        sizes: tuple[Any, ...] = tuple(as_unique_list(self.options.community_size))
+        return [Ranking("coordinator", "aia", 0.0, sizes, self._adversaries, self._latest)]

@@ -1,0 +1,93 @@
+"""Entropy-based membership inference as a community proxy: which models were trained on most of the adversary's items.
+
+An item is taken for a member of a victim's training set if its entropy by the victim's model is low. The victims with
+the most members among the adversary's items are taken for its community.
+
+References
+----------
+arXiv 2306.08929, eq. 11 and 12; after Song and Mittal, "Systematic evaluation of privacy risks of machine learning
+models", USENIX Security 2021.
+
+Notes
+-----
+The paper mentions neither momentum nor ties: the attack keeps the same momentum models as CDA, and of two
+victims with the same number of members the one with the lower mean entropy comes first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import AttackContext, MembershipGuesses
+from gossiprec.adversaries.attacks.findings import RATES
+from gossiprec.adversaries.attacks.individual_observers import IndividualObservers
+from gossiprec.adversaries.attacks.observer_names import as_unique_list, shortest_decimal
+from gossiprec.adversaries.attacks.scoring_attack import ObserverOptions, ScoringAttack
+from gossiprec.numerics.relevance import MIA, entropy
+
+Threshold = Annotated[float, Field(gt=0, le=1e6)]
+Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
+
+
+class EntropyMIAOptions(ObserverOptions):
+    """Options of the attack. A list gives one observer per combination; one run serves them all."""
+
+    threshold: Threshold | Thresholds = Field(
+        default=(0.2, 0.4, 0.6, 0.8, 1.0),
+        description="rho: an item with an entropy below this is classified as a member",
+    )
+
+
+@ATTACKS.register("entropy-mia")
+class EntropyMIA(ScoringAttack):
+    """Membership inference from entropies, by single nodes, coalitions or the coordinator."""
+
+    name = "entropy-mia"
+    measures = RATES
+    Options = EntropyMIAOptions
+    options: EntropyMIAOptions
+
+    def __init__(self, options: EntropyMIAOptions, world: AttackContext) -> None:
+        world.need_probabilities(self.name)
+        self._thresholds: list[float] = as_unique_list(options.threshold)
+        super().__init__(options, world)
+        if options.who == "single":
+            self.measures = ()  # type: ignore[assignment]  # single adversaries keep too little of a model to guess
+
+    @staticmethod
+    def rules_of(options: EntropyMIAOptions) -> list[str]:
+        """Return one rule per threshold."""
+        return [f"{MIA}{rho:g}" for rho in as_unique_list(options.threshold)]
+
+    @staticmethod
+    def references_of(options: EntropyMIAOptions) -> int:
+        """Return 0: an item is classified without references."""
+        return 0
+
+    def guesses(self) -> Iterator[MembershipGuesses]:
+        """Yield the membership guesses of pools; single adversaries keep too little of a model for guesses."""
+        pools = self._observers
+        if isinstance(pools, IndividualObservers):
+            return
+        for p, name in enumerate(self._names):
+            targets, victims, hidden = pools.targets[p], pools.open_met(p), pools.hidden_met(p)
+            for b, momentum in enumerate(as_unique_list(self.options.momentum)):
+                surprise = entropy(pools.scores_of(p, b, victims)).astype(np.float32)
+                yield MembershipGuesses(
+                    observer=name,
+                    momentum=shortest_decimal(np.float32(momentum)),
+                    thresholds=tuple(self._thresholds),
+                    adversaries=targets.adversaries,
+                    offsets=targets.offsets,
+                    items=targets.items,
+                    victims=victims,
+                    surprise=surprise,
+                    hidden=hidden,
+                    surprise_apart=functools.partial(pools.entropies_apart, p, b, hidden),
+                )

@@ -1,0 +1,203 @@
+"""Compiled loops that rank victims by scores and blend and collect their momentum models, for any model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, is_float32, kernel, swap_float_mode
+from gossiprec.numerics.float16_rows import BLOCK, narrow_row, widen_row
+from gossiprec.numerics.merge import blend
+from gossiprec.numerics.relevance import MEMBERS
+from gossiprec.numerics.relevance_kernels import (
+    FLAT,
+    SCRATCH,
+    compute_relevance,
+    entropy,
+    nan_to_lowest,
+    probability,
+)
+
+
+@inline
+def mean_selected_rows(columns, picked, out):
+    """Fill `out` with the mean of some rows of `columns`, for all victims together."""
+    for v in range(len(out)):
+        out[v] = 0.0
+    for item in picked:
+        column = columns[item]
+        for v in range(len(out)):
+            out[v] += column[v]
+    for v in range(len(out)):
+        out[v] /= len(picked)
+
+
+@kernel
+def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certain, latest):
+    """Fill ``latest[target set, victim]`` with ``mean_score``, or ``standardized``, from scores (n_victims, n_items).
+
+    Sums run over all victims together, item by item: whole vectors instead of single reads.
+    """
+    n = len(victims)
+    columns = np.empty((scores.shape[1], n), float32)
+    for item in range(len(columns)):
+        for v in range(n):
+            columns[item, v] = probability(scores[v, item]) if certain else scores[v, item]
+    own, middle, spread = np.empty(n), np.empty(n), np.empty(n)
+    for a in range(len(n_targets)):
+        kept = items[offsets[a] : offsets[a + 1]]
+        mean_selected_rows(columns, kept[: n_targets[a]], own)
+        if standardize:
+            references = kept[n_targets[a] :]
+            mean_selected_rows(columns, references, middle)
+            for v in range(n):
+                spread[v] = 0.0
+            for item in references:
+                column = columns[item]
+                for v in range(n):
+                    spread[v] += (column[v] - middle[v]) ** 2
+            for v in range(n):
+                flat = spread[v] <= FLAT * middle[v] ** 2
+                own[v] = 0.0 if flat else (own[v] - middle[v]) / math.sqrt(spread[v] / len(references))
+        for v in range(n):
+            latest[a, victims[v]] = nan_to_lowest(own[v])
+
+
+@kernel
+def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
+    """Fill ``latest[target set, victim]`` with any rule, from scores (n_victims, n_items)."""
+    picked, scratch = np.empty(scores.shape[1], float32), np.empty(SCRATCH, float32)
+    for v in range(len(victims)):
+        for a in range(len(n_targets)):
+            kept = items[offsets[a] : offsets[a + 1]]
+            for j in range(len(kept)):
+                picked[j] = scores[v, kept[j]]
+            own, others = picked[: n_targets[a]], picked[n_targets[a] : len(kept)]
+            latest[a, victims[v]] = compute_relevance(rule, float32(0.0), own, others, scratch)
+
+
+@kernel
+def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, latest):
+    """Fill ``latest[rule, target set, victim]``, one rule per threshold, from scores (n_victims, n_items)."""
+    n = len(victims)
+    columns = np.empty((scores.shape[1], n), float32)
+    for item in range(len(columns)):
+        for v in range(n):
+            columns[item, v] = entropy(scores[v, item])
+    total, count = np.empty(n), np.empty((len(thresholds), n), np.int32)
+    for a in range(len(n_targets)):
+        targets = items[offsets[a] : offsets[a] + n_targets[a]]
+        total[:] = 0.0
+        count[:] = 0
+        for item in targets:
+            column = columns[item]
+            for v in range(n):
+                total[v] += column[v]
+            for r in range(len(thresholds)):
+                for v in range(n):
+                    count[r, v] += column[v] < thresholds[r]
+        for r in range(len(thresholds)):
+            for v in range(n):
+                found = count[r, v] + 0.5 / (1.0 + total[v] / len(targets))
+                latest[r, a, victims[v]] = -np.inf if np.isnan(found) else found
+
+
+@kernel
+def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momenta, met, n):
+    """Blend deliveries into the flat ``memory[momentum, pool, victim]``, stored like `rows`; the first one is copied.
+
+    `keys` are the rounding keys, used if rows are float16. The user part of a victim that hides it, everything before
+    `begin`, is not read.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    fresh, blended = np.empty(BLOCK, float32), np.empty(BLOCK, float32)
+    for s in range(len(row)):
+        for b in range(len(momenta)):
+            keep = momenta[b] if met[pool[s], victim[s]] else float32(0.0)
+            held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
+            at, first = np.int64(row[s]) * width, begin if hides[victim[s]] else 0
+            if is_float32(rows) and keep > float32(0.0):
+                blend(memory[held + first : held + n], rows[at + first : at + n], keep)
+            elif is_float32(rows):
+                copy_floats(memory, held + first, rows, at + first, n - first)
+            else:
+                for low in range(first, n, BLOCK):
+                    count = min(BLOCK, n - low)
+                    widen_row(fresh, 0, rows, at + low, count)
+                    if keep > float32(0.0):
+                        widen_row(blended, 0, memory, held + low, count)
+                        blend(blended, fresh[:count], keep)
+                        narrow_row(memory, held + low, low, blended, 0, count, keys[s])
+                    else:
+                        narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
+        met[pool[s], victim[s]] = True
+    swap_float_mode(mode)
+
+
+@kernel
+def collect_submodels(
+    rows, width, row, adversary, victim, message, hides, kept_offsets, kept_items, padded, lengths, slot_of,
+    seen_before, memory, memory_offsets, momenta, users, own, small, n_items, n_users, dim, item_dim, n_shared,
+):  # fmt: skip
+    """Fill ``small[k, momentum]`` with the receiver's model of its victim after delivery k, in order.
+
+    `rows` and `memory` are as in :func:`.individual_kernels.observe_individuals`; a small model is
+    ``[user | kept items, padded | shared]``. `own`, (n, dim + n_shared), replaces the user rows that victims hide; if
+    it is empty, `users` replaces them.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    begin = n_users * dim
+    shared = begin + n_items * item_dim
+    fresh = np.zeros(max(lengths), float32)
+    for k in range(len(row)):
+        a, at = adversary[k], np.int64(row[k]) * width
+        mine = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
+        tail, end = dim + len(mine) * item_dim, dim + padded[a] * item_dim
+        if hides[victim[k]]:
+            fresh[:dim] = float32(0.0)
+        else:
+            widen_row(fresh, 0, rows, at + (0 if n_users == 1 else victim[k] * dim), dim)
+        for j in range(len(mine)):
+            widen_row(fresh, dim + j * item_dim, rows, at + begin + mine[j] * item_dim, item_dim)
+        widen_row(fresh, tail, rows, at + shared, n_shared)
+        slot, place = slot_of[message[k]], 0
+        for b in range(len(momenta)):
+            vector = fresh[: tail + n_shared]
+            if momenta[b] > 0.0:
+                if slot >= 0:
+                    low = memory_offsets[a] + slot * lengths[a]
+                    held = memory[place, low : low + tail + n_shared]
+                    if seen_before[message[k]]:
+                        blend(held, vector, momenta[b])
+                    else:
+                        copy_floats(held, 0, vector, 0, len(vector))
+                    vector = held
+                place += 1
+            out = small[k, b]
+            copy_floats(out, 0, vector, 0, tail)
+            copy_floats(out, end, vector, tail, n_shared)
+            if hides[victim[k]] and len(own):
+                copy_floats(out, 0, own[k], 0, dim)
+                copy_floats(out, end, own[k], dim, n_shared)
+            elif hides[victim[k]]:
+                copy_floats(out, 0, users[a], 0, dim)
+    swap_float_mode(mode)
+
+
+@kernel
+def apply_relevance_rules(scores, offsets, n_targets, rules, thresholds, found):
+    """Fill ``found[k, rule]`` with the relevance of scores ``offsets[k]:offsets[k + 1]``, targets first."""
+    scratch = np.empty(SCRATCH, float32)
+    for k in range(len(n_targets)):
+        own, others = (
+            scores[offsets[k] : offsets[k] + n_targets[k]],
+            scores[offsets[k] + n_targets[k] : offsets[k + 1]],
+        )
+        if rules[0] == MEMBERS:
+            own = own.copy()
+            for j in range(len(own)):
+                own[j] = entropy(own[j])
+        for r in range(len(rules)):
+            found[k, r] = compute_relevance(rules[r], thresholds[r], own, others, scratch)

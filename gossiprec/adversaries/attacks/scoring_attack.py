@@ -1,0 +1,335 @@
+"""Attacks that rank victims by their models' scores of the adversary's items: observer options and the base class.
+
+Momentum averages the models of several deliveries into one; a rule turns a model's scores into one number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.adversaries.attacks.base import (
+    Attack,
+    AttackContext,
+    AttackMemoryInputs,
+    Ranking,
+    fraction_to_count,
+)
+from gossiprec.adversaries.attacks.coalition_members import choose_coalitions, draw_members
+from gossiprec.adversaries.attacks.coalition_observers import CoalitionObservers
+from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
+from gossiprec.adversaries.attacks.individual_observers import IndividualObservers
+from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
+from gossiprec.adversaries.attacks.observer_names import (
+    TableKey,
+    as_unique_list,
+    observer_names,
+    placement_specs,
+    shortest_decimal,
+)
+from gossiprec.adversaries.attacks.targets import TargetItems
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Size = Annotated[int, Field(ge=1, le=LARGEST)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
+Ids = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
+Fractions = Annotated[tuple[Fraction, ...], Field(min_length=1)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
+Momenta = Annotated[tuple[Momentum, ...], Field(min_length=1)]
+Placement = Literal["random", "degree", "betweenness", "clustered", "greedy-cover", "eclipse"]
+Placements = Annotated[tuple[Placement, ...], Field(min_length=1)]
+
+
+class NodeShare(Options):
+    """A random share of the nodes."""
+
+    fraction: Fraction
+
+
+class ObserverOptions(Options):
+    """Options of observers that all relevance rules share. A list gives one observer per combination."""
+
+    who: Literal["single", "coalition", "coordinator"] = Field(
+        description="single: every node on its own; coalition: nodes that share what they receive; coordinator: "
+        "the coordinator of a federated run"
+    )
+    nodes: Literal["all"] | NodeShare | Ids = Field(
+        default="all",
+        description="single: nodes that observe; coordinator: users whose communities it searches for; all, "
+        "{fraction: f} or a list of ids",
+    )
+    fraction: Fraction | Fractions | None = Field(
+        default=None, description="coalition: fraction of the nodes that collude"
+    )
+    placement: Placement | Placements = Field(
+        default="random",
+        description="coalition: how colluders are chosen: at random, or by the contacts of the run",
+    )
+    victim: Annotated[int, Field(ge=0)] | Ids | None = Field(
+        default=None, description="placement eclipse: user that the colluders surround"
+    )
+    placement_until: float | None = Field(
+        default=None,
+        gt=0,
+        description="placement: use only contacts up to this virtual time; null uses all contacts of the run",
+    )
+    members: Ids | None = Field(
+        default=None, description="coalition: ids of the colluders, instead of fraction"
+    )
+    community_size: Size | Sizes = Field(default=50, description="K")
+    momentum: Momentum | Momenta = Field(
+        default=0.99,
+        description="momentum beta over the received models of a node; 0 uses only the latest model",
+    )
+    fictive_user: Literal["fitted", "own_embedding", "paper"] = Field(
+        default="fitted",
+        description="user row with which to score victims that withhold theirs: a row fitted to the targets, "
+        "the attacker's own row and shared weights, or the row of a model trained once on the "
+        "targets",
+    )
+    refit_every: float = Field(
+        default=10.0,
+        gt=0,
+        description="who: single with fitted rows: virtual time (rounds) after which the row is refitted; "
+        "coalitions and the coordinator refit at each report",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ObserverOptions:
+        named = (self.fraction is not None) + (self.members is not None)
+        if self.who == "coalition" and named != 1:
+            raise ValueError("a coalition requires either fraction or members")
+        if self.who != "coalition" and named:
+            raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
+        self._placement_fits()
+        if self.who == "coalition" and self.nodes != "all":
+            raise ValueError("nodes belongs to who: single or coordinator, found who: coalition")
+        default = type(self).model_fields["refit_every"].default  # which a resolved scenario contains
+        if self.refit_every != default and self.fictive_user != "fitted":
+            raise ValueError(
+                f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
+            )
+        if self.refit_every != default and self.who != "single":
+            raise ValueError(
+                f"refit_every belongs to who: single, found who: {self.who}; coalitions and the "
+                "coordinator refit at each report"
+            )
+        return self
+
+    def _placement_fits(self) -> None:
+        chosen = [how for how in as_unique_list(self.placement) if how != "random"]
+        if chosen and self.fraction is None:
+            raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
+        if ("eclipse" in chosen) != (self.victim is not None):
+            raise ValueError(
+                "victim is required with placement: eclipse, and not allowed with other placements"
+            )
+        if self.placement_until is not None and not chosen:
+            raise ValueError("placement_until belongs to a placement other than random")
+
+
+def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[int]:
+    """Return the number of adversaries of each pool."""
+    if options.who == "coordinator":
+        return [prospect.count(options.nodes)]
+    if options.members is not None:
+        return [prospect.count(options.members)]
+    each = len(placement_specs(options))
+    return [
+        fraction_to_count(prospect.n_users, fraction)
+        for fraction in as_unique_list(options.fraction)
+        for _ in range(each)
+    ]
+
+
+class ScoringAttack(Attack):
+    """An attack by single nodes, by coalitions or by the coordinator.
+
+    Parameters
+    ----------
+    options : ObserverOptions
+    world : AttackContext
+    """
+
+    name: ClassVar[str]
+    """The name under which it is registered."""
+
+    options: ObserverOptions
+
+    def __init__(self, options: Any, world: AttackContext) -> None:
+        super().__init__(options, world)
+        rules, n_references = self.rules_of(options), self.references_of(options)
+        if options.who == "coordinator" and world.coordinator is None:
+            raise ScenarioError(
+                "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
+            )
+        self._names, self._groups, adversaries = self._who()
+        momenta = np.array(as_unique_list(options.momentum), np.float32)
+        targets = [
+            TargetItems.of(world.data_of(ids), ids, n_references=n_references, seed=world.seed)
+            for ids in adversaries
+        ]
+        fictive = [FictiveUsers(world, t, options.fictive_user, options.refit_every) for t in targets]
+        self._fictive = fictive
+        self._observers: IndividualObservers | CoalitionObservers
+        if options.who == "single":
+            self._observers = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
+        else:
+            by_coordinator = options.who == "coordinator" and options.fictive_user != "own_embedding"
+            hosts = [np.full(len(ids), world.coordinator) if by_coordinator else ids for ids in adversaries]
+            self._observers = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
+
+    def _who(self) -> tuple[list[str], list[I64], list[I64]]:
+        """Return observer names, the nodes that share deliveries per pool, and the nodes that supply the targets."""
+        options, world = self.options, self.world
+        names = observer_names(options)
+        if options.who == "coordinator":
+            return names, [np.array([world.coordinator])], [self._named()]
+        if options.who == "single":
+            return names, [], [self._named()]
+        members = (
+            [np.unique(options.members)] if options.members is not None else choose_coalitions(world, options)
+        )
+        return names, members, members
+
+    def _named(self) -> I64:
+        """Return the users that the option ``nodes`` selects."""
+        nodes = self.options.nodes
+        if nodes == "all":
+            return np.arange(self.world.n_users)
+        if isinstance(nodes, NodeShare):
+            return draw_members(self.world, nodes.fraction)
+        return np.unique(nodes)
+
+    @staticmethod
+    def rules_of(options: Any) -> list[str]:
+        """Return the names of the relevance rules in the options."""
+        raise NotImplementedError
+
+    @classmethod
+    def table_keys(cls, options: Any) -> frozenset[TableKey]:
+        """Return the keys of its table rows, one for each observer, rule, momentum and community size."""
+        momenta = [shortest_decimal(np.float32(momentum)) for momentum in as_unique_list(options.momentum)]
+        named = (
+            observer_names(options),
+            cls.rules_of(options),
+            momenta,
+            as_unique_list(options.community_size),
+        )
+        return frozenset(itertools.product(*named))
+
+    @staticmethod
+    def references_of(options: Any) -> int | Literal["all"]:
+        """Return the number of items outside its targets that each adversary compares with."""
+        raise NotImplementedError
+
+    @classmethod
+    def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
+        """Return an estimate of the bytes of momentum models and scores, which the observer classes describe."""
+        momenta, n_rules = as_unique_list(options.momentum), len(cls.rules_of(options))
+        n_items, references = prospect.layout.n_items, cls.references_of(options)
+        if options.who == "single":
+            kept = n_items if references == "all" else prospect.own_items + references
+            small = replace(prospect.layout, n_items=round(min(kept, n_items)), n_users=1)
+            n_adversaries, n_kept = prospect.count(options.nodes), sum(momentum > 0 for momentum in momenta)
+            scored = len(momenta) * n_rules * n_adversaries * prospect.n_users
+            slots = n_adversaries * prospect.keeps * prospect.n_users
+            return float(4 * scored + 4 * n_kept * slots * small.row_size)
+        sizes = _pool_sizes(options, prospect)
+        n_kept = sum(momentum > 0 or not prospect.ranked_on_sight for momentum in momenta)
+        models = n_kept * len(sizes) * prospect.n_users * prospect.layout.row_size
+        scored = len(momenta) * n_rules * sum(sizes) * prospect.n_users
+        return float(models * np.dtype(prospect.storage).itemsize + 4 * scored)
+
+    @property
+    def label(self) -> str:
+        """The attack and its observer."""
+        return f"{self.name}-{self.options.who}"
+
+    @property
+    def nodes(self) -> I64:
+        """Single adversaries."""
+        if isinstance(self._observers, IndividualObservers):
+            return self._observers.targets.adversaries
+        return super().nodes
+
+    @property
+    def weighs(self) -> bool:
+        """Whether single adversaries use their own models and so must follow their merges."""
+        singles = isinstance(self._observers, IndividualObservers)
+        return singles and self._fictive[0].own and bool(self.world.hides_user.any())
+
+    @property
+    def pools(self) -> Sequence[I64]:
+        """Coalitions, or the coordinator."""
+        return self._groups
+
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Members of each coalition, by the coalition's name."""
+        if self.options.who != "coalition":
+            return {}
+        return dict(zip(self._names, self._groups, strict=True))
+
+    def foresee(self, meetings: KnownDeliveries) -> None:
+        """Allocate memory for the deliveries to come, and train the fictive users that are trained only once."""
+        self._observers.foresee(meetings)
+        if self.world.hides_user.any():
+            for fictive in self._fictive:
+                fictive.prepare()
+
+    def announce(self, meetings: KnownDeliveries) -> None:
+        """Pass the next deliveries to the observers."""
+        self._observers.announce(meetings)
+
+    def warm_up(self) -> None:
+        """Compile the loops of observers and fictive users."""
+        self._observers.warm_up()
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return momentum models, scores and fictive users."""
+        own = self._observers
+        observers = own.state(now) if isinstance(own, IndividualObservers) else own.state_at(now)
+        return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the momentum models, scores and fictive users that :meth:`state` returned."""
+        self._observers.restore(state["observers"])
+        for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
+            fictive.restore(kept)
+
+    def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
+        """Return the state of single nodes."""
+        assert isinstance(self._observers, IndividualObservers)
+        return self._observers.learnt(nodes, whole=whole)
+
+    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
+        """Take over the state of single nodes that :meth:`learnt` returned."""
+        assert isinstance(self._observers, IndividualObservers)
+        self._observers.learn(nodes, learnt)
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of the kept rows."""
+        return self._observers.state_bytes
+
+    def observe(self, seen: Observations) -> None:
+        """Process the deliveries that single nodes merge, or that pools receive."""
+        self._observers.observe(seen)
+
+    def rankings(self) -> list[Ranking]:
+        """Return the present rankings."""
+        sizes = tuple(as_unique_list(self.options.community_size))
+        found = self._observers.rankings()
+        return [
+            Ranking(self._names[pool], rule, shortest_decimal(beta), sizes, ids, scores)
+            for pool, rule, beta, ids, scores in found
+        ]

@@ -1,0 +1,59 @@
+"""A-ra: items are trained on random users that are assumed to have taken them.
+
+References
+----------
+D. Rong, Q. He, J. Chen, "Poisoning deep learning based recommender model in federated learning scenarios", IJCAI 2022
+(arXiv 2204.13594); published code: rdz98/PoisonFedDLRS, attack.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from gossiprec.adversaries.poisoners import POISONERS
+from gossiprec.adversaries.poisoners.base import Poisoner
+from gossiprec.adversaries.poisoners.model_formula import draw_user_rows, item_gradient, leaf_tensors
+from gossiprec.base.options import Options
+from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.rules.aggregators.base import ModelDelta
+
+if TYPE_CHECKING:  # a scenario can be read without torch
+    from torch import Tensor
+
+
+class ARaOptions(Options):
+    """Options of A-ra."""
+
+    users: int = Field(default=10, ge=1, le=10_000, description="number of synthetic users per message")
+    std: float = Field(
+        default=0.01, gt=0, description="standard deviation of the normal distribution of their rows"
+    )
+
+
+@POISONERS.register("a-ra")
+class ARa(Poisoner):
+    """Synthetic users with random rows that have taken the targets.
+
+    The gradient is of the mean over these users of the model's loss, with the targets as their only samples, labelled
+    1; it is taken with respect to the targets' rows and the shared weights.
+    """
+
+    Options = ARaOptions
+    options: ARaOptions
+
+    def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
+        """Return the gradient over new users at each push."""
+        import torch
+
+        world, options = self.world, self.options
+        drawn = draw_user_rows(push.generator("poison"), options.users, world.formula.layout, options.std)
+        rows, shared = leaf_tensors(sent, world.targets)
+        users = self.hardened(torch.from_numpy(drawn), rows.detach(), shared.detach())
+        loss = world.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
+        return item_gradient(loss, world.targets, rows, shared)
+
+    def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+        """Return the users unchanged."""
+        return users

@@ -1,0 +1,107 @@
+"""PSMU-style, a reconstruction: items are trained on a synthetic user against that user's recommendations.
+
+References
+----------
+W. Yuan, Q. V. H. Nguyen, T. He, L. Chen, H. Yin, "Manipulating federated recommender systems: poisoning with synthetic
+users and its countermeasures", SIGIR 2023 (arXiv 2304.03054).
+
+Notes
+-----
+**A reconstruction.** No code is public, and the paper was not available when this was written: this version is based
+on a few sentences about it in arXiv 2403.20107 ("randomly constructed users generate poisoned gradients, improved by
+adding targets' alternative items"). All numbers are our choice. Name it "PSMU-style" in what you publish.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.adversaries.poisoners import POISONERS
+from gossiprec.adversaries.poisoners.base import Poisoner
+from gossiprec.adversaries.poisoners.model_formula import draw_user_rows, item_gradient, leaf_tensors
+from gossiprec.base.arrays import F32, I32
+from gossiprec.base.options import Options
+from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.rules.aggregators.base import ModelDelta
+
+if TYPE_CHECKING:  # a scenario can be read without torch
+    from torch import Tensor
+
+
+class PSMUOptions(Options):
+    """Options of the reconstruction."""
+
+    items: int = Field(
+        default=30, ge=1, le=10**6, description="number of items of the synthetic user, drawn at random"
+    )
+    steps: int = Field(default=20, ge=0, le=10_000, description="Adam steps that fit its row to these items")
+    rate: float = Field(default=0.01, gt=0, description="learning rate of these steps")
+    alternatives: int = Field(
+        default=5, ge=0, le=10**6, description="number of top-ranked items that compete with the targets"
+    )
+    weight: float = Field(default=1.0, ge=0, description="weight of the competing items in the loss")
+    std: float = Field(
+        default=0.01, gt=0, description="standard deviation of the normal distribution of its initial row"
+    )
+
+
+@POISONERS.register("psmu")
+class PSMU(Poisoner):
+    """A reconstruction of PSMU: a synthetic user prefers the targets to the model's recommendations.
+
+    At each push a user with random items is created and its row is fitted to them; items and shared weights stay as
+    they were sent. Its alternatives are the items on top of its list. The loss is, with logits s,
+    ``sum_t -log sigmoid(s_t) + weight * sum_t,a -log sigmoid(s_t - s_a)``; its gradient is with respect to the rows
+    of targets and alternatives and the shared weights.
+    """
+
+    Options = PSMUOptions
+    options: PSMUOptions
+
+    def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
+        """Return the gradient over a new user at each push."""
+        import torch
+        from torch.nn.functional import softplus
+
+        world, draw = self.world, push.generator("poison")
+        n_items = len(sent.items)
+        taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(
+            np.int32
+        )
+        user = torch.from_numpy(self._fitted(sent, taken, draw))
+        rivals = self._rivals(sent, user, taken)
+        items = np.union1d(world.targets, rivals).astype(np.int32)
+        rows, shared = leaf_tensors(sent, items)
+        scores = world.formula.scores(user, rows, shared)[0]
+        wanted = scores[np.searchsorted(items, world.targets)]
+        lead = wanted[:, None] - scores[np.searchsorted(items, rivals)]
+        loss = softplus(-wanted).sum() + self.options.weight * softplus(-lead).sum()
+        return item_gradient(loss, items, rows, shared)
+
+    def _fitted(self, sent: MessagePayload, taken: I32, draw: np.random.Generator) -> F32:
+        """Return the row of a user who has taken some items."""
+        from gossiprec.compute.executors.user_row_fitting import fit_user_rows
+
+        world, options = self.world, self.options
+        layout, frozen = world.formula.layout, np.append(sent.items.ravel(), sent.shared)
+        samples = world.nobody.of_items(taken).samples(
+            0, update=0, negatives=world.negatives, seed=int(draw.integers(2**63))
+        )
+        return fit_user_rows(
+            world.formula.model, layout, draw_user_rows(draw, 1, layout, options.std), [samples],
+            lambda some: np.tile(frozen, (len(some), 1)), steps=options.steps, rate=options.rate,
+        )  # fmt: skip
+
+    def _rivals(self, sent: MessagePayload, user: Tensor, taken: I32) -> I32:
+        """Return the items that the model ranks on top of the user's list; ties go to the lower ids."""
+        import torch
+
+        with torch.no_grad():
+            rows, shared = torch.from_numpy(sent.items), torch.from_numpy(sent.shared)
+            scores = self.world.formula.scores(user, rows, shared)[0].numpy().copy()
+        scores[taken] = scores[self.world.targets] = -np.inf
+        best = np.argsort(-scores, kind="stable")[: self.options.alternatives]
+        return np.sort(best[np.isfinite(scores[best])]).astype(np.int32)

@@ -1,0 +1,68 @@
+"""Robust merging in gossip: received models wait in an inbox, and an aggregation rule reduces them to one."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry_options import registered_name
+from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.defences import POLICIES
+from gossiprec.defences.base import Policy
+from gossiprec.rules.aggregators import InboxConfig
+from gossiprec.rules.aggregators.aggregator_option import Rule, make_aggregator, reject_delta_rules
+from gossiprec.rules.aggregators.base import Invalid
+
+
+class RobustMergeOptions(Options):
+    """Options of robust merging."""
+
+    rule: Rule = Field(description="an aggregator, such as median, or {name: krum, byzantine: 2}")
+    buffer: int = Field(
+        default=8, ge=1, le=LARGEST, description="maximum number of models since the last wake that count"
+    )
+    invalid: Invalid = Field(
+        default="fatal",
+        description="models with NaN or infinite values: fatal ends the run, discard drops them",
+    )
+
+    @model_validator(mode="after")
+    def _of_models(self) -> RobustMergeOptions:
+        reject_delta_rules(self.rule, "rule", "nodes of gossip")
+        return self
+
+
+@POLICIES.register("robust-merge")
+class RobustMerge(Policy):
+    """A node collects models until its next wake; it then continues with the rule's result of them and its own."""
+
+    Options = RobustMergeOptions
+    options: RobustMergeOptions
+
+    def check_behaviour(self, behaviour: Behaviour) -> None:
+        """Refuse nodes that do not merge received models by weights, or that read their model at once."""
+        if behaviour.on_receive in ((Op.BLEND,), (Op.AVERAGE,)):
+            return
+        streams = (
+            "adopts it" if Op.ADOPT in behaviour.on_receive
+            else "trains immediately on each received model (train_on: receive)" if Op.BLEND in behaviour.on_receive
+            else "weights each model by its performance on arrival"
+        )  # fmt: skip
+        raise ScenarioError(
+            f"policies: robust-merge: {registered_name(self.options.rule)!r} requires an inbox, but with this "
+            f"protocol a node {streams}; use rand-gossip with train_on: wake, or set protocol.merge of "
+            "fedavg for a coordinator"
+        )
+
+    def inbox(self) -> InboxConfig:
+        """Return the rule with its buffer."""
+        rule, buffer = self.options.rule, self.options.buffer
+        return InboxConfig(
+            registered_name(rule),
+            lambda: make_aggregator(rule),
+            buffer,
+            buffer,
+            buffer + 1,
+            self.options.invalid,
+        )

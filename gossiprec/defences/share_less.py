@@ -1,0 +1,56 @@
+"""Share less: the user's row is not sent, and items are kept from drifting towards the user.
+
+References
+----------
+CDA paper (arXiv 2306.08929), section 4.1: only the item tables and shared weights are sent, and the loss is ``L_rec +
+tau ||V - V_ref||``. The paper does not specify the norm, and the published code has no such term; here it is the
+squared Frobenius norm over the items of the batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.base.arrays import I64
+from gossiprec.base.options import Options
+from gossiprec.compute.messages import Transform, WithholdUserRow
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.defences import POLICIES
+from gossiprec.defences.base import Policy
+
+
+class ShareLessOptions(Options):
+    """Options of Share less."""
+
+    tau: float = Field(
+        default=1.0,
+        ge=0,
+        description="weight of the squared drift of items since the start of the local update; 0: none",
+    )
+
+
+@POLICIES.register("share-less")
+class ShareLess(Policy):
+    """Messages carry no user row; touched items are drawn back to their values at the start of the local update.
+
+    Notes
+    -----
+    The reference table is the one at the start of the local update. Under FedAvg this is the received global table,
+    as in the paper. In gossip it is the node's own table after merging; the paper uses its own table of the previous
+    step.
+    """
+
+    Options = ShareLessOptions
+    options: ShareLessOptions
+
+    def transform(self) -> Transform:
+        """Return the transform that withholds the row."""
+        return WithholdUserRow()
+
+    def configure(
+        self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
+    ) -> None:
+        """Set the drift penalty."""
+        node_settings.drift_penalty[self.nodes] = np.float32(self.options.tau)

@@ -1,0 +1,126 @@
+"""The best items of each centroid of users, from which semi-hard negatives of its members are drawn.
+
+References
+----------
+The FedCL paper (specification, section 6): the coordinator takes the best R % by scalar product with the centroid.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from gossiprec.base.arrays import F32, I32
+from gossiprec.federated.kernels.top_items import add_scores, find_top
+from gossiprec.federated.user_vectors import item_table
+from gossiprec.models.base import Layout
+from gossiprec.numerics.small_matmul import pad_to_tile
+from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
+
+KEPT = 4
+"""Number of versions of which lists are kept: late answers belong to earlier ones."""
+
+
+class _Known(NamedTuple):
+    """Results for a version and its centroids. It keeps both alive, so that their ids stay valid."""
+
+    of: tuple[F32, F32]
+    scores: F32
+    lists: dict[int, I32]
+
+
+class ClusterCandidates:
+    """The best items of each centroid in the versions that clients were sent last; each list is computed once.
+
+    Scores of all centroids are computed together, which is faster; the bytes do not depend on the other centroids.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, layout: Layout, version: F32, centroids: F32, cluster: int, number: int) -> I32:
+        """Return the best items of a centroid, ascending; on ties the lower id wins.
+
+        Parameters
+        ----------
+        layout : Layout
+            Of whole models.
+        version : ndarray of float32, shape (n_columns,)
+        centroids : ndarray of float32, shape (n_clusters, d)
+            The same object for all clients that were sent the same centroids.
+        cluster : int
+        number : int
+            Number of items, up to n_items; the same in every call.
+        """
+        with self._lock:
+            known = self._of_version(layout, version, centroids, ALONE)
+        if cluster not in known.lists:
+            known.lists[cluster] = top_item_ids(known.scores[:, cluster], number)
+        return known.lists[cluster]
+
+    def work_out(
+        self,
+        layout: Layout,
+        version: F32,
+        centroids: F32,
+        clusters: Iterable[int],
+        number: int,
+        threads: ThreadPoolLike,
+    ) -> None:
+        """Compute the lists of some centroids for :meth:`of`; threads compute different lists."""
+        with self._lock:
+            known = self._of_version(layout, version, centroids, threads)
+        wanted = [cluster for cluster in sorted(set(clusters)) if cluster not in known.lists]
+
+        def find(part: int) -> None:
+            for cluster in wanted[part :: threads.size]:
+                known.lists[cluster] = top_item_ids(known.scores[:, cluster], number)
+
+        threads.run(find)
+
+    def _of_version(self, layout: Layout, version: F32, centroids: F32, threads: ThreadPoolLike) -> _Known:
+        key = id(version), id(centroids)
+        if key not in self._known:
+            scores = score_by_vectors(centroids, item_table(layout, version), threads)
+            self._known[key] = _Known((version, centroids), scores, {})
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return self._known[key]
+
+
+def score_by_vectors(vectors: F32, items: F32, threads: ThreadPoolLike = ALONE) -> F32:
+    """Return the scalar product of each item's row with each of several vectors, shape (n_items, n or more)."""
+    columns = np.zeros((vectors.shape[1], pad_to_tile.py_func(len(vectors))), np.float32)
+    columns[:, : len(vectors)] = vectors.T
+    found = np.zeros((len(items), columns.shape[1]), np.float32)
+    rows, size = np.require(items, requirements=["C"]), threads.size
+
+    def add(part: int) -> None:
+        some = slice(len(rows) * part // size, len(rows) * (part + 1) // size)
+        add_scores(found[some], rows[some], columns)
+
+    threads.run(add)
+    return found
+
+
+def score_by_vector(vector: F32, items: F32) -> F32:
+    """Return the scalar product of one vector with each item's row, shape (n_items,)."""
+    import torch
+
+    with single_torch_thread():
+        rows = torch.from_numpy(np.require(items, requirements=["C", "W"]))
+        found: F32 = (torch.tensor(vector[None]) @ rows.T).numpy()[0]
+    return found
+
+
+def top_item_ids(scores: F32, number: int) -> I32:
+    """Return the items of the highest scores, ascending; on ties the lower id wins."""
+    found = np.empty(number, np.int32)
+    find_top(np.ascontiguousarray(scores), found)
+    return found

@@ -1,0 +1,298 @@
+"""The coordinator of PerFedRec: it clusters clients by their users' rows, keeps a model of each, and averages rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.base.arrays import F32, F64, I32, I64, check_array, check_range
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options
+from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.pretraining import PretrainingOptions, pretrain
+from gossiprec.federated.pretraining_leaks import measure_edge_disclosure
+from gossiprec.federated.vector_clustering import k_means
+from gossiprec.rules.aggregators.base import Inbox, ModelDelta
+from gossiprec.rules.servers.base import USER_ROWS, ClientAnswers, Extras, RoundContext, Server
+
+__all__ = ["USER_ROWS", "AveragedRows"]
+
+
+class AveragedRows:
+    """The table of users' rows at the coordinator, which answers change in the same way as the table of items.
+
+    An answer holds its user's row after training. The change of that row is weighted by its client's share of the
+    answers, so that a row moves by its client's step divided by the number of answers; a server treats these changes
+    like the changes of items.
+
+    Parameters
+    ----------
+    n_clients, width : int
+    server : Server or None
+        A server for these rows only, with its own state. If None, rows move by the changes.
+    """
+
+    def __init__(self, n_clients: int, width: int, server: Server | None) -> None:
+        self._server = server
+        self.rows: F32 = np.zeros((n_clients, width), np.float32)
+
+    @property
+    def extras(self) -> Extras:
+        """The extras sent with the version: each client's row."""
+        return {USER_ROWS: self.rows.copy()}
+
+    def step(self, answers: ClientAnswers, round: RoundContext) -> None:
+        """Move the rows by the answers of a round."""
+        if answers.users is None or not len(answers.clients):
+            return
+        clients, width = answers.clients, self.rows.shape[1]
+        moved = answers.users[:, :width] - self.rows[clients]
+        moved[~np.isfinite(moved).all(axis=1)] = 0.0  # a poisoner uploads no user row
+        shares = answers.inbox.weights / answers.inbox.weights.sum()
+        aggregated = self.rows.copy()
+        np.add.at(aggregated, clients, (shares[:, None] * moved).astype(np.float32))
+        if self._server is None:
+            self.rows = aggregated
+            return
+        nothing = np.zeros(0, np.float32)
+        changes = [
+            ModelDelta(np.array([client], np.int32), row[None], nothing)
+            for client, row in zip(clients.tolist(), moved, strict=True)
+        ]
+        inbox = Inbox(self.rows, clients, answers.inbox.weights, changes=changes)
+        published = self.rows.reshape(-1)
+        found = self._server.round(published, aggregated.reshape(-1), ClientAnswers(clients, inbox), round)
+        self.rows = np.array(found.versions[0], np.float32).reshape(self.rows.shape)
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows and the server's state, for a checkpoint."""
+        return {"rows": self.rows, "server": {} if self._server is None else self._server.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that :meth:`state` returned."""
+        self.rows = state["rows"]
+        if self._server is not None:
+            self._server.restore(state["server"])
+
+
+class ClusterOptions(Options):
+    """Options of the clusters; the defaults are the rounds of the published code."""
+
+    number: int = Field(default=5, ge=1, le=LARGEST, description="K")
+    first: int = Field(default=44, ge=1, le=LARGEST, description="round of the first clustering")
+    every: int = Field(default=6, ge=1, le=LARGEST, description="rounds between two clusterings")
+    last: int | None = Field(
+        default=None, ge=1, le=LARGEST, description="last round with a clustering; null: the last round"
+    )
+    lasting: bool = Field(
+        default=True,
+        description="true: clusters are kept until the next clustering; false: they are dropped after the "
+        "choice of clients in the round of the clustering, as in the published code",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ClusterOptions:
+        if self.last is not None and self.last < self.first:
+            raise ValueError(
+                f"found last {self.last}, which is before first {self.first}; raise last, or remove it"
+            )
+        return self
+
+    def due(self, round: int) -> bool:
+        """Return whether clients are clustered in a round."""
+        since = round - self.first
+        return since >= 0 and since % self.every == 0 and (self.last is None or round <= self.last)
+
+
+class ClusterModels(CoordinatorHook):
+    """Clustering of the rows that clients uploaded last, with a model for each cluster.
+
+    A cluster without an answer in a round keeps its model (`models` own), or recommends by the global one (round). At
+    a clustering a model begins with the mean of the models of its members' previous clusters, the global one for a
+    member without a cluster: new clusters are not matched with old ones.
+
+    Parameters
+    ----------
+    known : CoordinatorContext
+    options : ClusterOptions or None
+        None if there are no clusters.
+    models : str
+        ``own``, ``round`` or ``none``.
+    table_noise : float
+        Scale of the Laplace variables; the mean of them, one per answer, is added to each number of an item.
+    pretraining : PretrainingOptions, optional
+    layers : int
+        Layers for pre-training.
+    averages_rows : bool
+        Whether the coordinator holds and averages users' rows, see :class:`AveragedRows`.
+    """
+
+    changing = ("rows", "cluster_of", "models", "published", "n_made")
+
+    def __init__(
+        self, known: CoordinatorContext, options: ClusterOptions | None, *, models: str, table_noise: float,
+        pretraining: PretrainingOptions | None = None, layers: int = 0, averages_rows: bool = False,
+    ) -> None:  # fmt: skip
+        layout = known.layout
+        n_columns = layout.merged.stop - layout.merged.start
+        self._known, self._options, self._kind, self._table_noise = known, options, models, table_noise
+        self._pretraining, self._layers = pretraining, layers
+        if options is not None and options.number > known.n_clients:
+            raise ScenarioError(
+                f"recommender.clusters.number: found {options.number}, but there are only {known.n_clients} clients; "
+                "lower it"
+            )
+        self._rows = np.full((known.n_clients, layout.user_width), np.nan, np.float32)
+        self._cluster_of = np.full(known.n_clients, -1, np.int32)
+        has_models = options is not None and models != "none"
+        self._models = np.zeros((options.number if options and has_models else 0, n_columns), np.float32)
+        self._published: F32 = np.zeros(0, np.float32)
+        self._n_made = 0
+        self._table: AveragedRows | None = None
+        if has_models:
+            self.extra_bytes = 4 + 4 * n_columns
+            self.own_extras, self.one_of = frozenset({"cluster_of"}), frozenset({"cluster_models"})
+        if averages_rows:
+            self._table = AveragedRows(known.n_clients, layout.user_width, known.make_server())
+            self.extra_bytes += 4 * layout.user_width
+            self.own_extras |= {USER_ROWS}
+
+    @property
+    def groups(self) -> I64 | None:
+        """The cluster of each client, or None if there are no clusters."""
+        return None if self._options is None else self._cluster_of.astype(np.int64)
+
+    def start(self, version: F32, users: F32) -> tuple[F32, F32]:
+        """Pre-train if the options request it: clients then begin with rows that the coordinator knows."""
+        if self._pretraining is not None and self._pretraining.epochs:
+            version, users = self._pretrained(version, users)
+        if self._table is not None:
+            self._table.rows = users.copy()
+        return version, users
+
+    def _pretrained(self, version: F32, users: F32) -> tuple[F32, F32]:
+        assert self._pretraining is not None
+        layout, graph = self._known.layout, self._known.contribution
+        width = layout.n_items * layout.item_width
+        rows, items = pretrain(
+            users[: graph.n_users], version[:width].reshape(layout.n_items, -1), graph, self._pretraining,
+            layers=self._layers, seed=self._known.seed,
+        )  # fmt: skip
+        self._rows[: graph.n_users] = rows
+        begun = np.concatenate([rows, users[graph.n_users :]])
+        return np.concatenate([items.ravel(), version[width:]]), begun
+
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
+        """Return the version, with noise if the options request it, and the models of the clusters."""
+        version, extras = self._noisy(version, len(answers.clients), round), {}
+        if self._table is not None:
+            self._table.step(answers, round)
+            self._rows, extras = self._table.rows.copy(), dict(self._table.extras)
+        if self._options is None:
+            return version, extras
+        if self._table is None and answers.users is not None:
+            told = np.isfinite(answers.users).all(axis=1)
+            self._rows[answers.clients[told]] = answers.users[told]
+        if len(self._models):
+            self._move(version, answers)
+        if self._options.due(round.number):
+            self._cluster(version, round)
+        elif not self._options.lasting:
+            self._cluster_of[:] = -1
+        if not len(self._models):
+            return version, extras
+        self._published = version.copy()
+        clusters = {"cluster_models": self._models.copy(), "cluster_of": self._cluster_of.copy()}
+        return version, {**extras, **clusters}
+
+    def state(self) -> dict[str, Any]:
+        """Return the changing state and the table of rows, if it is kept."""
+        return {**super().state(), **({} if self._table is None else {"table": self._table.state()})}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that :meth:`state` returned."""
+        number = 0 if self._options is None else self._options.number
+        check_array("server.cluster_of", state["cluster_of"], self._cluster_of)
+        check_range("server.cluster_of", state["cluster_of"], -1, number - 1)
+        super().restore(state)
+        if self._table is not None:
+            self._table.restore(state["table"])
+
+    def report(self) -> dict[str, Any]:
+        """Return the edges revealed for pre-training, the clusterings, cluster sizes and clients without a vector."""
+        clustered = self._cluster_of[self._cluster_of >= 0]
+        told: dict[str, Any] = {
+            "clusters": {
+                "times": self._n_made,
+                "sizes": np.bincount(clustered).tolist(),
+                "unknown": int(np.isnan(self._rows).any(axis=1).sum()),
+            }
+        }
+        if self._pretraining is not None and self._pretraining.epochs:
+            known = measure_edge_disclosure(self._known.contribution, self._pretraining, self._known.seed)
+            told["pretraining"] = known.report(self._known.layout.user_width)
+        return told
+
+    def _noisy(self, version: F32, n_answers: int, round: RoundContext) -> F32:
+        """Return a version with the mean of each answer's Laplace noise added to its items.
+
+        A Laplace variable is the difference of two exponentials, so the sum of n is that of two Gamma(n) variables.
+        """
+        if not self._table_noise or not n_answers:
+            return version
+        found, draw = version.copy(), round.generator("table-noise")
+        width = self._known.layout.n_items * self._known.layout.item_width
+        one, other = draw.standard_gamma(float(n_answers), (2, width))
+        found[:width] += (self._table_noise / n_answers * (one - other)).astype(np.float32)
+        return found
+
+    def _move(self, version: F32, answers: ClientAnswers) -> None:
+        """Move each cluster's model by its members' answers."""
+        of = self._cluster_of[answers.clients]
+        for cluster in range(len(self._models)):
+            members = np.flatnonzero(of == cluster)
+            if self._kind == "round":
+                self._models[cluster] = self._published if len(members) else version
+            if len(members):
+                self._models[cluster] += self._mean_change(answers, members)
+
+    def _mean_change(self, answers: ClientAnswers, members: I64) -> F32:
+        """Return the mean of some answers' changes by their weights, shape (n_columns,)."""
+        layout, inbox = self._known.layout, answers.inbox
+        assert inbox.changes is not None, "clients answer with updates"
+        total: F64 = np.zeros(self._models.shape[1])
+        items = total[: layout.n_items * layout.item_width].reshape(layout.n_items, -1)
+        shared = total[items.size :]
+        for member in members.tolist():
+            change, weight = inbox.changes[member], float(inbox.weights[member])
+            items[change.items] += weight * change.rows
+            shared += weight * change.shared
+        mean: F32 = (total / inbox.weights[members].sum()).astype(np.float32)
+        return mean
+
+    def _cluster(self, version: F32, round: RoundContext) -> None:
+        """Cluster the clients that have uploaded a vector; the others are in no cluster."""
+        assert self._options is not None
+        told = np.flatnonzero(np.isfinite(self._rows).all(axis=1))
+        if len(told) < self._options.number:  # too few for the number of clusters: the old ones stay
+            return
+        before = self._cluster_of.copy()
+        self._cluster_of[:] = -1
+        seed = int(round.generator("clustering").integers(2**31))
+        self._cluster_of[told] = k_means(self._rows[told], self._options.number, seed)
+        models = [self._begun(before[self._cluster_of == k], version) for k in range(len(self._models))]
+        self._models = np.array(models, np.float32).reshape(self._models.shape)
+        self._n_made += 1
+
+    def _begun(self, before: I32, version: F32) -> F32:
+        """Return the initial model of a cluster, the mean of the models of its members' previous clusters."""
+        if self._kind == "round" or not len(before):
+            return version
+        total: F64 = np.zeros(len(version))
+        for cluster, count in zip(*np.unique(before, return_counts=True), strict=True):
+            total += count * (version if cluster < 0 else self._models[cluster])
+        mean: F32 = (total / len(before)).astype(np.float32)
+        return mean

@@ -1,0 +1,245 @@
+"""FedCL: clients also use semi-hard negatives, which the coordinator finds by their noisy vectors.
+
+References
+----------
+The FedCL paper (specification, section 6).
+
+Notes
+-----
+In the paper a client uploads its perturbed vector, is sent semi-hard negatives, and trains. That exchange is
+simulated on the client's side: with the version it has the centroids by which the coordinator would answer. The
+traffic, item numbers down and the vector up, is counted; the delay of the exchange is not simulated, and no
+network can drop it. The vector reaches the coordinator with the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.base.arrays import F32, I32
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST
+from gossiprec.data.split import TrainingData
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.cluster_candidates import (
+    ClusterCandidates,
+    score_by_vector,
+    score_by_vectors,
+    top_item_ids,
+)
+from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.fed_softmax import NONE, FedSoftmax, FedSoftmaxOptions, mask_known, sample_items
+from gossiprec.federated.perturbation import add_laplace_noise, clip_l1, laplace_scale
+from gossiprec.federated.user_vectors import compute_user_vectors, item_table, vector_dim
+from gossiprec.federated.vector_bank import VectorBank
+from gossiprec.federated.vector_clustering import MODULES, Method, nearest_centroid, ward_clusters
+from gossiprec.models.base import Layout
+
+
+class FedCLOptions(FedSoftmaxOptions):
+    """Options of FedCL."""
+
+    semi_hard: int = Field(
+        default=20,
+        ge=0,
+        le=LARGEST,
+        description="T, number of semi-hard negatives per local update; 0: ablation without uploads of user vectors",
+    )
+    semi_hard_share: float = Field(
+        default=0.25,
+        gt=0,
+        le=1,
+        description="R: fraction of the items, the best of the cluster, to sample them from",
+    )
+    hard: bool = Field(
+        default=False, description="use the T best items of the cluster instead of sampling them (ablation)"
+    )
+    clusters: int = Field(
+        default=25,
+        ge=1,
+        le=LARGEST,
+        description="number of clusters of the users that have uploaded a vector",
+    )
+    clustering: Literal["ward", "kmeans", "none"] = Field(
+        default="ward", description="clustering method; none: the vector of each user is its centroid"
+    )
+    clip: float = Field(default=1.0, gt=0, description="delta, L1 norm to which vectors are scaled down")
+    epsilon: float | None = Field(
+        default=4.0,
+        description="privacy budget of each uploaded vector: Laplace noise of scale 2 delta / epsilon on its "
+        "values; null: no noise",
+    )
+    leaks: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST,
+        description="community size for which the summary reports what uploaded vectors reveal; null: no such report",
+    )
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that the clustering imports late."""
+        return MODULES if self.clustering == "kmeans" else ()
+
+    @model_validator(mode="after")
+    def _noise_is_there(self) -> FedCLOptions:
+        if self.epsilon is not None:
+            laplace_scale(self.clip, self.epsilon)
+        return self
+
+
+@RECOMMENDERS.register("fedcl")
+class FedCL(FedSoftmax):
+    """Learning from local negatives and from items that similar users, found by noisy vectors, like best."""
+
+    Options = FedCLOptions
+    options: FedCLOptions
+    tells_first = True
+
+    def __init__(self, options: Any, model: Any, *, negatives: int, learning_rate: float) -> None:
+        super().__init__(options, model, negatives=negatives, learning_rate=learning_rate)
+        self._lists = ClusterCandidates()
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse also fewer candidates than semi-hard negatives."""
+        super().check(layout, full_batches=full_batches)
+        options, number = self.options, self._n_candidates(layout)
+        if number < options.semi_hard or options.semi_hard > layout.n_items:
+            raise ScenarioError(
+                f"recommender.semi_hard_share: found {options.semi_hard_share:g}, which leaves {number} of "
+                f"{layout.n_items} items to draw {options.semi_hard} semi-hard negatives from; raise it, or lower "
+                "semi_hard"
+            )
+
+    def warm_up(self, layout: Layout) -> None:
+        """Compile the loops for users' vectors, their clusters and the clusters' best items."""
+        clustering, rows = self.options.clustering, np.zeros((2, vector_dim(layout)), np.float32)
+        if not self.options.semi_hard:
+            return
+        users, merged = np.zeros((1, layout.user_width), np.float32), layout.merged
+        version = np.zeros(merged.stop - merged.start, np.float32)
+        compute_user_vectors(self.model, layout, version, [np.zeros(1, np.int32)], users)
+        top_item_ids(rows[0], 1)
+        if clustering != "none":
+            score_by_vectors(rows, rows)
+        if clustering == "ward":
+            ward_clusters(rows, 1)
+
+    def contributed(self, split: TrainingData, seed: int) -> None:
+        """Refuse communities larger than the number of users; nothing is contributed."""
+        leaks = self.options.leaks
+        if leaks is not None and leaks >= split.n_users:
+            raise ScenarioError(
+                f"recommender.leaks: found {leaks}, but there are only {split.n_users - 1} other "
+                "users; lower it"
+            )
+
+    def told_width(self, layout: Layout) -> int:
+        """Return the width of users' vectors, or 0 without semi-hard negatives."""
+        return vector_dim(layout) if self.options.semi_hard else 0
+
+    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
+        """Return users' vectors by the version that they were sent, clipped and with noise."""
+        first, options = clients[0], self.options
+        histories, users = (
+            [client.history for client in clients],
+            np.stack([client.own for client in clients]),
+        )
+        vectors = compute_user_vectors(
+            self.model, first.layout, first.version, histories, users, self.threads
+        )
+        short = clip_l1(vectors, options.clip)
+        if options.epsilon is None:
+            told = short.astype(np.float32)
+        else:
+            draws = [client.draw("told-vector") for client in clients]
+            told = add_laplace_noise(short, laplace_scale(options.clip, options.epsilon), draws)
+        self._work_out_lists(first, told)
+        return told
+
+    def _work_out_lists(self, first: ClientContext, told: F32) -> None:
+        """Compute the candidates for semi-hard negatives, for all clients together."""
+        layout, centroids = first.layout, self._centroids(first)
+        if centroids is not None and self.options.clustering != "none":
+            clusters = nearest_centroid(told, centroids).tolist()
+            number = self._n_wanted(layout)
+            self._lists.work_out(layout, first.version, centroids, clusters, number, self.threads)
+
+    @property
+    def told_epsilon(self) -> float | None:
+        """The budget of each vector, or None without noise."""
+        return self.options.epsilon
+
+    @property
+    def _n_negatives(self) -> int:
+        return self.options.local_negatives + self.options.semi_hard
+
+    def _semi_hard(self, client: ClientContext, draw: np.random.Generator) -> I32:
+        number = self.options.semi_hard
+        candidates = self._candidates(client) if client.told is not None else None
+        if candidates is None:
+            return np.full(number, NONE, np.int32)
+        return mask_known(sample_items(candidates, number, draw), client.positives)
+
+    def _candidates(self, client: ClientContext) -> I32 | None:
+        """Return the candidates for semi-hard negatives, or None before there are clusters."""
+        layout, version, told = client.layout, client.version, client.told
+        assert told is not None
+        number = self._n_wanted(layout)
+        if self.options.clustering == "none":
+            return top_item_ids(score_by_vector(told, item_table(layout, version)), number)
+        centroids = self._centroids(client)
+        if centroids is None:
+            return None
+        return self._lists.of(
+            layout, version, centroids, int(nearest_centroid(told[None], centroids)[0]), number
+        )
+
+    def _centroids(self, client: ClientContext) -> F32 | None:
+        """Return the centroids that a client was sent, or None if there are no clusters yet."""
+        found = client.extras.get("centroids")
+        return found if found is not None and len(found) else None
+
+    def _n_wanted(self, layout: Layout) -> int:
+        """Return the number of a cluster's items to draw from."""
+        return self.options.semi_hard if self.options.hard else self._n_candidates(layout)
+
+    def _n_candidates(self, layout: Layout) -> int:
+        return int(self.options.semi_hard_share * layout.n_items)
+
+    @property
+    def upload_attack(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The attack on uploaded vectors, if the option ``leaks`` requests it and vectors are uploaded."""
+        size = self.options.leaks
+        if size is None or not self.options.semi_hard:
+            return None
+        return "user-vectors", {"community_size": size, "clip": self.options.clip}
+
+    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
+        """Return the coordinator's part, which keeps and clusters uploaded vectors; None if there are none."""
+        options = self.options
+        if not options.semi_hard:
+            return None
+        number = 0 if options.clustering == "none" else options.clusters
+        if number > known.n_clients:
+            raise ScenarioError(
+                f"recommender.clusters: found {number}, but there are only {known.n_clients} clients; lower it"
+            )
+        method: Method = "kmeans" if options.clustering == "kmeans" else "ward"
+        return VectorBank(known, number, method, answered=options.semi_hard)
+
+    def report(
+        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
+    ) -> dict[str, Any]:
+        """Return the clusterings of vectors, and the number of vectors that clients uploaded."""
+        if between is None:
+            return {}
+        assert isinstance(between, VectorBank)
+        options = self.options
+        told = {"epsilon": options.epsilon, "clip": options.clip, **between.uploads()}
+        return {"clusters": between.report(), "told_vectors": told}

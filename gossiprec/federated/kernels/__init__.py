@@ -1,0 +1,1 @@
+"""Compiled gradients of recommenders (:class:`gossiprec.federated.base.AnalyticTerm`) and loops of coordinators."""

@@ -1,0 +1,254 @@
+"""PDC-FRS: users contribute perturbed data, from which the coordinator learns a model that helps theirs.
+
+References
+----------
+The PDC-FRS paper (specification, section 4): contribution before the first round, an auxiliary model that is trained
+before each round, its best items for each user with soft labels, and two contrastive losses. Gaps in the paper are
+filled by the specification's recommendations, each an option here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.base.arrays import F32, I32
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry_options import RegisteredName, build_registered
+from gossiprec.base.rng import generator
+from gossiprec.data.split import TrainingData
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated.auxiliary_model import AuxiliaryModel, normalise_rows
+from gossiprec.federated.base import Recommender
+from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.contribution import Contribution, ContributionKnowledge, perturb_items
+from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.models.base import Layout
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.models.feeds.base import Columns
+from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
+from gossiprec.rules.similarities import SIMILARITIES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ANCHORS = 512
+"""Number of items per step of the items' loss."""
+
+
+class PDCOptions(Options):
+    """Options of PDC-FRS."""
+
+    similarity: Annotated[str | dict[str, Any], RegisteredName(SIMILARITIES)] = Field(
+        default="titles",
+        description="item similarity that determines the replacement of items: a name, or name and options",
+    )
+    epsilon: float = Field(default=5.0, gt=0, description="privacy budget of each contributed item")
+    sensitivity: float | None = Field(
+        default=None,
+        gt=0,
+        description="Delta of the similarity; null: the sensitivity of the similarity, 1 for similarities from 0 to 1",
+    )
+    augmented: int = Field(
+        default=30, ge=0, le=LARGEST, description="alpha, number of items with soft labels per user; 0: off"
+    )
+    user_weight: float = Field(default=0.05, ge=0, description="lambda, weight of the user loss; 0: off")
+    item_weight: float = Field(default=0.05, ge=0, description="beta, weight of the item loss; 0: off")
+    item_optimizer: Literal["sgd", "adam"] = Field(
+        default="sgd",
+        description="optimizer of the item loss at the coordinator; sgd: a plain step with the clients' "
+        "learning rate on the sum over all items, so that beta matters; adam: a new Adam for this "
+        "loss only, so that every beta above 0 has the same effect",
+    )
+    temperature: float = Field(default=0.2, gt=0, description="tau of both losses")
+    auxiliary_epochs: int = Field(
+        default=1, ge=1, le=10**4, description="epochs of the auxiliary model before each round"
+    )
+    auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST, description="batch size of its steps")
+    leaks: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST,
+        description="community size for which the summary reports what contribution and auxiliary model reveal; "
+        "null: no such report",
+    )
+
+
+@RECOMMENDERS.register("pdc-frs")
+class PDC(Recommender):
+    """Learning also from an auxiliary model's predictions, with users' rows kept near to its rows."""
+
+    Options = PDCOptions
+    options: PDCOptions
+    loss_weights = ("user_weight", "item_weight")
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse also more predicted items than there are."""
+        super().check(layout, full_batches=full_batches)
+        if self.options.augmented > layout.n_items:
+            raise ScenarioError(
+                f"recommender: augmented is {self.options.augmented}, but there are {layout.n_items} items; lower it"
+            )
+
+    def contributed(self, split: TrainingData, seed: int) -> Contribution:
+        """Return the sets that users send before the first round."""
+        options = self.options
+        if options.leaks is not None and options.leaks >= split.n_users:
+            raise ScenarioError(
+                f"recommender: leaks is {options.leaks}, but there are only {split.n_users - 1} "
+                "other users; lower it"
+            )
+        try:
+            similarity = build_registered(SIMILARITIES, options.similarity).fit(split, seed=seed)
+            return perturb_items(
+                split.train, similarity, epsilon=options.epsilon, sensitivity=options.sensitivity, seed=seed
+            )
+        except ScenarioError as error:  # names a key of this section
+            raise ScenarioError(f"recommender.{error}") from error
+
+    def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
+        """Return the auxiliary model's best items for the user that the user has not taken."""
+        if "sent_items" not in extras:
+            return {}
+        items, labels = extras["sent_items"][node], extras["sent_labels"][node]
+        new = ~np.isin(items, positives)
+        return {"items": items[new], "labels": labels[new]}
+
+    def own_part(self, node: int, extras: Extras) -> Columns:
+        """Return the user's own row of the auxiliary model, of norm 1."""
+        return {"own_auxiliary": extras["auxiliary_users"][:, node].copy()} if self._contrasts(extras) else {}
+
+    def _contrasts(self, extras: Mapping[str, Any]) -> bool:
+        return "auxiliary_users" in extras
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return L_rec + lambda L_uc."""
+        import torch
+
+        total = self.model.loss(p, batch)
+        if not self._contrasts(extras):
+            return total
+        user, tau = normalise_embeddings(p["users"][batch["user"]])[0], self.options.temperature
+        against = torch.logsumexp(user @ extras["auxiliary_users"] / tau, dim=0)
+        return total + self.options.user_weight * (against - (user * batch["own_auxiliary"]).sum() / tau)
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+        """Return the analytic gradient of the users' loss, or None."""
+        from gossiprec.federated.kernels import contrastive, no_op, pdc_frs
+
+        options = self.options
+        if not options.user_weight:
+            return AnalyticTerm(no_op.add, np.zeros(0))
+        if options.temperature < contrastive.LEAST_TEMPERATURE:
+            return None
+        numbers = np.array([options.user_weight, options.temperature])
+        return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
+
+    def report(
+        self, split: TrainingData, contribution: Contribution, between: CoordinatorHook | None, own: F32
+    ) -> dict[str, Any]:
+        """Return the budgets of the contribution and the share of items that it kept."""
+        return {"contribution": contribution.report()}
+
+    @property
+    def upload_attack(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The attack on contributions, if the option ``leaks`` requests it."""
+        size = self.options.leaks
+        return None if size is None else ("contributions", {"community_size": size})
+
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+        """Return the coordinator's part: training the auxiliary model and drawing items to its rows."""
+        auxiliary = AuxiliaryModel(
+            self.model, known.contribution.sets, n_items=known.layout.n_items, negatives=self.negatives,
+            batch=self.options.auxiliary_batch, rate=self.learning_rate, seed=known.seed,
+        )  # fmt: skip
+        return AuxiliaryModelHook(known, self.options, auxiliary, self.learning_rate)
+
+
+class AuxiliaryModelHook(CoordinatorHook):
+    """The coordinator's part: it trains the auxiliary model before an epoch and draws items to its rows at the end."""
+
+    def __init__(
+        self, known: CoordinatorContext, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float
+    ) -> None:
+        self._known, self._options, self._rate = known, options, rate
+        self.auxiliary = auxiliary
+        self._extras: dict[str, Any] = {}
+        self.own_extras = frozenset({"sent_items", "sent_labels"} if options.augmented else ())
+        n_users, width = auxiliary.users.shape
+        self.extra_bytes = 8 * options.augmented + (4 * n_users * width if options.user_weight else 0)
+
+    @property
+    def knowledge(self) -> ContributionKnowledge:
+        """The released sets, the popularity of items, and the scores of the auxiliary model."""
+        known = self._known
+        return ContributionKnowledge(known.contribution.released, known.popularity, self.auxiliary.scores)
+
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
+        """Return the version and the auxiliary model's extras of this epoch."""
+        epoch, over = self._known.begun(round), self._known.over(round)
+        if over and self._options.item_weight:
+            version = self._drawn_near(version, over)
+        if epoch is not None:
+            for number in range(self._options.auxiliary_epochs):
+                self.auxiliary.train(epoch * self._options.auxiliary_epochs + number)
+            self._extras = self._told()
+        return version, self._extras
+
+    def _told(self) -> dict[str, Any]:
+        """Return the extras that clients are sent."""
+        told: dict[str, Any] = {}
+        options, n_users = self._options, len(self.auxiliary.users)
+        if options.augmented:
+            shape = (self._known.n_clients, options.augmented)
+            told = {"sent_items": np.zeros(shape, np.int32), "sent_labels": np.zeros(shape, np.float32)}
+            told["sent_items"][:n_users], told["sent_labels"][:n_users] = self.auxiliary.best(
+                options.augmented
+            )
+        if options.user_weight:
+            directions = normalise_rows(self.auxiliary.users).T
+            told["auxiliary_users"] = np.ascontiguousarray(directions, np.float32)
+        return told
+
+    def _drawn_near(self, version: F32, epoch: int) -> F32:
+        """Return a version after a pass over its items (eq. 8), which draws each to its auxiliary row.
+
+        A plain step of an item depends only on its own row, so a pass is one step on the sum of all their losses.
+        """
+        import torch
+
+        from gossiprec.numerics.torch_optimizers import SGD, Adam
+
+        alone = self._options.item_optimizer == "adam"
+        layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
+        width, found = layout.n_items * layout.item_width, version.copy()
+        items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
+        others = torch.from_numpy(normalise_rows(self.auxiliary.items).astype(np.float32))
+        optimizer = (Adam if alone else SGD)([items], lr=self._rate, foreach=False)
+        order = torch.from_numpy(draw.permutation(layout.n_items))
+        with single_torch_thread():
+            for anchors in torch.split(order, ANCHORS):
+                optimizer.zero_grad()
+                near = normalise_embeddings(items[anchors]) @ others.T / self._options.temperature
+                loss = torch.nn.functional.cross_entropy(near, anchors, reduction="mean" if alone else "sum")
+                torch.autograd.backward(self._options.item_weight * loss)
+                optimizer.step()
+        found[:width] = items.detach().numpy().ravel()
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return the auxiliary model and the extras that clients were sent."""
+        return {"auxiliary": self.auxiliary.state(), "extras": self._extras}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the auxiliary model and the extras that :meth:`state` returned."""
+        self.auxiliary.restore(state["auxiliary"])
+        self._extras = dict(state["extras"])

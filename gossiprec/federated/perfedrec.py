@@ -1,0 +1,252 @@
+"""PerFedRec and PerFedRec++: clusters of clients, a model for each, and a personal mix of models for every client.
+
+References
+----------
+The PerFedRec++ paper and its published code (specification, section 5): pre-training at the coordinator, K-means of
+the users' rows, clients chosen by cluster (``protocol.choose: proportional``), pseudo items, and a personal model of
+local, cluster and global one. Without pre-training it is PerFedRec, and without clusters the FedGNN of its tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options
+from gossiprec.data.split import TrainingData
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated.base import Recommender
+from gossiprec.federated.client_context import ClientContext, PersonalModels
+from gossiprec.federated.cluster_models import ClusterModels, ClusterOptions
+from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.pretraining import PretrainingOptions
+from gossiprec.federated.pseudo_items import add_pseudo_items
+from gossiprec.federated.vector_clustering import MODULES
+from gossiprec.models.base import BlockRole, Layout
+from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.feeds.base import Columns
+from gossiprec.rules.servers.base import Extras
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+
+class FedGNNOptions(Options):
+    """Options of the clients' samples and uploads."""
+
+    pseudo_items: float = Field(
+        default=0.1, ge=0, le=1, description="fraction of a client's pairs with items that it has not taken"
+    )
+    pseudo_from: Literal["others", "all"] = Field(
+        default="others",
+        description="source of pseudo items and their negatives; others: items that the user has not taken; "
+        "all: all items, including those of the user, as in the published code",
+    )
+    user_rows: Literal["own", "averaged"] = Field(
+        default="own",
+        description="own: a client keeps its user row, which moves by the whole step; averaged: the coordinator "
+        "keeps the rows, sends each client its own row and aggregates the returned rows like item "
+        "rows, with the server of the protocol, so that a row moves by its client's fraction of the "
+        "answers (published code)",
+    )
+    table_noise: float = Field(
+        default=0.0,
+        ge=0,
+        description="lambda: to each item value the coordinator adds the mean of one Laplace variable per "
+        "answer, as in the published code; with policy ldp the clients add noise",
+    )
+
+
+class PerFedRecOptions(FedGNNOptions):
+    """Options of PerFedRec."""
+
+    clusters: ClusterOptions = Field(default=ClusterOptions(), description="of clients")
+    cluster_models: Literal["own", "round", "none"] = Field(
+        default="own",
+        description="own: a cluster's model continues from its previous state, by the deltas of its members; "
+        "round: it is the mean of what its members made of the last version; none: no cluster "
+        "models, as in the published code",
+    )
+    local_share: float = Field(
+        default=1 / 3, ge=0, le=1, description="weight of the client's own model in its mix"
+    )
+    cluster_share: float = Field(
+        default=1 / 3,
+        ge=0,
+        le=1,
+        description="weight of the cluster model; the rest is the weight of the global model",
+    )
+    row_noise: float = Field(
+        default=0.0, ge=0, description="scale of the Laplace noise on each value of an uploaded user row"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> PerFedRecOptions:
+        if self.local_share + self.cluster_share > 1.0 + 1e-9:
+            raise ValueError(
+                f"found local_share {self.local_share:.4g} and cluster_share {self.cluster_share:.4g}, together more "
+                "than 1; lower one of them"
+            )
+        return self
+
+
+class PerFedRecPlusOptions(PerFedRecOptions):
+    """Options of PerFedRec++."""
+
+    pretraining: PretrainingOptions = Field(default=PretrainingOptions(), description="at the coordinator")
+    pretraining_layers: int = Field(
+        default=2, ge=1, le=LARGEST, description="L: number of propagation layers of its views"
+    )
+
+
+@RECOMMENDERS.register("fedgnn")
+class FedGNN(Recommender):
+    """Learning from the client's own graph with some pseudo items: the FedGNN of PerFedRec++'s tables."""
+
+    Options = FedGNNOptions
+    options: FedGNNOptions
+    adds_to_loss = False
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse pseudo items if a client learns from single items."""
+        if self.options.pseudo_items and "negatives" not in self.model.feed.item_columns:
+            raise ScenarioError(
+                f"recommender.pseudo_items: found {self.options.pseudo_items}, but "
+                f"{type(self.model).__name__} does not learn from pairs that could be replaced; set it to 0, "
+                "or choose lightgcn, or mf with loss bpr"
+            )
+        if self._averages_rows and (layout.of(BlockRole.PRIVATE) or not layout.of(BlockRole.USER)):
+            raise ScenarioError(
+                f"recommender.user_rows: found averaged, but {type(self.model).__name__} has no user rows "
+                "that could be sent and averaged; set it to own, or choose lightgcn, or mf with loss bpr"
+            )
+
+    @property
+    def _averages_rows(self) -> bool:
+        return self.options.user_rows == "averaged"
+
+    def told_width(self, layout: Layout) -> int:
+        """Return the width of users' rows if the coordinator averages them, or 0."""
+        return layout.user_width if self._averages_rows else 0
+
+    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
+        """Return the pairs with some of them replaced by pseudo items."""
+        options, n_items = self.options, client.layout.n_items
+        return add_pseudo_items(
+            drawn, n_items=n_items, share=options.pseudo_items, draw=draw, positives=client.positives,
+            among=options.pseudo_from,
+        )  # fmt: skip
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the model's loss."""
+        return self.model.loss(p, batch)
+
+    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
+        """Return the coordinator's part, which adds noise if the options request it."""
+        return ClusterModels(
+            known,
+            None,
+            models="none",
+            table_noise=self.options.table_noise,
+            averages_rows=self._averages_rows,
+        )
+
+
+@RECOMMENDERS.register("perfedrec")
+class PerFedRec(FedGNN):
+    """FedGNN with clusters of clients, a model for each, and a mix of models for every client."""
+
+    Options = PerFedRecOptions
+    options: PerFedRecOptions
+    modules = MODULES
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models without users' rows to cluster, or a mix without any models."""
+        super().check(layout, full_batches=full_batches)
+        if layout.of(BlockRole.PRIVATE):
+            raise ScenarioError(
+                f"recommender: {type(self.model).__name__} has private weights, which are not part of a "
+                "version and cannot be mixed; choose lightgcn, mf, gmf or ncf"
+            )
+        if not layout.of(BlockRole.USER):
+            raise ScenarioError(
+                f"recommender: {type(self.model).__name__} has no user rows that could be clustered; choose "
+                "lightgcn, mf, gmf or ncf"
+            )
+
+    def told_width(self, layout: Layout) -> int:
+        """Return the width of users' rows: they are clustered."""
+        return layout.user_width
+
+    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
+        """Return the rows with noise."""
+        rows, scale = super().told_rows(clients), self.options.row_noise
+        if not scale:
+            return rows
+        noise = [client.draw("told-row").laplace(0.0, scale, rows.shape[1]) for client in clients]
+        noisy: F32 = (rows + np.stack(noise)).astype(np.float32)
+        return noisy
+
+    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
+        """Return the mix of the cluster's and the global model."""
+        local, share = self.options.local_share, np.float32(self.options.cluster_share)
+        if "cluster_models" not in extras:
+            return PersonalModels(version[None], np.zeros(len(clients), np.int64), local) if local else None
+        some, of = np.unique(extras["cluster_of"][clients], return_inverse=True)
+        models = [
+            version if k < 0 else version + share * (extras["cluster_models"][k] - version) for k in some
+        ]
+        return PersonalModels(np.array(models), of.ravel(), local)
+
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+        """Return the coordinator's part, which clusters clients."""
+        options = self.options
+        return ClusterModels(
+            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
+            averages_rows=self._averages_rows,
+        )  # fmt: skip
+
+    def report(
+        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
+    ) -> dict[str, Any]:
+        """Return the interactions revealed for pre-training, and the sizes of the last clusters."""
+        assert isinstance(between, ClusterModels)
+        return between.report()
+
+
+@RECOMMENDERS.register("perfedrec-pp")
+class PerFedRecPlus(PerFedRec):
+    """PerFedRec with pre-training."""
+
+    Options = PerFedRecPlusOptions
+    options: PerFedRecPlusOptions
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models in which the rows of users and items differ in width."""
+        super().check(layout, full_batches=full_batches)
+        names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
+        if names != {"users", "items"} or layout.user_width != layout.item_width:
+            raise ScenarioError(
+                "recommender: pre-training requires one row per user and item, all of the same length, "
+                f"which {type(self.model).__name__} does not have; choose lightgcn, mf, gmf or ncf"
+            )
+
+    def contributed(self, split: TrainingData, seed: int) -> InteractionGraph | None:
+        """Return the graph of all training interactions for pre-training, or None without pre-training."""
+        return InteractionGraph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
+
+    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+        """Return the coordinator's part, which pre-trains and clusters."""
+        options = self.options
+        return ClusterModels(
+            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
+            pretraining=options.pretraining, layers=options.pretraining_layers, averages_rows=self._averages_rows,
+        )  # fmt: skip

@@ -1,0 +1,21 @@
+"""Feeds: the training samples of models, one feed per file. Each model names its feed."""
+
+from __future__ import annotations
+
+from gossiprec.models.feeds.base import Feed
+from gossiprec.models.feeds.lists import ListFeed
+from gossiprec.models.feeds.masked import MaskedFeed
+from gossiprec.models.feeds.pairwise import PairwiseFeed
+from gossiprec.models.feeds.pointwise import PointwiseFeed
+from gossiprec.models.feeds.sequences import SequenceFeed
+from gossiprec.models.feeds.transitions import TransitionFeed
+
+__all__ = [
+    "Feed",
+    "ListFeed",
+    "MaskedFeed",
+    "PairwiseFeed",
+    "PointwiseFeed",
+    "SequenceFeed",
+    "TransitionFeed",
+]

@@ -1,0 +1,200 @@
+"""The base class of feeds: every node's training data, as named columns of samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.arrays import I32, I64, U8
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import philox_words
+from gossiprec.data.split import Split, TrainingData
+from gossiprec.numerics.draw_purposes import NEGATIVES
+
+Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""Arrays of equal length by name: item ids are int32, labels float32."""
+
+
+class Feed(ABC):
+    """Every node's training data; node n holds user n.
+
+    Parameters
+    ----------
+    positives : Ragged
+        Training items, one set per node.
+    n_items : int
+
+    Attributes
+    ----------
+    member : ndarray of uint8, shape (n_nodes, ceil(n_items / 8))
+        Bit ``item % 8`` of byte ``item // 8`` is set if the item is a positive.
+    """
+
+    item_columns: tuple[str, ...]
+    """Columns of a sample that hold items; -1 means none."""
+
+    context_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of a query, in addition to ``items``, that hold items; -1 means unknown."""
+
+    def __init__(self, positives: Ragged, n_items: int) -> None:
+        self.positives = positives
+        self.n_items = n_items
+        self.member = positives_bitset(positives, n_items)
+
+    @classmethod
+    def of(cls, split: TrainingData) -> Feed:
+        """Return the feed of a split's training data."""
+        return cls(split.train, split.n_items)
+
+    @abstractmethod
+    def n_samples(self, negatives: int) -> I64:
+        """Return the number of samples in one pass over each node's data, shape (n_nodes,)."""
+
+    @abstractmethod
+    def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return the samples of a node's local update number `update`, a function of the arguments only.
+
+        Negatives are uniform over the items that are not training positives of the node.
+        """
+
+    def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return the samples of all nodes' local updates of this number, node by node, with ``user``."""
+        each = [
+            self.samples(node, update=update, negatives=negatives, seed=seed)
+            for node in range(len(self.positives))
+        ]
+        sizes = [len(next(iter(samples.values()))) for samples in each]
+        joined = {name: np.concatenate([samples[name] for samples in each]) for name in each[0]}
+        return {"user": np.repeat(np.arange(len(each), dtype=np.int32), sizes), **joined}
+
+    def samples_of_some(self, nodes: I64, updates: I64, *, negatives: int, seed: int) -> list[Columns]:
+        """Return the samples of some local updates, one result of :meth:`samples` per update; shapes (n,)."""
+        return [
+            self.samples(node, update=update, negatives=negatives, seed=seed)
+            for node, update in zip(nodes.tolist(), updates.tolist(), strict=True)
+        ]
+
+    def only(self, nodes: I64) -> Feed:
+        """Return the data of some nodes, under their numbers; all other nodes have no data."""
+        return type(self)(select_sets(self.positives, nodes), self.n_items)
+
+    def of_one(self, node: int) -> Feed:
+        """Return the data of one node, as the data of node 0."""
+        return type(self)(Ragged.from_parts([self.positives[node]]), self.n_items)
+
+    def of_items(self, items: npt.NDArray[np.integer]) -> Feed:
+        """Return the training data of a single node with these items."""
+        return type(self)(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
+
+    def history(self, node: int) -> I32:
+        """Return the training items that determine a node's state, in order of time if it is known."""
+        positives: I32 = self.positives[node]
+        return positives
+
+    def targets(self, node: int) -> Columns:
+        """Return the training items of a node as a query: ``items`` and the context columns."""
+        return {"items": self.positives[node]}
+
+    def references(self, node: int, items: I32, draw: np.random.Generator) -> Columns:
+        """Return items that a node has not interacted with, as a query like :meth:`targets`."""
+        return {"items": items}
+
+    def before_tests(self, split: Split) -> Columns:
+        """Return the context of every test item, in the order of ``split.test``; empty without context columns."""
+        return {}
+
+    def before_next(self, split: Split) -> Columns:
+        """Return each user's context for a recommended list, shape (n_users,) per column; empty without context."""
+        return {}
+
+    def histories(self, split: Split, before: str) -> Columns:
+        """Return each user's history before a part of the split, ``test`` or ``validation``.
+
+        Returns
+        -------
+        mapping of str to ndarray of int32, shape (n_users, ...)
+            Columns of a whole query; empty for models that identify users by rows.
+        """
+        return {}
+
+
+FEW = 1024
+"""Blocks of words below which the time of a call does not depend on their number."""
+TRIES = 4
+"""Draws per negative that are then made at once; the first one that is not a positive counts."""
+
+
+def positives_bitset(positives: Ragged, n_items: int) -> U8:
+    """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
+    member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
+    bits = np.left_shift(1, positives.values % 8).astype(np.uint8)
+    np.bitwise_or.at(member, (positives.owners, positives.values // 8), bits)
+    return member
+
+
+def draw_negatives(feed: Feed, node: int, n_positives: int, *, update: int, negatives: int, seed: int) -> I64:
+    """Return items that are not training positives of the node, shape (n_positives, negatives)."""
+    only = np.array([node]), np.array([n_positives])
+    return _draw_negatives(feed, *only, update=update, negatives=negatives, seed=seed)
+
+
+def draw_all_negatives(feed: Feed, *, update: int, negatives: int, seed: int) -> I64:
+    """Return the negatives of all nodes' positives, node by node."""
+    nodes, sizes = np.arange(len(feed.positives)), feed.positives.sizes
+    return _draw_negatives(feed, nodes, sizes, update=update, negatives=negatives, seed=seed)
+
+
+def draw_negatives_of_nodes(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
+    """Return the negatives of some nodes' positives in a local update of each, node by node."""
+    return _draw_negatives(
+        feed, nodes, feed.positives.sizes[nodes], update=updates, negatives=negatives, seed=seed
+    )
+
+
+def draw_shared_negatives(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
+    """Return items that are not training positives of some nodes, one row per node and local update."""
+    each = np.ones(len(nodes), np.int64)
+    return _draw_negatives(feed, nodes, each, update=updates, negatives=negatives, seed=seed)
+
+
+def _draw_negatives(
+    feed: Feed, nodes: I64, n_positives: I64, *, update: int | I64, negatives: int, seed: int
+) -> I64:
+    """Return items that are not training positives of some nodes; each node's draws are independent of the others."""
+    blocks = -(-negatives // 4)
+    node, number = (np.repeat(each, n_positives) for each in (nodes, np.broadcast_to(update, nodes.shape)))
+    place = np.arange(len(node)) - np.repeat(np.cumsum(n_positives) - n_positives, n_positives)
+    index, step = place[:, None] * blocks + np.arange(blocks), np.repeat(n_positives * blocks, n_positives)
+    drawn = np.zeros((len(node), blocks * 4), np.int64)
+    wanted = np.zeros(drawn.shape, bool)
+    wanted[:, :negatives] = True
+    attempt, rows = 0, np.arange(len(node))
+    while len(rows):
+        tries = TRIES if len(rows) * blocks < FEW else 1
+        tried = index[rows, None] + (attempt + np.arange(tries)[:, None]) * step[rows, None, None]
+        words = philox_words(seed, tried, number[rows, None, None], node[rows, None, None], NEGATIVES)
+        items = words.reshape(len(rows), tries, -1).astype(np.uint64) * np.uint64(feed.n_items)
+        items = (items >> np.uint64(32)).astype(np.int64)
+        taken = feed.member[node[rows, None, None], items // 8] >> (items % 8).astype(np.uint8) & 1
+        if tries > 1:  # for each negative, the first try that is not a positive, or else the first one
+            chosen = np.argmin(taken, axis=1)[:, None]
+            items, taken = (np.take_along_axis(each, chosen, axis=1) for each in (items, taken))
+        items, taken = items[:, 0], taken[:, 0]
+        drawn[rows] = np.where(wanted[rows], items, drawn[rows])
+        wanted[rows] &= taken.astype(bool)
+        rows = rows[wanted[rows].any(1)]
+        attempt += tries
+    return drawn[:, :negatives]
+
+
+def select_sets(sets: Ragged, nodes: I64) -> Ragged:
+    """Return the sets of some nodes under their numbers; all other sets are empty."""
+    kept = np.zeros(len(sets), np.bool_)
+    kept[nodes] = True
+    if kept.all():
+        return sets
+    return Ragged.from_sizes(np.where(kept, sets.sizes, 0), sets.values[kept[sets.owners]])

@@ -1,0 +1,194 @@
+"""Centrality of nodes: shares of shortest paths, PageRank, hops to a group.
+
+Functions take sparse arrays with entry (u, v) for a link u -> v (:func:`gossiprec.network.graphs.measures.adjacency`
+makes one from a graph), because graphs of contacts have up to a million links.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.machine import usable_cores
+from gossiprec.native.loop_jit import jit_cached
+from gossiprec.network.graphs.brandes import add_dependencies
+
+if TYPE_CHECKING:
+    from gossiprec.network.graphs.measures import Matrix  # imports networkx, which a run may not need
+
+EXACT_UP_TO = 2000
+"""Number of nodes up to which betweenness counts the paths from every node."""
+
+SAMPLES = 512
+"""Number of nodes from which paths are counted in larger graphs."""
+
+_BLOCK = 512
+
+PLAIN_VISITS = 20_000_000
+"""Links followed in all searches up to which compiling is not worthwhile."""
+
+Places = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]
+
+
+def betweenness(
+    links: Matrix, *, exact_up_to: int = EXACT_UP_TO, samples: int = SAMPLES, seed: int = 0
+) -> F64:
+    """Return each node's share of the shortest paths between two other nodes, shape (n,).
+
+    Parameters
+    ----------
+    links : sparse array, shape (n, n)
+        Values do not matter: the length of a path is its number of hops. An undirected graph has both directions.
+    exact_up_to : int
+        In larger graphs only the paths from `samples` nodes, drawn with `seed`, are counted, and scaled up.
+    samples : int
+    seed : int
+
+    References
+    ----------
+    U. Brandes, "A faster algorithm for betweenness centrality", Journal of Mathematical Sociology 25 (2001);
+    U. Brandes, C. Pich, "Centrality estimation in large networks", Int. J. of Bifurcation and Chaos 17 (2007).
+
+    Notes
+    -----
+    Normalised by (n - 1)(n - 2), as in networkx. Searches go level by level from many first nodes at once, and cost
+    as much as the links that they follow: n * links in total, however long the paths. If that is much, searches run
+    one by one in a compiled loop, with the same result: for 30,000 nodes and 450,000 links this takes a tenth of the
+    time.
+    """
+    n = links.shape[0]
+    if n < 3:
+        return np.zeros(n)
+    forward = sparse.csr_array((np.ones(links.nnz), links.indices, links.indptr), shape=(n, n))
+    of_star = _of_star(forward)
+    if of_star is not None:
+        return of_star
+    first = np.arange(n)
+    if n > exact_up_to:
+        first = np.sort(np.random.default_rng(seed).choice(n, samples, replace=False))
+    dependencies = _dependencies if len(first) * forward.nnz <= PLAIN_VISITS else _dependencies_one_by_one
+    total = np.zeros(n)
+    for low in range(0, len(first), _BLOCK):
+        total += dependencies(forward, first[low : low + _BLOCK])
+    return np.asarray(total * (n / len(first)) / ((n - 1) * (n - 2)))
+
+
+def _of_star(forward: Matrix) -> F64 | None:
+    """Return the betweenness in a star, in which the hub is an end of every link; None for any other graph."""
+    n = forward.shape[0]
+    into, out = np.bincount(forward.indices, minlength=n), np.diff(forward.indptr)
+    hub = int(np.argmax(into + out))
+    sources, targets = forward[:, [hub]].toarray()[:, 0] > 0, forward[[hub]].toarray()[0] > 0
+    if into[hub] + out[hub] - sources[hub] != forward.nnz:
+        return None
+    sources[hub] = targets[hub] = False
+    found = np.zeros(n)
+    found[hub] = (sources.sum() * targets.sum() - (sources & targets).sum()) / ((n - 1) * (n - 2))
+    return found
+
+
+def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
+    """Return the result of :func:`_dependencies`, in memory that does not grow with the number of searches.
+
+    As many searches as there are cores run in parallel; their results are added in the order of `first`.
+    """
+    backward, total, search = (
+        sparse.csr_array(forward.T),
+        np.zeros(forward.shape[0]),
+        jit_cached(add_dependencies),
+    )
+    graph = (forward.indptr, forward.indices, backward.indptr, backward.indices)
+
+    def from_one(root: int) -> F64:
+        found = np.zeros_like(total)
+        search(*graph, np.array([root]), found)
+        return found
+
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        for some in np.array_split(first, -(-len(first) // usable_cores())):
+            for found in threads.map(from_one, some.tolist()):
+                total += found
+    return total
+
+
+def _dependencies(forward: Matrix, first: I64) -> F64:
+    """Return each node's shares of the shortest paths, summed over some first nodes."""
+    searches, shape = np.arange(len(first)), (len(first), forward.shape[0])
+    backward = sparse.csr_array(forward.T)
+    depth, paths, through = np.full(shape, -1, np.int32), np.zeros(shape), np.zeros(shape)
+    levels: list[Places] = [(searches, first)]
+    found = np.ones(len(first))
+    while len(found):
+        at: Places = levels[-1]
+        depth[at], paths[at] = len(levels) - 1, found
+        at, counts = _entries(_sparse(at, found, shape) @ forward)
+        new = depth[at] < 0
+        levels.append((at[0][new], at[1][new]))
+        found = counts[new]
+    for level in range(len(levels) - 2, 0, -1):
+        # Each path to a farther node leads through nearer ones, in proportion to their numbers of paths.
+        at = levels[level]
+        at, shares = _entries(_sparse(at, (1.0 + through[at]) / paths[at], shape) @ backward)
+        nearer = depth[at] == level - 1
+        at = (at[0][nearer], at[1][nearer])
+        through[at] += paths[at] * shares[nearer]
+    through[searches, first] = 0.0
+    return np.asarray(through.sum(axis=0))
+
+
+def _sparse(at: Places, values: F64, shape: tuple[int, int]) -> Matrix:
+    """Return a sparse array with these values at these places, which are ordered by row."""
+    ends = np.concatenate([[0], np.cumsum(np.bincount(at[0], minlength=shape[0]))])
+    return sparse.csr_array((values, at[1], ends), shape=shape)
+
+
+def _entries(array: Matrix) -> tuple[Places, F64]:
+    """Return the places and the values of a sparse array's entries, ordered by row."""
+    return (np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)), array.indices), array.data
+
+
+def pagerank(links: Matrix, *, damping: float = 0.85, tolerance: float = 1e-10) -> F64:
+    """Return the share of time that a random surfer spends at each node, shape (n,).
+
+    Parameters
+    ----------
+    links : sparse array, shape (n, n)
+        Link weights; from a node without links the surfer moves to any node.
+    damping : float
+        Probability of following a link instead of jumping to a random node.
+    tolerance : float
+        Sum of absolute changes at which the iteration ends.
+
+    References
+    ----------
+    L. Page, S. Brin, R. Motwani, T. Winograd, "The PageRank citation ranking", Stanford InfoLab 1999.
+    """
+    n = links.shape[0]
+    out = np.asarray(links.sum(axis=1), np.float64)
+    stuck = out == 0
+    scale = np.divide(1.0, out, out=np.zeros(n), where=~stuck)
+    into = sparse.csr_array(links.T)
+    rank, change = np.full(n, 1.0 / n), 1.0
+    while change > tolerance:  # it shrinks at least by `damping` per iteration, so that the loop ends
+        new = damping * (into @ (rank * scale) + rank[stuck].sum() / n) + (1 - damping) / n
+        rank, change = new, float(np.abs(new - rank).sum())
+    return rank
+
+
+def hops_to(links: Matrix, group: npt.NDArray[np.integer]) -> F64:
+    """Return the number of hops from each node to the nearest of a group, shape (n,); infinite if unreachable."""
+    n = links.shape[0]
+    hops = np.full(n, np.inf)
+    front = np.zeros(n, np.bool_)
+    front[group] = True
+    distance = 0.0
+    while front.any():
+        hops[front] = distance
+        front = (links @ front.astype(np.float64) > 0) & np.isinf(hops)
+        distance += 1.0
+    return hops

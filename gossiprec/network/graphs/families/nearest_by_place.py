@@ -1,0 +1,38 @@
+"""Neighbours in space."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.network.graphs.registry import FamilyOption, register_family
+from gossiprec.network.graphs.similarity import check_connected, nearest_neighbors, spatial_proximity
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@register_family(
+    "nearest-by-place", k=FamilyOption(int, "number of nearest nodes that a node is linked to", 5, least=1)
+)
+def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
+    """Return the graph that links every node to the `k` nearest nodes on the globe.
+
+    Parameters
+    ----------
+    places : array-like, shape (n, 2)
+        Latitude and longitude of each node in degrees. Ties go to the lower id.
+    k : int
+        1 <= k < n. A link leads both ways, so that a node may have more than `k` neighbours.
+
+    Raises
+    ------
+    ValueError
+        If `k` is out of range, a place is not on the globe, or the graph is not connected.
+    """
+    return check_connected(
+        nearest_neighbors(partial(spatial_proximity, places), len(np.asarray(places)), k), "raise k"
+    )

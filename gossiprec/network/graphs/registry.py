@@ -1,0 +1,126 @@
+"""Registry of graph families: a new file in ``gossiprec/network/graphs/families`` adds one.
+
+A family is a function. Its signature declares its inputs: `n` (number of nodes), `seed`, `items` (of every node's
+user) and `places` are passed by the caller that draws a graph; every other argument is an option, which the decorator
+describes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gossiprec.base.registry import Registry
+from gossiprec.old_names import forward
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+GIVEN = ("n", "seed", "items", "places")
+"""Arguments of a family that are not options."""
+
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of an option that must be given."""
+
+Draw = TypeVar("Draw", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class FamilyOption:
+    """An argument of a family that the user chooses.
+
+    Attributes
+    ----------
+    kind : type
+        Any annotation, such as ``int``, ``float | None`` or ``tuple[int, ...]``.
+    meaning : str
+        Description in one line.
+    default : object
+    least, most : float, optional
+        Inclusive bounds that hold for any number of nodes.
+    """
+
+    kind: Any
+    meaning: str
+    default: Any = REQUIRED
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class GraphFamily:
+    """A family of graphs.
+
+    Attributes
+    ----------
+    name : str
+        The name in a scenario.
+    draw : callable
+        The function itself: from inputs and options to a graph over nodes 0 .. n - 1.
+    options : mapping of str to FamilyOption
+    asks : frozenset of str
+        The inputs of :data:`GIVEN` that the function takes.
+    """
+
+    name: str
+    draw: Callable[..., nx.Graph]
+    options: Mapping[str, FamilyOption]
+    asks: frozenset[str]
+
+    @property
+    def __wrapped__(self) -> Callable[..., nx.Graph]:
+        """The function that is registered as the family."""
+        return self.draw
+
+    @property
+    def summary(self) -> str:
+        """Description of its graphs, in one line."""
+        return (inspect.getdoc(self.draw) or "").partition("\n")[0]
+
+    def graph(self, given: Mapping[str, Any], options: Mapping[str, Any]) -> nx.Graph:
+        """Return a graph of the family.
+
+        Parameters
+        ----------
+        given : mapping
+            Values for :data:`GIVEN`; inputs that the family does not take are ignored.
+        options : mapping
+            Values for the options; omitted options take their defaults.
+
+        Raises
+        ------
+        ValueError
+            If there is no such graph; the message says what was found and what was expected.
+        """
+        defaults = {name: option.default for name, option in self.options.items()}
+        asked = {name: given[name] for name in GIVEN if name in self.asks}
+        return self.draw(**asked, **{**defaults, **options})
+
+
+FAMILIES: Registry[GraphFamily] = Registry("family", "gossiprec.network.graphs.families", group="topologies")
+
+
+def register_family(name: str, **options: FamilyOption) -> Callable[[Draw], Draw]:
+    """Return a decorator that registers a function under `name`.
+
+    Raises
+    ------
+    ValueError
+        If `options` are not the function's arguments.
+    PluginError
+        If the name is taken.
+    """
+
+    def file_under(draw: Draw) -> Draw:
+        arguments = list(inspect.signature(draw).parameters)
+        if sorted(options) != sorted(set(arguments) - set(GIVEN)):
+            raise ValueError(f"family {name!r} has arguments {arguments}, but options {list(options)}")
+        FAMILIES.register(name)(GraphFamily(name, draw, options, frozenset(arguments) & frozenset(GIVEN)))
+        return draw
+
+    return file_under
+
+
+forward(__name__)

@@ -1,0 +1,224 @@
+"""The base class of protocols, as the emulator uses it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gossiprec.base.arrays import F32, F64, I64
+from gossiprec.base.options import Options
+from gossiprec.compute.plan.tape import Behaviour
+from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.clock import WakeClock
+from gossiprec.rules.aggregators import InboxConfig
+from gossiprec.rules.servers import Server
+
+
+class Protocol(ABC):
+    """The receivers of messages, and the treatment of models on the way.
+
+    A protocol has two parts. The engine queries the receivers event by event: :meth:`on_wake`, :meth:`on_receive`.
+    The treatment of models is the same for all events of a role and is declared once: :attr:`behaviours`.
+
+    Parameters
+    ----------
+    options : Options
+        Options of the class's own type.
+    n_users : int
+        Nodes 0 .. n_users - 1 hold one user each.
+    seed : int
+    availability : Availability, optional
+        Times at which nodes are online; they always are if omitted.
+    profiles : UserProfiles, optional
+        Profiles of the users; required if links are made by taste or place.
+    """
+
+    Options: ClassVar[type[Options]]
+    has_coordinator: ClassVar[bool] = False
+    """Whether node number n_users coordinates the others."""
+    peers_meet: ClassVar[bool] = True
+    """Whether users' nodes receive one another's models; if not, only a coordinator can observe them."""
+
+    def __init__(
+        self,
+        options: Any,
+        *,
+        n_users: int,
+        seed: int,
+        availability: Availability | None = None,
+        profiles: UserProfiles | None = None,
+    ) -> None:
+        self.options = options
+        self.n_users = n_users
+        self.seed = seed
+        self.availability = availability or Availability.forever(n_users + self.has_coordinator)
+        self.profiles = profiles
+
+    @classmethod
+    def mode_of(cls, options: Any) -> str:
+        """Return the name of the run mode under some options (:mod:`gossiprec.modes`)."""
+        return "whole-models"
+
+    @property
+    def holds_all_data(self) -> bool:
+        """Whether the run mode is central training; deprecated, gone in version 0.2."""
+        return self.mode_of(self.options) == "central"
+
+    @property
+    def sends_updates(self) -> bool:
+        """Whether the run mode is that of clients' updates; deprecated, like :attr:`holds_all_data`."""
+        return self.mode_of(self.options) == "client-updates"
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, including the coordinator."""
+        return self.n_users + self.has_coordinator
+
+    @property
+    def replies(self) -> bool:
+        """Whether a delivery can make a node send."""
+        return False
+
+    @property
+    def roles(self) -> I64:
+        """Index into :attr:`behaviours` of every node."""
+        return np.zeros(self.n_nodes, np.int64)
+
+    @property
+    @abstractmethod
+    def behaviours(self) -> Sequence[Behaviour]:
+        """The treatment of models by the nodes of each role."""
+
+    @property
+    @abstractmethod
+    def clock(self) -> WakeClock:
+        """The clock of the waking nodes."""
+
+    @property
+    @abstractmethod
+    def wakes(self) -> int:
+        """Wakes of each waking node in the whole run."""
+
+    @property
+    def wakes_per_round(self) -> int:
+        """Wakes of each waking node that count as one round."""
+        return 1
+
+    @property
+    def closes_epochs(self) -> bool:
+        """Whether the last wake of a round asks no client: the coordinator only merges the answers."""
+        return False
+
+    @property
+    def messages_per_wake(self) -> int | None:
+        """Number of messages that every wake sends, if it is constant."""
+        return None
+
+    @property
+    def most_messages(self) -> int | None:
+        """Maximum number of messages that one wake causes, including answers; None if it is unknown."""
+        return self.messages_per_wake
+
+    @property
+    def chooses_by_value(self) -> bool:
+        """Whether peers are chosen by the performance of models; the protocol then gets it by :meth:`learn`."""
+        return False
+
+    @property
+    def choices_follow_data(self) -> bool:
+        """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
+        return False
+
+    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
+        """Receive the performance of scored versions at their receivers, in order of delivery.
+
+        With a coordinator: the groups (`sender`) to which its server has assigned clients (`receiver`).
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} scores versions but does not implement how it uses the scores"
+        )
+
+    @property
+    def whole_user_table(self) -> bool:
+        """Whether every node holds, sends and merges the rows of all users."""
+        return False
+
+    @property
+    def common_start(self) -> bool:
+        """Whether all nodes begin with the same item tables and shared weights."""
+        return True
+
+    @property
+    def uploads_gradients(self) -> bool:
+        """Whether such an update is a step along the raw gradient, whatever the optimizer."""
+        return False
+
+    @property
+    def view_size(self) -> int | None:
+        """Number of peers in a view, if every wake sends to all of it: the log then holds views."""
+        return None
+
+    @abstractmethod
+    def merge_weights(self, n_positives: I64) -> F64:
+        """Return the weight of every node's models in a merge, shape (n_nodes,)."""
+
+    def inbox(self) -> InboxConfig | None:
+        """Return the rule by which the coordinator aggregates models; None if they are blended on arrival."""
+        return None
+
+    def server(self) -> Server | None:
+        """Return the server computation of the coordinator before a push, or None."""
+        return None
+
+    @abstractmethod
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
+        """Return the receivers of the messages that the node sends on this wake."""
+
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        """Return the receivers of the messages that the node sends on the delivery of a message."""
+        return ()
+
+    @property
+    def steers(self) -> bool:
+        """Whether the only waking node sets its next wake by what arrives, and weighs it.
+
+        Such a protocol defines :meth:`on_sent`, :attr:`factor` and :meth:`next_wake`.
+        """
+        return False
+
+    def on_sent(self, first: int, receivers: Sequence[int]) -> None:
+        """Note that the latest receivers are sent messages first, first + 1, ..."""
+        raise NotImplementedError(f"{type(self).__name__} steers peers but does not follow its messages")
+
+    @property
+    def factor(self) -> float:
+        """Factor of the sender's weight in the merge of the latest delivery, from 0 to 1."""
+        return 1.0
+
+    def next_wake(self, now: float) -> float | None:
+        """Return the time of the waking node's next wake as currently planned; None if its clock decides."""
+        return None
+
+    def report(self) -> dict[str, Any]:
+        """Return sections for the summary that only the protocol can fill."""
+        return {}
+
+    def on_missed_wake(self, node: int, now: float) -> None:  # noqa: B027 (most protocols draw nothing)
+        """Note that the node misses this wake; the draws of the wake are skipped."""
+
+    @property
+    def horizon(self) -> float:
+        """Virtual time at which the last clock has rung, or later."""
+        return float(self.clock.intervals(0, self.wakes).sum(axis=1).max())
+
+    def predicted_fraction_met(self, rounds: float) -> float | None:
+        """Return the expected fraction of others that a user's node has met after `rounds`, or None."""
+        return None
+
+    def predicted_fraction_heard(self, rounds: float) -> float | None:
+        """Return the expected fraction of users' nodes that a coordinator has heard from after `rounds`, or None."""
+        return None

@@ -1,0 +1,337 @@
+"""The discrete-event engine: clocks ring as SimPy events; the transport decides when messages arrive.
+
+All state is plain data: SimPy's queue holds (time, priority, number, event), with events that carry a node id and a
+rank; the transport holds messages; counters are in the clock, the network and the work. No state is in generator
+frames. Events at the same time happen in the order in which they were scheduled (their rank): a node's next ring is
+scheduled before the messages of its present wake.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from heapq import heappush
+from typing import Any, Literal, Protocol
+
+import simpy
+from simpy.events import NORMAL
+
+from gossiprec.base.gc_pause import gc_paused
+from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.clock import WakeClock
+from gossiprec.network.sim.compute_time import ComputeTime
+from gossiprec.network.sim.event_batch import EventBatch, EventBatchBuilder
+from gossiprec.network.sim.event_causes import ARRIVED, BUSY, OFFLINE, WAITS
+from gossiprec.network.sim.transport import MessageOutcome, Transport
+
+
+class ControlProtocol(Protocol):
+    """The calls that the engine makes to a protocol."""
+
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
+        """Return the receivers of the messages that `node` sends on its wake."""
+
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        """Return the receivers of the messages that `node` sends on the delivery of `message`."""
+
+    def on_missed_wake(self, node: int, now: float) -> None:
+        """Note that the node misses this wake, because it is offline or still busy."""
+
+
+class Steering(Protocol):
+    """The calls that the engine makes to a protocol in which one node sets its next wake by what arrives."""
+
+    @property
+    def factor(self) -> float:
+        """Factor of the sender's weight in the merge of the latest delivery."""
+
+    def on_sent(self, first: int, receivers: Sequence[int]) -> None:
+        """Note that the latest receivers are sent messages first, first + 1, ...; the network may copy messages."""
+
+    def next_wake(self, now: float) -> float | None:
+        """Return the time of the next wake as currently planned; None if the clock decides."""
+
+
+class Recorder(Protocol):
+    """The sink to which the engine writes events."""
+
+    n_messages: int
+
+    def wake(self, time: float, node: int, receivers: Sequence[int], ready: float) -> None:
+        """Record one wake, and the messages that are sent when the node is `ready`."""
+
+    def miss(self, time: float, node: int, cause: int) -> None:
+        """Record a missed wake."""
+
+    def deliver(
+        self,
+        time: float,
+        receiver: int,
+        message: int,
+        receivers: Sequence[int],
+        ready: float,
+        queued: float,
+    ) -> None:
+        """Record a delivery, and the messages that the receiver sends when it is `ready`."""
+
+    def weigh(self, factor: float) -> None:
+        """Record the weight factor of the latest delivery."""
+
+    def drop(self, time: float, receiver: int, message: int, cause: int) -> None:
+        """Record a lost message."""
+
+    def extend(self, happenings: EventBatch) -> None:
+        """Record a batch of wakes, deliveries and drops in their order."""
+
+
+class _Ring(simpy.Event):
+    """The ring of a clock; the event is reused after it."""
+
+    def __init__(self, env: simpy.Environment, callback: Callable[[Any], None], node: int, rank: int) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        self.reaction = [callback]
+        self.callbacks = self.reaction
+        self.node = node
+        self.rank = rank
+
+
+class _Agenda(simpy.Environment):
+    """SimPy's queue with absolute times and access to its head."""
+
+    def put(self, event: _Ring, time: float) -> None:
+        """Schedule an event for exactly this time."""
+        heappush(self._queue, (time, NORMAL, next(self._eid), event))
+
+    @property
+    def head(self) -> tuple[float, int]:
+        """Time and rank of the next ring."""
+        if not self._queue:
+            return math.inf, 0
+        time, _, _, event = self._queue[0]
+        return time, event.rank  # type: ignore[attr-defined]
+
+
+Mode = Literal["inline", "stretch", "step"]
+
+
+class Engine:
+    """The engine of the control plane.
+
+    Parameters
+    ----------
+    control : ControlProtocol
+    clock : WakeClock
+        Clock of the nodes that wake.
+    transport : Transport
+    recorder : Recorder
+    wakes : int
+        Number of rings of each node's clock, including those that it misses.
+    availability : Availability
+    work : ComputeTime, optional
+        Computation times of nodes; no time if omitted.
+    mode : {'inline', 'stretch', 'step'}
+        `inline`: deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor
+        recorded. `stretch`: deliveries cause no sends, and are computed for a whole segment of time. `step`: events
+        are processed one by one. The last two give equal results.
+    steering : Steering, optional
+        In step mode: sets the wakes of the clock's only node, and the weights of deliveries.
+    """
+
+    def __init__(
+        self,
+        *,
+        control: ControlProtocol,
+        clock: WakeClock,
+        transport: Transport,
+        recorder: Recorder,
+        wakes: int,
+        availability: Availability,
+        work: ComputeTime | None = None,
+        mode: Mode,
+        steering: Steering | None = None,
+    ) -> None:
+        self._agenda = _Agenda()
+        self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
+        self.n_wakes = 0
+        self.now = 0.0
+        self.wakes_due = wakes * len(clock.node_ids)
+        self._control = control
+        self._clock = clock
+        self._transport = transport
+        self._recorder = recorder
+        self._availability = availability
+        self._work = work
+        self._mode = mode
+        self._steering = steering
+        self._hindered = work is not None or not availability.always
+        self._copied = transport.network.with_copies if transport.network.copies else None
+        self._woke = {
+            "inline": self._woke_inline, "stretch": self._woke_in_stretch, "step": self._woke_in_step
+        }[mode]  # fmt: skip
+        self._online = [False] * len(availability.changes)  # at the node's last ring
+        self._until = [0.0] * len(availability.changes)  # time of the next change
+        self._stretch = EventBatchBuilder()
+        self._last_ring = (0.0, 0)
+        self._rank = 0
+        self._next: dict[int, _Ring | None] = {}
+        self._alarm: float | None = None  # the changed time of the steered node's next wake
+        for node in clock.node_ids:
+            self._set_alarm(node, clock.next_interval(node))
+
+    @property
+    def finished(self) -> bool:
+        """Whether no events are left."""
+        return self.wakes_due == 0 and self._transport.idle
+
+    def wake_at(self, node: int, time: float) -> None:
+        """Schedule a node's next ring at the given time, in place of the clock's.
+
+        Called during the node's wake, it replaces the clock's interval. It has no effect once the clock has rung as
+        often as it may.
+
+        Raises
+        ------
+        ValueError
+            If the time has passed.
+        """
+        if time < self.now:
+            raise ValueError(f"node {node} cannot wake at {time}, because the time is {self.now}")
+        if self.wakes_left[node]:
+            self._set_alarm(node, time)
+
+    def _set_alarm(self, node: int, time: float) -> None:
+        event = self._next[node] = _Ring(self._agenda, self._wake, node, self._rank)
+        self._rank += 1
+        self._agenda.put(event, time)
+
+    def run_until(self, time: float) -> None:
+        """Process all events that are due before `time`."""
+        with gc_paused():  # events create no cycles, and collections would take a tenth of the time
+            if self._mode == "step":
+                self._step_until(time)
+            else:
+                self._agenda.run(until=time)
+        if self._mode == "stretch":
+            over = None if self.wakes_due else self._last_ring
+            self._recorder.extend(self._stretch.cut(self._transport, time, over))
+        self.now = time
+
+    def _step_until(self, time: float) -> None:
+        transport, end = self._transport, (time, -1)
+        while True:
+            at, rank = min(self._agenda.head, end)
+            outcome = transport.next_before(at, rank)
+            if outcome is not None:
+                self._arrive(outcome)
+            elif at < time:
+                self._agenda.step()
+            else:
+                break
+            if not transport.moving and not self.wakes_due:
+                for waiting in self._transport.give_up(self.now):
+                    self._recorder.drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
+
+    def _wake(self, event: _Ring) -> None:
+        node, rank = event.node, event.rank
+        if self._next[node] is not event:
+            return  # an alarm has replaced it
+        now = self.now = self._agenda.now
+        self._next[node] = self._alarm = None
+        self.n_wakes += 1
+        self.wakes_due -= 1
+        left = self.wakes_left[node] = self.wakes_left[node] - 1
+        cause = self._hindrance(node, now) if self._hindered else None
+        if cause is None:
+            receivers = self._control.on_wake(node, now)
+            if self._copied is not None:
+                receivers = self._copied(node, receivers)
+        else:
+            self._control.on_missed_wake(node, now)
+            self._recorder.miss(now, node, cause)
+        if left and self._next[node] is None:
+            event.callbacks = event.reaction
+            event.rank = self._rank
+            self._rank += 1
+            self._next[node] = event
+            self._agenda.put(event, now + self._clock.next_interval(node))
+        if cause is None:
+            self._woke(now, node, rank, receivers)
+            if self._steering is not None:
+                self._steer(self._steering)
+        if not self.wakes_due:
+            self._last_ring = now, rank
+
+    def _hindrance(self, node: int, now: float) -> int | None:
+        """Return why a node misses this wake, or None."""
+        if now >= self._until[node]:
+            self._until[node] = self._availability.next_change(node, now)
+            self._online[node] = self._availability.is_online(node, now)
+        if not self._online[node]:
+            return OFFLINE
+        return BUSY if self._work is not None and self._work.busy_until[node] > now else None
+
+    def _woke_inline(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        self._recorder.wake(now, node, receivers, now)
+
+    def _woke_in_stretch(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        self._stretch.wake(now, node, rank, self._rank, receivers)
+        self._rank += len(receivers)
+        if self._work is not None:
+            self._stretch.ready(self._work.woke(node, now))
+
+    def _woke_in_step(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        ready = now if self._work is None else self._work.woke(node, now)
+        first = self._recorder.n_messages
+        self._recorder.wake(now, node, receivers, ready)
+        self._announce(first, receivers)
+        self._post(node, first, receivers, ready)
+
+    def _arrive(self, outcome: MessageOutcome) -> None:
+        now, _, message, _, node, cause, queued, _ = outcome
+        self.now = now
+        if cause != ARRIVED:
+            if cause != WAITS:
+                self._recorder.drop(now, node, message, cause)
+            return
+        receivers = self._control.on_receive(node, message, now)
+        ready = now if self._work is None else self._work.received(node, now)
+        if self._copied is not None and receivers:
+            receivers = self._copied(node, receivers)
+        first = self._recorder.n_messages
+        self._recorder.deliver(now, node, message, receivers, ready, queued)
+        if self._steering and self._steering.factor != 1.0:
+            self._recorder.weigh(self._steering.factor)
+        if receivers:
+            self._announce(first, receivers)
+            self._post(node, first, receivers, ready)
+        if self._steering is not None:
+            self._steer(self._steering)
+
+    def _announce(self, first: int, receivers: Sequence[int]) -> None:
+        """Tell the steering protocol which messages are sent."""
+        if self._steering and receivers:
+            self._steering.on_sent(first, receivers)
+
+    def _steer(self, steering: Steering) -> None:
+        """Move the next wake to the time that the protocol sets."""
+        due = steering.next_wake(self.now)
+        if due is not None and due != self._alarm:
+            (node,) = self._clock.node_ids
+            self._alarm = due
+            self.wake_at(node, due)
+
+    def _post(self, sender: int, first: int, receivers: Sequence[int], ready: float) -> None:
+        """Pass messages first, first + 1, ... to the transport; record immediate losses."""
+        rank, now = self._rank, self.now
+        self._rank += len(receivers)
+        for message, receiver in enumerate(receivers, first):
+            cause = self._transport.send(message, rank, sender, receiver, ready)
+            if cause != ARRIVED and ready <= now:
+                self._recorder.drop(now, receiver, message, cause)
+            elif cause != ARRIVED:
+                self._transport.lose(
+                    MessageOutcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)
+                )
+            rank += 1

@@ -1,0 +1,1 @@
+"""How received models and updates are combined: aggregators, servers and similarities of clients."""

@@ -1,0 +1,33 @@
+"""The mean: every model has the same weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.base.arrays import F32
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.rules.aggregators.base import Aggregator, Inbox, as_summable_rows
+
+
+@AGGREGATORS.register("mean")
+class Mean(Aggregator):
+    """The weighted mean of the models, all with weight 1.
+
+    A coordinator pools answers as they arrive into the weighted mean. A gossip node averages pairwise, so that
+    earlier arrivals fade, unless ``protocol.average`` is ``all``. An inbox is reduced to the weighted mean, up to
+    rounding.
+    """
+
+    streaming = True
+    passes_on = True
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the weighted mean; it includes the own model in gossip, but not a coordinator's."""
+        share = inbox.model_weights / inbox.model_weights.sum()
+        summing = as_summable_rows(inbox.rows)
+        if summing is not None and not inbox.own_weight:
+            return summing.weighted_sum(inbox.places, share)
+        out = np.empty_like(own)
+        for columns, models in inbox.models(own):
+            out[columns] = (share[:, None] * models).sum(axis=0)
+        return out

@@ -1,0 +1,108 @@
+"""Norm bounding: no model moves the receiver's model further than a bound.
+
+References
+----------
+Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can you really backdoor federated learning?", 2019, section 3: updates
+are scaled down to a norm, then averaged. The bound that follows the inbox is ours. Item by item, with a bound of
+0.5: published code of PIECK (specification, section 3.5).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.base.arrays import F32, F64
+from gossiprec.rules.aggregators import AGGREGATORS, delta_ops
+from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators.delta_ops import How, add_deltas
+from gossiprec.rules.aggregators.touched_base import ScopeOptions
+
+Bound: TypeAlias = Annotated[float, Field(gt=0)] | Literal["median"]
+
+
+class NormBoundOptions(ScopeOptions):
+    """Options of norm bounding."""
+
+    bound: Bound = Field(
+        default="median",
+        description="largest Euclidean norm of the difference between a model and the node's own, or of the "
+        "delta of a row (over: touched); median: the median norm of the inbox",
+    )
+    shared_bound: Bound | None = Field(
+        default=None,
+        description="largest norm of the delta of a client's shared weights (over: touched); null: same as bound",
+    )
+    then: How | None = Field(
+        default=None,
+        description="reduction of the scaled deltas (over: touched); null: touched-mean",
+    )
+
+    @model_validator(mode="after")
+    def _of_changes(self) -> NormBoundOptions:
+        if self.over == "all" and (self.shared_bound is not None or self.then is not None):
+            found = "then" if self.shared_bound is None else "shared_bound"
+            raise ValueError(f"{found} requires deltas; set over to touched, or remove it")
+        return self
+
+
+@AGGREGATORS.register("norm-bound")
+class NormBound(Aggregator):
+    """The own model plus the weighted mean of the received models' differences from it, scaled down to the bound.
+
+    In gossip the own model counts as a difference of zero. A non-finite model is left out; an inbox of any size is
+    large enough. Over touched items, each row that a client changed is scaled down, and so are its shared weights.
+    """
+
+    Options = NormBoundOptions
+    options: NormBoundOptions
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the option `over` is ``touched``."""
+        return self.options.over == "touched"
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the bounded mean; weights are used."""
+        if self.of_changes:
+            return self._of_rows(own, delta_ops.drop_nonfinite(inbox))
+        norms = self._norms(own, inbox)
+        fit = np.isfinite(norms)
+        if not fit.any():
+            return own
+        bound = _number(self.options.bound, norms[fit])
+        share = inbox.weights / (inbox.own_weight + inbox.weights[fit].sum())
+        larger = np.maximum(norms[fit], bound)
+        scale = share[fit] * np.divide(bound, larger, out=np.ones_like(larger), where=larger > 0)
+        out = np.empty_like(own)
+        for columns, received in inbox.received():
+            difference = received[fit] - own[columns]
+            out[columns] = own[columns] + (scale[:, None] * difference).sum(axis=0)
+        return out
+
+    def _of_rows(self, own: F32, inbox: Inbox) -> F32:
+        if not inbox.changes:
+            return own
+        rows, shared = delta_ops.delta_norms(inbox.changes)
+        options = self.options
+        bound = _number(options.bound, rows)
+        of_shared = _number(options.bound if options.shared_bound is None else options.shared_bound, shared)
+        return add_deltas(own, delta_ops.clip_inbox(inbox, bound, of_shared), options.then or "touched-mean")
+
+    def _norms(self, own: F32, inbox: Inbox) -> F64:
+        """Return the norm of each model's difference from the own one; infinite or NaN for non-finite models."""
+        squares = np.zeros(len(inbox))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for columns, received in inbox.received():
+                squares += np.square(received.astype(np.float64) - own[columns]).sum(axis=1)
+        norms: F64 = np.sqrt(squares)
+        return norms
+
+
+def _number(bound: Bound, norms: F64) -> float:
+    """Return the bound; the median of no norms is 0."""
+    if bound == "median":
+        return float(np.median(norms)) if len(norms) else 0.0
+    return bound

@@ -1,0 +1,26 @@
+"""The sum of deltas: every client moves the model by its full delta.
+
+References
+----------
+Published code of PoisonFedDLRS (specification, section 3.1), which adds up the gradients of a slice.
+"""
+
+from __future__ import annotations
+
+from gossiprec.base.arrays import F32
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators.delta_ops import add_deltas
+
+
+@AGGREGATORS.register("sum")
+class Sum(Aggregator):
+    """The model plus all deltas. Weights are not used, and neither is staleness."""
+
+    of_changes = True
+    withstands = False
+    passes_on = True
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the own model with all deltas added."""
+        return add_deltas(own, inbox, "sum")

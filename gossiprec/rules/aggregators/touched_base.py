@@ -1,0 +1,159 @@
+"""Item-wise reduction over the clients that touched an item, for rules that otherwise reduce whole models."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.options import Options
+from gossiprec.base.ragged import Ragged
+from gossiprec.rules.aggregators import base
+from gossiprec.rules.aggregators.base import Aggregator, Inbox, ModelDelta
+
+
+class ScopeOptions(Options):
+    """The scope of a rule: whole models, or touched items."""
+
+    over: Literal["all", "touched"] = Field(
+        default="all",
+        description="all: reduce whole models; touched: reduce the deltas of each item over the clients that "
+        "touched it, and of the shared weights over all clients (requires clients that answer with "
+        "updates)",
+    )
+
+
+class TouchedRuleOptions(ScopeOptions):
+    """The scope of a rule that takes a kind of mean."""
+
+    rescale: Literal["none", "n"] = Field(
+        default="none",
+        description="n: multiply the reduced delta by the number of clients that contributed to it, so that it "
+        "stands for their sum (over: touched)",
+    )
+
+    @model_validator(mode="after")
+    def _of_changes(self) -> TouchedRuleOptions:
+        if self.rescale == "n" and self.over == "all":
+            raise ValueError("rescale n multiplies deltas; set over to touched, or remove rescale")
+        return self
+
+
+class TouchedRule(Aggregator):
+    """A rule for whole models that can also be applied to deltas, item by item."""
+
+    Options = TouchedRuleOptions
+    options: TouchedRuleOptions
+    changing = ("n_small_items", "n_items")
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._n_small_items = self._n_items = 0
+
+    @property
+    def small_items(self) -> tuple[int, int]:
+        """Number of items so far with fewer than :attr:`enough` deltas in an inbox, and of all items with deltas."""
+        return self._n_small_items, self._n_items
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the option `over` is ``touched``."""
+        return self.options.over == "touched"
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the reduced models, or the own model with the reduced deltas added."""
+        if not self.of_changes:
+            return self.reduce_models(own, inbox)
+        out, uploads = own.copy(), StackedDeltas.of(inbox)
+        width = uploads.rows.shape[1]
+        items = out[: len(own) - uploads.shared.shape[1]].reshape(-1, max(width, 1))
+        for chosen, values in uploads.by_item(len(items)):
+            items[chosen] += self._scaled(values)
+            self._n_items += len(chosen)
+            self._n_small_items += len(chosen) if len(values) < self.enough else 0
+        if len(uploads.shared):
+            together = np.ascontiguousarray(uploads.shared.T)[None]
+            out[items.size :] += self._scaled(together.transpose(2, 0, 1))[0]
+        return out
+
+    def _scaled(self, values: F32) -> F32:
+        found = self.combine(values)
+        return found if self.options.rescale == "none" else found * np.float32(len(values))
+
+    @abstractmethod
+    def reduce_models(self, own: F32, inbox: Inbox) -> F32:
+        """Return the reduced model for an inbox of whole models, as :meth:`reduce` does."""
+
+    @abstractmethod
+    def combine(self, values: F32) -> F32:
+        """Return one delta for each item.
+
+        Parameters
+        ----------
+        values : ndarray of float32, shape (n_uploads, n_items, width)
+            At least one upload, finite, in order of arrival, for items that the same number of clients touched, or
+            for all shared weights as one item.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_items, width)
+            Each item must depend only on its own deltas: the grouping of items is arbitrary.
+        """
+
+
+@dataclass(frozen=True)
+class StackedDeltas:
+    """The deltas of an inbox, concatenated in order of arrival; non-finite ones are left out.
+
+    Attributes
+    ----------
+    items : Ragged of int32
+        The items that each client touched.
+    rows : ndarray of float32, shape (n_rows, width)
+        The deltas of these items.
+    shared : ndarray of float32, shape (n_changes, n_shared)
+    """
+
+    items: Ragged
+    rows: F32
+    shared: F32
+
+    @classmethod
+    def of(cls, inbox: Inbox) -> StackedDeltas:
+        """Return the deltas of an inbox that is not empty."""
+        assert inbox.changes is not None
+        width, n_shared = inbox.changes[0].rows.shape[1], len(inbox.changes[0].shared)
+        nothing = ModelDelta(np.zeros(0, np.int32), np.zeros((0, width), np.float32), np.zeros(0, np.float32))
+        changes = [change for change in inbox.changes if change.is_finite]
+        together = [nothing, *changes]
+        items = Ragged.from_parts([change.items for change in together])
+        rows = np.concatenate([change.rows for change in together], dtype=np.float32)
+        shared = np.array([change.shared for change in changes], np.float32)
+        return cls(items, rows, shared.reshape(len(changes), n_shared))
+
+    def by_item(self, n_items: int) -> Iterator[tuple[I64, F32]]:
+        """Yield the touched items in blocks, with their uploads, shape (n_uploads, n_items, width).
+
+        An item's uploads of one number are adjacent in memory, so that they are sorted and summed fast, and sums are
+        byte-identical for any grouping of items.
+        """
+        touched = self.items.values
+        uploads = Ragged.from_pairs(touched, np.arange(len(touched)), n_items)
+        for n in np.unique(uploads.sizes[uploads.sizes > 0]).tolist():
+            alike = np.flatnonzero(uploads.sizes == n)
+            at_once = max(1, base.BLOCK // max(n * self.rows.shape[1], 1))
+            for low in range(0, len(alike), at_once):
+                some = alike[low : low + at_once]
+                which = uploads.values[uploads.offsets[some, None] + np.arange(n)]
+                yield some, np.ascontiguousarray(self.rows[which].transpose(0, 2, 1)).transpose(2, 0, 1)
+
+
+def mean_over_uploads(values: F32) -> F32:
+    """Return the mean over uploads, summed in the same way for any number of items."""
+    found: F32 = np.ascontiguousarray(np.moveaxis(values, 0, -1)).mean(axis=-1)
+    return found

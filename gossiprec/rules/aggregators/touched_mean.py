@@ -1,0 +1,27 @@
+"""The mean over the clients that touched an item: clients that never saw it do not dilute its delta.
+
+References
+----------
+Federated recommenders that upload gradients per item (specification, section 3.1: no published code states it as an
+equation); the mean over all clients is `mean`, their sum is `sum`.
+"""
+
+from __future__ import annotations
+
+from gossiprec.base.arrays import F32
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators.delta_ops import add_deltas
+
+
+@AGGREGATORS.register("touched-mean")
+class TouchedMean(Aggregator):
+    """The model plus the weighted mean of each item's deltas over its clients, and of shared weights over all."""
+
+    of_changes = True
+    withstands = False
+    passes_on = True
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the own model with the mean deltas added."""
+        return add_deltas(own, inbox, "touched-mean")

@@ -1,0 +1,216 @@
+"""The arrays of a checkpoint file: extents of their non-zero bytes, extents stored in the file, and CRCs."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import FileIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.arrays import I64, U8
+from gossiprec.runs.atomic_write import write_all
+from gossiprec.runs.checkpoint_state import PartialArray
+from gossiprec.runs.record_format import DamagedError
+
+GRAIN = 2**16
+"""Bytes that are tested together for being all zero."""
+PIECE = 2**20
+"""Bytes per write: the CRC is computed while they are in the processor's cache."""
+
+MOST_DIMENSIONS = 8
+DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
+NOTHING = np.zeros((0, 2), np.int64)
+
+
+@dataclass(frozen=True)
+class ArrayBlock:
+    """An array in a file.
+
+    Attributes
+    ----------
+    dtype : str
+    shape : tuple of int
+    extents : ndarray of int64, shape (n, 2)
+        The ranges of its bytes that matter, sorted; all other bytes are zero.
+    stored : ndarray of int64, shape (n, 2)
+        The ranges stored in this file, in order; the other ranges are in the files that this one builds on.
+    tracked : bool
+        Whether the array reports which of its ranges change.
+    crc : int
+        CRC-32 of the stored bytes.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    extents: I64
+    stored: I64
+    tracked: bool
+    crc: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the array in bytes."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the stored bytes."""
+        return extents_length(self.stored)
+
+    def whole(self) -> ArrayBlock:
+        """Return the block with everything that matters stored in this file."""
+        return replace(self, stored=self.extents)
+
+    def packed(self) -> list[Any]:
+        """Return the block's entry in the index; a tracked block also lists its stored ranges (None for all)."""
+        listed = [self.dtype, list(self.shape), _packed(self.extents), self.crc]
+        if self.tracked:
+            listed.append(None if np.array_equal(self.stored, self.extents) else _packed(self.stored))
+        return listed
+
+
+def measure_block(value: npt.NDArray[Any] | PartialArray, since: float | None) -> ArrayBlock:
+    """Return the block of an array before it is written, restricted to the changes since report `since` if given."""
+    if not isinstance(value, PartialArray):
+        extents = _touched(byte_view(value))
+        return ArrayBlock(value.dtype.str, value.shape, extents, extents, tracked=False)
+    array = value.array
+    extents = merge_extents(value.extents() * array.itemsize)
+    stored = extents
+    if since is not None and value.changed is not None:
+        stored = merge_extents(value.changed(since) * array.itemsize)
+    return ArrayBlock(array.dtype.str, array.shape, extents, stored, tracked=value.changed is not None)
+
+
+def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: bytes | None) -> ArrayBlock:
+    """Return the block for an entry of the index.
+
+    Raises
+    ------
+    ValueError
+        If no such array is possible.
+    """
+    if not DTYPE.fullmatch(dtype) or len(shape) > MOST_DIMENSIONS or any(length < 0 for length in shape):
+        raise ValueError(f"no array has type {dtype!r} and shape {shape}")
+    matters = _unpacked(extents)
+    held = matters if not stored or stored[0] is None else _unpacked(stored[0])
+    block = ArrayBlock(dtype, tuple(map(operator.index, shape)), matters, held, bool(stored), crc)
+    for edges in (matters.ravel(), held.ravel()):
+        if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
+            raise ValueError("a segment is outside of its array")
+    return block
+
+
+def write_block(file: FileIO, flat: U8, block: ArrayBlock) -> ArrayBlock:
+    """Write the stored ranges of an array's bytes; return the block with their CRC."""
+    crc = 0
+    for piece in _pieces(flat, block.stored):
+        crc = zlib.crc32(piece, crc)
+        write_all(file, piece)
+    return replace(block, crc=crc)
+
+
+def read_block(file: BinaryIO, block: ArrayBlock, flat: U8) -> None:
+    """Read the stored ranges of an array into `flat`, which may be shorter or longer than the array was.
+
+    Raises
+    ------
+    DamagedError
+        If the CRC does not match, or the file ends early.
+    """
+    crc, start, beyond = 0, file.tell(), np.empty(PIECE, np.uint8)
+    for low, high in block.stored.tolist():
+        for at in range(low, high, PIECE):
+            end = min(at + PIECE, high)
+            part = flat[at:end] if end <= len(flat) else beyond[: end - at]
+            if file.readinto(part.data) != len(part):  # type: ignore[attr-defined]  # of every file opened for reading
+                raise DamagedError(start, "truncated: the file ends within an array")
+            crc = zlib.crc32(part.data, crc)
+            if end > len(flat) > at:
+                flat[at:] = part[: len(flat) - at]
+    if crc != block.crc:
+        raise DamagedError(start, f"the CRC of an array ({block.stored_bytes} bytes) does not hold")
+
+
+def byte_view(array: npt.NDArray[Any]) -> U8:
+    """Return the bytes of an array, copied only if it is not contiguous."""
+    flat: U8 = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat
+
+
+def clear_gaps(flat: U8, extents: I64) -> None:
+    """Set all bytes outside the extents to zero."""
+    edges = np.concatenate([[0], extents.ravel(), [len(flat)]])
+    for low, high in edges.reshape(-1, 2).tolist():
+        flat[low:high] = 0
+
+
+def merge_extents(extents: I64) -> I64:
+    """Return the extents with adjoining ones merged and empty ones removed."""
+    extents = extents[extents[:, 1] > extents[:, 0]]
+    if not len(extents):
+        return extents.reshape(0, 2)
+    apart = extents[1:, 0] != extents[:-1, 1]
+    return np.stack([extents[np.append(True, apart), 0], extents[np.append(apart, True), 1]], axis=1)
+
+
+def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
+    """Return whether every wanted extent is covered by the union of several lists; none of them is empty."""
+    parts = np.concatenate([NOTHING, *several])
+    parts = parts[np.argsort(parts[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(parts[:, 1]) if len(parts) else parts[:, 1]
+    begins = np.append(True, parts[1:, 0] > ends[:-1]) if len(parts) else np.zeros(0, np.bool_)
+    union = np.stack([parts[begins, 0], ends[np.append(begins[1:], True)]], axis=1) if len(parts) else parts
+    at = np.searchsorted(union[:, 0], wanted[:, 0], side="right") - 1
+    return bool((at >= 0).all() and (union[at, 1] >= wanted[:, 1]).all())
+
+
+def extents_length(extents: I64) -> int:
+    """Return the total length of the extents."""
+    return int((extents[:, 1] - extents[:, 0]).sum())
+
+
+def _packed(extents: I64) -> bytes:
+    return extents.astype("<i8").tobytes()
+
+
+def _unpacked(extents: bytes) -> I64:
+    return np.frombuffer(extents, "<i8").astype(np.int64).reshape(-1, 2)
+
+
+def _touched(flat: U8) -> I64:
+    """Return the extents that are not zero, in whole grains; pages that were never written are not read."""
+    if len(flat) < GRAIN:
+        return np.array([[0, len(flat)]], np.int64) if len(flat) else NOTHING
+    starts = np.arange(0, len(flat), GRAIN)
+    filled = [_any(flat[start : start + GRAIN]) for start in starts.tolist()]
+    used = starts[np.array(filled)]
+    return merge_extents(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
+
+
+def _any(grain: U8) -> bool:
+    """Return whether a grain holds any byte but zero; the first 64 bytes decide it for most."""
+    return bool(grain[:64].any() or grain.max())
+
+
+def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
+    """Yield the bytes of some extents: long ones in pieces, short ones joined."""
+    waiting: list[U8] = []
+    size = 0
+    for start, stop in extents.tolist():
+        for low in range(start, stop, PIECE):
+            part = flat[low : min(low + PIECE, stop)]
+            waiting.append(part)
+            size += len(part)
+            if size >= PIECE:
+                yield (waiting[0] if len(waiting) == 1 else np.concatenate(waiting)).data
+                waiting, size = [], 0
+    if waiting:
+        yield np.concatenate(waiting).data

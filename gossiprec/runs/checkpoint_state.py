@@ -1,0 +1,154 @@
+"""State that a run gives to a checkpoint: stateful parts, partially used arrays, and tracked changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.arrays import I64, MOST_COUNT
+
+State = Mapping[str, Any]
+"""A tree of mappings with names, lists, plain values and arrays."""
+
+Extents = Callable[[], I64]
+Changed = Callable[[float], I64]
+
+
+@dataclass(frozen=True)
+class PartialArray:
+    """An array of which only some ranges matter; the rest is restored as zeros.
+
+    Attributes
+    ----------
+    array : ndarray
+        Contiguous.
+    extents : callable
+        Returns the first element of each range and the one after its last, in the flat array: shape (n, 2), sorted.
+        It is called when the array is written.
+    changed : callable, optional
+        Given the virtual time of an earlier checkpoint of this process, returns in the same form the ranges
+        that may have changed since, or did not matter then. Without it the array is always written whole.
+    """
+
+    array: npt.NDArray[Any]
+    extents: Extents
+    changed: Changed | None = None
+
+
+class Stateful:
+    """An object with attributes that change during a run: checkpoints hold them, without their leading ``_``."""
+
+    changing: ClassVar[tuple[str, ...]] = ()
+    """Names of the attributes that change."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the changing attributes for a checkpoint; references are enough."""
+        return {name: getattr(self, f"_{name}") for name in self.changing}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the attributes that :meth:`state` returned in an earlier process."""
+        for name in self.changing:
+            setattr(self, f"_{name}", state[name])
+
+
+class RowWriteTimes:
+    """The report after which each row of an array was last written.
+
+    Parameters
+    ----------
+    n_rows : int
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._at = np.full(n_rows, -np.inf)  # inf: since the last report at which a checkpoint was taken
+
+    def note(self, rows: npt.NDArray[np.integer]) -> None:
+        """Note that rows have been written, or are about to be."""
+        self._at[rows] = np.inf
+
+    def grow(self, n_rows: int) -> None:
+        """Add rows that have not been written."""
+        self._at = np.concatenate([self._at, np.full(n_rows - len(self._at), -np.inf)])
+
+    def report(self, now: float) -> None:
+        """Date all rows noted so far to `now`, the time of a report at which a checkpoint is taken."""
+        self._at[self._at == np.inf] = now
+
+    def ever(self) -> I64:
+        """Return the rows that have been written, ascending."""
+        return np.flatnonzero(self._at > -np.inf)
+
+    def since(self, time: float) -> I64:
+        """Return the rows that have been written after a report, ascending."""
+        return np.flatnonzero(self._at > time)
+
+
+def rows_to_extents(rows: I64, width: int) -> I64:
+    """Return the extents of some rows of an array, each `width` elements long."""
+    return np.stack([rows * width, (rows + 1) * width], axis=1)
+
+
+def check_state(where: str, found: Any, fresh: Any) -> None:
+    """Refuse entries of another kind than the run itself makes, and integers that are out of range for a count.
+
+    Parameters
+    ----------
+    where : str
+        Name of the entry, for the message.
+    found : any
+        From a checkpoint: mappings, lists, plain values and arrays.
+    fresh : any
+        State of the same part before the run began; an empty one sets no expectation.
+
+    Raises
+    ------
+    ValueError
+        If an entry does not fit; the message names it.
+    """
+    if isinstance(fresh, PartialArray):
+        fresh = fresh.array
+    if isinstance(fresh, np.generic):
+        fresh = fresh.item()
+    if isinstance(fresh, Mapping | list | tuple) or isinstance(found, Mapping | list | tuple):
+        _check_several(where, found, fresh)
+    elif isinstance(found, np.ndarray):
+        _check_array(where, found, fresh)
+    elif fresh is not None and _kind(found) != _kind(fresh):
+        raise ValueError(f"{where}: found {_kind(found)}; expected {_kind(fresh)}")
+    elif isinstance(found, int) and not -1 <= found <= MOST_COUNT:
+        raise ValueError(f"{where}: found {found}; expected -1 to {MOST_COUNT}")
+
+
+def _check_several(where: str, found: Any, fresh: Any) -> None:
+    if isinstance(found, Mapping) and (fresh is None or isinstance(fresh, Mapping)):
+        for name, value in found.items():
+            check_state(f"{where}.{name}", value, (fresh or {}).get(name))
+    elif isinstance(found, list | tuple) and (fresh is None or isinstance(fresh, list | tuple)):
+        same = [*fresh] if fresh is not None and len(fresh) == len(found) else [None] * len(found)
+        for place, (value, like) in enumerate(zip(found, same, strict=True)):
+            check_state(f"{where}[{place}]", value, like)
+    elif fresh is None or found is not None:
+        raise ValueError(f"{where}: found {_kind(found)}; expected {_kind(fresh)}")
+
+
+def _check_array(where: str, found: np.ndarray[Any, Any], fresh: Any) -> None:
+    if fresh is not None and not isinstance(fresh, np.ndarray):
+        raise ValueError(f"{where}: found an array; expected {_kind(fresh)}")
+    if fresh is not None and fresh.size and (found.dtype.kind, found.ndim) != (fresh.dtype.kind, fresh.ndim):
+        raise ValueError(
+            f"{where}: found {found.ndim}-dimensional {found.dtype}; expected {fresh.ndim}-dimensional {fresh.dtype}"
+        )
+    if found.dtype.kind in "iu" and found.size and not (found.min() >= -1 and found.max() <= MOST_COUNT):
+        raise ValueError(
+            f"{where}: found {found.min()} to {found.max()}; expected numbers from -1 to {MOST_COUNT}"
+        )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "a number"
+    return "nothing" if value is None else type(value).__name__

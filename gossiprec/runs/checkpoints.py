@@ -1,0 +1,278 @@
+"""Checkpoint files: a tree of plain values and arrays, every byte under a CRC, written in one pass.
+
+::
+
+    file  = magic, record HEAD, bytes of block 0, block 1, ..., record INDX, trailer
+
+Records and trailer have the format of the event log (:mod:`gossiprec.runs.record_format`). HEAD holds the stamp:
+the run and its progress. INDX holds the state with a number in place of each array, and of each array its type,
+shape, CRC-32 and *extents*: the ranges of its bytes that matter; all other bytes are zero. There is no padding: the
+blocks fill the space between the two records.
+
+A *base* holds all that matters. A *delta* builds on the checkpoint before it: of arrays that report their changes
+(:attr:`PartialArray.changed`) it holds only the changed ranges. HEAD names the file before by its tick and the CRC of
+its INDX, which holds the CRCs of all its arrays. So a delta is read only with exactly the files on which it was made.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.runs import checkpoint_blocks as blocks_
+from gossiprec.runs import record_format
+from gossiprec.runs.atomic_write import write_all
+from gossiprec.runs.checkpoint_blocks import GRAIN, ArrayBlock
+from gossiprec.runs.checkpoint_content import (
+    FORMAT,
+    MAGIC,
+    CheckpointContent,
+    CheckpointReader,
+    CheckpointStamp,
+    DeltaBase,
+    read_content,
+    read_head,
+)
+from gossiprec.runs.checkpoint_state import PartialArray, State
+from gossiprec.runs.record_format import DamagedError
+
+__all__ = [
+    "GRAIN",
+    "CheckpointStamp",
+    "PartialArray",
+    "base_tick",
+    "read_checkpoint",
+    "read_stamp",
+    "write_checkpoint",
+]
+
+SUFFIX = ".ckpt"
+
+MOST_DELTAS = 7
+"""Number of deltas that build on one base before the next base is written."""
+WORTH = 0.7
+"""Fraction of the bytes above which so much has changed that a base is written."""
+LEAST_BYTES = 2**20
+"""Bytes below which a checkpoint is always written whole."""
+
+_ARRAY = 1
+"""Code of an array's number among msgpack's extension types."""
+
+
+def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before: Path | None = None) -> None:
+    """Write a checkpoint to an unbuffered file.
+
+    Parameters
+    ----------
+    file : FileIO
+    stamp : CheckpointStamp
+    state : State
+    before : Path, optional
+        The last checkpoint that this process wrote. If it can be read and little has changed since, only the changes
+        are written.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; raised before anything is written if too little space is free.
+    TypeError
+        If the state holds something that is neither plain nor an array.
+    """
+    arrays: list[npt.NDArray[Any] | PartialArray] = []
+    tree = msgpack.packb(state, default=lambda value: _numbered(value, arrays))
+    last = _last(before, stamp)
+    blocks = [blocks_.measure_block(array, last.stamp.time if last else None) for array in arrays]
+    if last is not None and not _is_worth(blocks):
+        last, blocks = None, [block.whole() for block in blocks]
+    rests = None if last is None else DeltaBase(last.stamp.tick, last.crc, last.deltas)
+    _check_room(file, sum(block.stored_bytes for block in blocks), "base" if rests is None else "delta")
+    head = record_format.pack_record(
+        record_format.HEADER, {"format": FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
+    )
+    write_all(file, MAGIC + head)
+    flats = (blocks_.byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
+    done = [blocks_.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
+    start = len(MAGIC) + len(head) + sum(block.stored_bytes for block in done)
+    listed = [block.packed() for block in done]
+    write_all(file, record_format.pack_record(record_format.INDEX, {"state": tree, "blocks": listed}))
+    write_all(file, record_format.pack_trailer(start))
+
+
+def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None:
+    """Return the checkpoint on which a delta can build, or None."""
+    if path is None:
+        return None
+    try:
+        found = read_content(path)
+    except LogError:
+        return None
+    return found if found.deltas < MOST_DELTAS and found.stamp.time < stamp.time else None
+
+
+def _is_worth(blocks: Sequence[ArrayBlock]) -> bool:
+    """Return whether a delta is so much smaller than a base that it is worth writing."""
+    tracked = [block for block in blocks if block.tracked]
+    whole = sum(blocks_.extents_length(block.extents) for block in tracked)
+    return whole >= LEAST_BYTES and sum(block.stored_bytes for block in tracked) <= WORTH * whole
+
+
+def _check_room(file: FileIO, needed: int, kind: str) -> None:
+    """Refuse a checkpoint larger than the free disk space before it is written."""
+    disk = os.fstatvfs(file.fileno())
+    free = disk.f_bavail * disk.f_frsize
+    if needed > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"the {kind} needs {needed / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB of the disk are free",
+        )
+
+
+def _numbered(value: Any, arrays: list[npt.NDArray[Any] | PartialArray]) -> Any:
+    """Return the msgpack form of a value that msgpack does not know, and append it to `arrays` if it is an array."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray | PartialArray):
+        raise TypeError(f"a checkpoint holds plain values and arrays, not {type(value).__name__}")
+    array = value.array if isinstance(value, PartialArray) else value
+    if not blocks_.DTYPE.fullmatch(array.dtype.str):
+        raise TypeError(f"a checkpoint holds arrays of numbers, not of {array.dtype}")
+    arrays.append(value)
+    return msgpack.ExtType(_ARRAY, (len(arrays) - 1).to_bytes(4, "little"))
+
+
+def read_stamp(path: str | os.PathLike[str]) -> CheckpointStamp:
+    """Return a checkpoint's stamp without reading its state.
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read, or does not begin like a checkpoint.
+    """
+    with CheckpointReader(Path(path)) as file:
+        return read_head(file)[0]
+
+
+def base_tick(path: Path) -> int | None:
+    """Return the tick of the checkpoint on which this one builds, or None for a base.
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read, or does not begin like a checkpoint.
+    """
+    with CheckpointReader(path) as file:
+        rests = read_head(file)[1]
+        return None if rests is None else rests.tick
+
+
+def read_checkpoint(
+    path: str | os.PathLike[str], *, limit_bytes: int
+) -> tuple[CheckpointStamp, dict[str, Any]]:
+    """Return a checkpoint's stamp and state; every byte that is used has been checked.
+
+    Parameters
+    ----------
+    path : path
+        The files on which it builds are in the same folder.
+    limit_bytes : int
+        Limit on the memory of its arrays.
+
+    Raises
+    ------
+    LogError
+        If the file, or one on which it builds, cannot be read or is damaged.
+    ResourceError
+        If its arrays need more memory.
+    """
+    path = Path(path)
+    own = read_content(path)
+    needed = sum(block.n_bytes for block in own.blocks)
+    if needed > limit_bytes:
+        raise ResourceError(
+            f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
+            "stop other programs, or resume on a larger machine"
+        )
+    arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
+    flats = [array.reshape(-1).view(np.uint8) for array in arrays]
+    tracked = [flat for flat, block in zip(flats, own.blocks, strict=True) if block.tracked]
+    try:
+        below = _below(own)
+        for content in reversed(below):
+            _read_tracked(content, tracked)
+    except LogError as error:
+        raise LogError(f"{path} depends on a checkpoint that cannot be used: {error}") from error
+    with CheckpointReader(path) as file:
+        file.seek(own.first)
+        for flat, block in zip(flats, own.blocks, strict=True):
+            blocks_.read_block(file, block, flat)
+        if below:
+            _check_whole([own, *below])
+            for flat, block in zip(flats, own.blocks, strict=True):
+                blocks_.clear_gaps(flat, block.extents)
+        return own.stamp, _tree(own.tree, arrays, own.first)
+
+
+def _below(own: CheckpointContent) -> list[CheckpointContent]:
+    """Return the checkpoints on which one builds, newest first."""
+    found: list[CheckpointContent] = []
+    upper = own
+    while upper.rests is not None:
+        lower = read_content(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
+        if (lower.stamp.tick, lower.crc, lower.deltas) != (
+            upper.rests.tick,
+            upper.rests.crc,
+            upper.rests.deltas,
+        ):
+            raise LogError(f"{lower.path} is not the checkpoint that {upper.path} is based on")
+        if [(b.dtype, len(b.shape)) for b in lower.blocks if b.tracked] != [
+            (b.dtype, len(b.shape)) for b in own.blocks if b.tracked
+        ]:
+            raise LogError(f"{lower.path} and {own.path} have different arrays")
+        found.append(lower)
+        upper = lower
+    return found
+
+
+def _read_tracked(content: CheckpointContent, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
+    """Read the tracked arrays that a checkpoint below stores."""
+    left = iter(flats)
+    with CheckpointReader(content.path) as file:
+        file.seek(content.first)
+        for block in content.blocks:
+            if block.tracked:
+                blocks_.read_block(file, block, next(left))
+            else:
+                file.seek(block.stored_bytes, os.SEEK_CUR)
+
+
+def _check_whole(contents: Sequence[CheckpointContent]) -> None:
+    """Refuse a delta, the first of these, if it and the files below it do not hold everything that matters."""
+    tracked = [[block for block in content.blocks if block.tracked] for content in contents]
+    for several in zip(*tracked, strict=True):
+        if not blocks_.all_covered(several[0].extents, [block.stored for block in several]):
+            raise DamagedError(contents[0].first, "it lacks required segments of an array")
+
+
+def _tree(packed: bytes, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:
+    def array(code: int, number: bytes) -> npt.NDArray[Any]:
+        if code != _ARRAY:
+            raise ValueError(f"unknown extension {code}")
+        return arrays[int.from_bytes(number, "little")]
+
+    try:
+        tree = msgpack.unpackb(packed, ext_hook=array)
+    except (ValueError, IndexError, msgpack.UnpackException) as error:
+        raise DamagedError(first, f"the state cannot be unpacked ({error})") from error
+    if not isinstance(tree, dict):
+        raise DamagedError(first, "the state is not a mapping")
+    return tree

@@ -1,0 +1,290 @@
+"""The manifest of a run: the code, the packages, the machine and the files that a run comes from."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossiprec.base.errors import LogError
+from gossiprec.runs import run_files
+from gossiprec.runs.atomic_write import replace_file
+from gossiprec.runs.lock import process_identity
+from gossiprec.runs.own_files import open_to_read, read_regular
+from gossiprec.base.machine import processor_name
+from gossiprec.native.numba_support import is_plain
+from gossiprec.base.plugins import Plugins
+from gossiprec.base.portable import describe_target
+from gossiprec.version import __version__, code_version
+
+LAYOUT = 1
+"""Version of the run directory's contract."""
+
+_PACKAGES = (
+    "click",
+    "msgpack",
+    "networkx",
+    "numba",
+    "numpy",
+    "pydantic",
+    "PyYAML",
+    "scipy",
+    "simpy",
+    "torch",
+)
+
+
+def utc_now() -> str:
+    """Return the current time as ISO 8601 in UTC, in whole seconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def new_manifest(
+    seed: int,
+    plugins: Plugins | None = None,
+    data: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the manifest of a run that starts now with these plug-ins, data and input files."""
+    return {
+        "gossiprec": __version__,
+        "layout": LAYOUT,
+        "code": code_version(),
+        "git_commit": _own_commit(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        **processor_and_target(),
+        "python": platform.python_version(),
+        "packages": package_versions(),
+        **({"plain_numba": True} if is_plain() else {}),
+        "plugins": plugins or {},
+        "data": dict(data or {}),
+        "inputs": dict(inputs or {}),
+        "files": {},
+        "seed": seed,
+        "status": "running",
+        "writer": process_identity(),
+        "log_digest": None,
+        "started": utc_now(),
+        "finished": None,
+    }
+
+
+def processor_and_target() -> dict[str, str]:
+    """Return the name of the processor and the target for which machine code is compiled."""
+    return {"processor": processor_name(), "target": describe_target()}
+
+
+def package_versions() -> dict[str, str]:
+    """Return the installed version of each package that can affect a run's numbers."""
+    versions = {name: _version(name) for name in _PACKAGES}
+    return {name: version for name, version in versions.items() if version is not None}
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@functools.cache
+def _own_commit() -> str | None:
+    """Return the git commit of the gossiprec sources, read once per process."""
+    return git_commit(Path(__file__).resolve().parents[2])
+
+
+def git_commit(source: Path) -> str | None:
+    """Return the commit of the checkout at `source`, with ``-dirty`` if files differ, or None outside a checkout."""
+    if not (source / ".git").exists():  # an installed package may be inside another project's checkout
+        return None
+    command = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
+DIGEST, FILES = "digest", "files"
+"""The keys of the digests: of the manifest itself, and of other files by name."""
+_KINDS: Mapping[str, type] = {
+    "status": str,
+    "code": str,
+    "plugins": dict,
+    "data": dict,
+    "inputs": dict,
+    "files": dict,
+    "writer": dict,
+    "notes": list,
+    "resumed": list,
+}
+"""Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
+
+
+def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the manifest of a run directory, with the digest of its content.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    write_json(path / run_files.MANIFEST, with_digest(content))
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the digest of all its other keys under ``digest``."""
+    told: dict[str, Any] = to_plain({key: value for key, value in content.items() if key != DIGEST})
+    return {**told, DIGEST: _digest(told)}
+
+
+def read_manifest(run: Path) -> dict[str, Any]:
+    """Return the manifest of a run directory.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, or a key that other code reads has a value of the wrong type.
+    """
+    path = run / run_files.MANIFEST
+    found = read_json(path)
+    for key, kind in _KINDS.items():
+        if found.get(key) is not None and not isinstance(found[key], kind):
+            raise LogError(f"{path}: {key} is {found[key]!r}; expected {_NAMES[kind]}; {_NEXT}")
+    if found.get("status") not in run_files.STATUSES:
+        raise LogError(
+            f"{path}: status is {found.get('status')!r}; expected {', '.join(run_files.STATUSES)}; {_NEXT}"
+        )
+    return found
+
+
+_NAMES: Mapping[type, str] = {str: "text", dict: "a mapping", list: "a list"}
+_NEXT = "the file is damaged; restore the run from a copy, or run its scenario.yaml again"
+
+
+def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
+    """Return why a manifest is not as it was written, or None, also if an earlier version wrote no digest."""
+    recorded = manifest.get(DIGEST)
+    if recorded is None and not has_digests(manifest):
+        return None
+    found = _digest({key: value for key, value in manifest.items() if key != DIGEST})
+    if recorded != found:
+        return f"was changed after it was written: its content has digest {found}, but it records {recorded}"
+    return None
+
+
+def has_digests(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a manifest records digests of the run's files; earlier versions recorded none."""
+    return FILES in manifest
+
+
+def digests_of(run: Path, names: Iterable[str] = run_files.FILES) -> dict[str, Any]:
+    """Return length and SHA-256 of the files of a run that exist, by name; the manifest is left out."""
+    return {
+        name: _digest_of_file(run / name)
+        for name in names
+        if name != run_files.MANIFEST and (run / name).exists()
+    }
+
+
+def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return how the files of a run differ from the manifest's records: changed, missing, or not recorded.
+
+    Files that grow while a run is in progress have no digests before its end.
+    """
+    recorded = manifest.get(FILES) or {}
+    found = digests_of(run)
+    faults = [
+        f"{run / name} is missing, but {run_files.MANIFEST} records it"
+        for name in sorted(recorded.keys() - found)
+    ]
+    for name in sorted(found.keys() & recorded):
+        if found[name] != recorded[name]:
+            faults.append(
+                f"{run / name} was changed after it was written: it has {_shown(found[name])}, but "
+                f"{run_files.MANIFEST} records {_shown(recorded[name])}"
+            )
+    if has_digests(manifest) and manifest.get("status") != "running":
+        faults += [
+            f"{run / name} is not recorded in {run_files.MANIFEST}"
+            for name in sorted(found.keys() - recorded)
+        ]
+    return faults
+
+
+def _shown(told: Any) -> str:
+    if not isinstance(told, Mapping):
+        return repr(told)
+    return f"{told.get('bytes')} bytes with SHA-256 {told.get('sha256')}"
+
+
+def _digest_of_file(path: Path) -> dict[str, Any]:
+    try:
+        with open_to_read(path) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return {"bytes": file.tell(), "sha256": digest}
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON with sorted keys, in ASCII, without blanks."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a mapping as JSON in one step; numbers that are not finite become null."""
+    text = json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    replace_file(path, text.encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file of a run.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, is no mapping, or holds a number that is not finite.
+    """
+    try:
+        found = json.loads(read_regular(path), parse_float=_finite, parse_constant=_finite)
+    except (OSError, ValueError, RecursionError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise LogError(f"cannot read {path}: it is not a mapping")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"found the number {text}; expected finite numbers; the file is damaged")
+    return number
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` as JSON types: numpy numbers become Python numbers, and numbers that are not finite null."""
+    match value:
+        case Mapping():
+            return {str(key): to_plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [to_plain(item) for item in value]
+        case np.ndarray() | np.generic():
+            return to_plain(value.tolist())
+        case float() if not math.isfinite(value):
+            return None
+    return value

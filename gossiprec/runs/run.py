@@ -1,0 +1,343 @@
+"""The reader's side of a run directory, for analysis and other tools."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from gossiprec.base.errors import LogError, ResourceError, suggestion
+from gossiprec.runs import run_files
+from gossiprec.runs.adversaries import Accuracies, read_adversaries
+from gossiprec.runs.lock import describe_status, is_locked, resolve_status
+from gossiprec.runs.manifest import read_json, read_manifest
+from gossiprec.runs.npz_files import read_arrays
+from gossiprec.runs.own_files import check_own_files, read_regular
+from gossiprec.runs.reader import Columns, EventLog, read_log
+from gossiprec.runs.run_tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_run_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+TABLES = ("metrics", "attacks", "findings", "positions", "users", "items")
+"""Tables of a run in addition to the log's events."""
+ADVERSARIES = "adversaries"
+
+
+def read_arrow_table(run: Run, name: str) -> pa.Table:
+    """Return a table of a run, or its events of one kind, in the order in which they were written.
+
+    Parameters
+    ----------
+    run : Run
+    name : str
+        ``metrics``, ``attacks``, ``findings``, ``positions``, ``users``, ``items``, ``adversaries``, or a kind of event
+        such as ``message``. A column with several numbers per row becomes a column of lists.
+
+    Raises
+    ------
+    LogError
+        If there is no such table; the message names the available ones.
+    """
+    if name == ADVERSARIES:
+        return to_arrow(_adversaries(run))
+    if name in TABLES:
+        return to_arrow(getattr(run, name))
+    if name in run.log.kinds:
+        return to_arrow(run.events(name))
+    known = [*TABLES, ADVERSARIES, *run.log.kinds]
+    raise LogError(f"{run.path} has no table {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+
+
+def read_data_frame(run: Run, name: str) -> pd.DataFrame:
+    """Return the result of :func:`read_arrow_table` as a DataFrame.
+
+    Raises
+    ------
+    LogError
+        If there is no such table.
+    ResourceError
+        If pandas is not installed.
+    """
+    return to_pandas(read_arrow_table(run, name), "run")
+
+
+def to_pandas(table: pa.Table, what: str) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    what : str
+        The caller of `frame`, for the message: ``run`` or ``study``.
+
+    Raises
+    ------
+    ResourceError
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd  # noqa: F401  # Arrow's own message for its absence names no command
+    except ImportError:
+        raise ResourceError(
+            f"{what}.frame needs pandas: pip install 'gossiprec[frames]'; {what}.table gives the "
+            "same data without it"
+        ) from None
+    return table.to_pandas()
+
+
+def to_arrow(columns: Columns) -> pa.Table:
+    """Return columns as an Arrow table; a column with several numbers per row becomes a column of lists."""
+    import pyarrow as pa
+
+    return pa.table({name: _column(values) for name, values in columns.items()})
+
+
+def _column(values: Any) -> pa.Array:
+    import pyarrow as pa
+
+    if values.ndim == 2:
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return pa.array([np.asarray(row) for row in values]) if values.dtype == object else pa.array(values)
+
+
+def _adversaries(run: Run) -> Columns:
+    """Return a row per attack and adversary, with its accuracy at the attack's best round."""
+    found = run.adversaries
+    sizes = [len(nodes) for nodes, _ in found.values()]
+    return {
+        "attack": np.repeat(np.array([*found], dtype=object).astype(str), sizes),
+        "node": np.concatenate([np.zeros(0, np.int64), *(nodes for nodes, _ in found.values())]).astype(
+            np.int64
+        ),
+        "accuracy": np.concatenate([np.zeros(0), *(accuracies for _, accuracies in found.values())]),
+    }
+
+
+def run_headline(run: Run) -> dict[str, str]:
+    """Return the known headline facts of a run: name, status, size and first results, as text."""
+    summary = run.summary or {}
+    facts = {"run": str(run.path), "scenario": str(run.scenario.get("name")), "status": run.status}
+    if summary:
+        facts["nodes"] = f"{summary['nodes']:,}"
+        facts |= {name: f"{100 * value:.1f} %" for name, value in summary["utility"].items()}
+        for attack in summary["attacks"]:
+            name = f"max AAC, {attack['observer']}, {attack['relevance']}"
+            facts[name] = f"{100 * attack['max_aac']:.1f} %" if attack["max_aac"] is not None else "-"
+    return facts
+
+
+def run_html(run: Run) -> str:
+    """Return :func:`run_headline` as an HTML table for notebooks."""
+    import html
+
+    left = "style='text-align:left'"
+    rows = "".join(
+        f"<tr><th {left}>{html.escape(name)}</th><td {left}>{html.escape(text)}</td></tr>"
+        for name, text in run_headline(run).items()
+    )
+    return f"<table>{rows}</table>"
+
+
+FIGURES = {
+    "cdf": "gossiprec.figures.attack_cdf",
+    "curves": "gossiprec.figures.curves",
+    "exposure": "gossiprec.figures.exposure",
+    "position": "gossiprec.figures.position",
+}
+"""Modules of the figures of runs, by name; they are in a layer above this one, which must not import them."""
+
+
+class Run:
+    """A run directory, finished or not; each file is read on first use. Open the run again to see it grown.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : dict
+        As written when the run was opened; :attr:`status` is the present status.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: dict[str, Any] = read_manifest(path)
+
+    def __repr__(self) -> str:
+        """Return path, status and, once the run has ended, its size and first results."""
+        _, _, (_, status), *facts = run_headline(self).items()
+        return f"<Run {self.path}: {', '.join([status, *(f'{name} {text}' for name, text in facts[:3])])}>"
+
+    def _repr_html_(self) -> str:
+        """Return the HTML table for notebooks, with every attack."""
+        return run_html(self)
+
+    @property
+    def status(self) -> str:
+        """``running``, ``complete``, ``failed``, ``interrupted``; ``killed`` if no process runs it although it says so.
+
+        If another machine began the run and it does not appear locked, the status is ``unknown``. On a file system
+        without locks, a run counts as running until its marker is deleted.
+        """
+        status = str(self.manifest.get("status"))
+        if status == "running" and not is_locked(self.path / run_files.EVENTS):
+            return resolve_status(self.manifest.get("writer"))
+        return status
+
+    @property
+    def standing(self) -> str:
+        """The status as text, with the process that writes the run, or wrote it until it was killed."""
+        return describe_status(self.status, self.manifest.get("writer"))
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """The fully resolved scenario."""
+        return _mapping(self.path / run_files.SCENARIO)
+
+    @cached_property
+    def summary(self) -> dict[str, Any] | None:
+        """The summary, or None if the run has not written one."""
+        path = self.path / run_files.SUMMARY
+        return read_json(path) if path.exists() else None
+
+    @cached_property
+    def metrics(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``metrics.csv``: time, round, metric, value."""
+        return read_run_table(self.path, METRICS)
+
+    @cached_property
+    def attacks(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``attacks.csv``."""
+        return read_run_table(self.path, ATTACKS)
+
+    @cached_property
+    def findings(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``findings.csv``, with labels as JSON text; empty in runs of versions without findings."""
+        return read_run_table(self.path, FINDINGS) if (self.path / run_files.FINDINGS).exists() else {}
+
+    @cached_property
+    def adversaries(self) -> Accuracies:
+        """Attack key to (node ids, accuracies) at the attack's best round."""
+        return read_adversaries(self.path)
+
+    @cached_property
+    def hits(self) -> dict[str, npt.NDArray[Any]]:
+        """Attack key to the hits at its best round: pairs of an adversary and a user, shape (n_hits, 2)."""
+        return read_arrays(self.path / run_files.HITS)
+
+    @cached_property
+    def version(self) -> dict[str, npt.NDArray[Any]]:
+        """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty if not kept."""
+        return read_arrays(self.path / run_files.VERSION)
+
+    @cached_property
+    def positions(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``positions.csv``: node, measure, value; empty if the run has not written it."""
+        return read_run_table(self.path, POSITIONS) if (self.path / run_files.POSITIONS).exists() else {}
+
+    @cached_property
+    def users(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``users.csv``: node, name; empty if the data have no names."""
+        return read_run_table(self.path, USERS) if (self.path / run_files.USERS).exists() else {}
+
+    @cached_property
+    def items(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``items.csv``: item, name; empty if the data have no names."""
+        return read_run_table(self.path, ITEMS) if (self.path / run_files.ITEMS).exists() else {}
+
+    @cached_property
+    def log(self) -> EventLog:
+        """The event log; it must be complete if the run's manifest says so.
+
+        Raises
+        ------
+        LogError
+            If it is not complete then, or cannot be read.
+        """
+        return read_log(self.path / run_files.EVENTS, strict=self.manifest.get("status") == "complete")
+
+    def events(self, kind: str) -> Columns:
+        """Return the columns of one kind of event; see :meth:`EventLog.events`."""
+        return self.log.events(kind)
+
+    def table(self, name: str) -> pa.Table:
+        """Return ``metrics``, ``attacks``, ... or events such as ``message`` as an Arrow table.
+
+        See :func:`gossiprec.runs.run.read_arrow_table`.
+        """
+        return read_arrow_table(self, name)
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """Return a table or events as a pandas DataFrame; see :func:`gossiprec.runs.run.read_data_frame`."""
+        return read_data_frame(self, name)
+
+    def plot(
+        self, figure: str, out: str | os.PathLike[str] | None = None, *others: Run, **choice: Any
+    ) -> list[Path]:
+        """Draw ``cdf``, ``curves``, ``exposure`` or ``position``, as ``gossiprec plot`` does, and return the files.
+
+        Parameters
+        ----------
+        figure : str
+        out : path, optional
+            Stem of the files, or a picture such as ``a.pdf``; inside the run directory if not given.
+        *others : Run
+            Runs to draw in the same figure.
+        **choice
+            Options of the figure, such as ``selection``.
+
+        Raises
+        ------
+        LogError
+            If there is no such figure, or the runs lack its data.
+        """
+        module = FIGURES.get(figure)
+        if module is None:
+            raise LogError(
+                f"unknown figure {figure!r}{suggestion(figure, FIGURES)}; expected one of {', '.join(FIGURES)}"
+            )
+        drawn: list[Path] = importlib.import_module(module).draw(
+            [self, *others], Path(out) if out is not None else self.path / figure, **choice
+        )
+        return drawn
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run directory.
+
+    Raises
+    ------
+    LogError
+        If the folder is not a run directory, or a run has only just begun there; the message names the missing file.
+    """
+    path = Path(path)
+    check_own_files(path)
+    if not path.is_dir():
+        raise LogError(f"{path} is not a directory; pass a run directory such as runs/rand-gossip-s1")
+    for name in (run_files.MANIFEST, run_files.SCENARIO, run_files.EVENTS):
+        if not (path / name).is_file():
+            if is_locked(path / run_files.EVENTS):
+                raise LogError(
+                    f"{path} is in use by a running process and has no {name} yet; wait until it ends, or stop it"
+                )
+            raise LogError(f"{path} is not a run directory: it has no {name}")
+    return Run(path)
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        content = read_regular(path)
+        found = yaml.safe_load(content)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise LogError(f"cannot read {path}: it is not a mapping")
+    return found

@@ -1,0 +1,221 @@
+"""The tidy tables of a run: rows are appended tick by tick, so that an interrupted run keeps them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.errors import LogError
+from gossiprec.runs import run_files
+from gossiprec.runs.atomic_write import replace_file, wrap_write_errors, write_all
+from gossiprec.runs.own_files import open_regular, read_regular
+from gossiprec.base.spreadsheet import safe_rows
+
+Quoting = Literal[0, 2]
+"""``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table's file name and its columns with their types (float, int or str)."""
+
+    file: str
+    columns: Mapping[str, type[float] | type[int] | type[str]]
+
+
+METRICS = TableSchema(run_files.METRICS, {"time": float, "round": int, "metric": str, "value": float})
+ATTACKS = TableSchema(
+    run_files.ATTACKS,
+    {
+        "observer": str,
+        "relevance": str,
+        "momentum": float,
+        "community_size": int,
+        "time": float,
+        "round": int,
+        "aac": float,
+        "best10_min": float,
+        "best10_mean": float,
+        "upper_bound": float,
+        "random_bound": float,
+    },
+)
+FINDINGS = TableSchema(
+    run_files.FINDINGS,
+    {"time": float, "round": int, "attack": str, "measure": str, "labels": str, "value": float},
+)
+USERS = TableSchema(run_files.USERS, {"node": int, "name": str})
+ITEMS = TableSchema(run_files.ITEMS, {"item": int, "name": str})
+POSITIONS = TableSchema(run_files.POSITIONS, {"node": int, "measure": str, "value": float})
+
+
+def labels_to_json(labels: Mapping[str, Any]) -> str:
+    """Return labels as one line of text; equal labels give equal text."""
+    return json.dumps(labels, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+class TableWriter:
+    """The writer of a table in a run directory; each append reaches the file before it returns.
+
+    Floats are written as their shortest exact decimal (``repr``); unknown values are given as None or NaN.
+
+    Parameters
+    ----------
+    folder : Path
+    table : TableSchema
+    content : bytes, optional
+        Present content of the table; only the header if left out.
+    """
+
+    def __init__(self, folder: Path, table: TableSchema, *, content: bytes | None = None) -> None:
+        self.path, self.table = folder / table.file, table
+        replace_file(self.path, _lines([list(table.columns)]) if content is None else content)
+        with wrap_write_errors(self.path):
+            self._file = FileIO(open_regular(self.path, os.O_WRONLY | os.O_APPEND), "ab")
+
+    def checked(self) -> list[int]:
+        """Return the table's length in bytes and the CRC-32 of its content."""
+        content = read_regular(self.path)
+        return [len(content), zlib.crc32(content)]
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows: each a mapping with exactly the table's columns.
+
+        Raises
+        ------
+        ValueError
+            If a row has other columns, or a value is not of its column's type.
+        ResourceError
+            If they cannot be written; the table is then unchanged.
+        """
+        content = _lines([self._row(row) for row in rows])
+        with wrap_write_errors(self.path):
+            before = os.fstat(self._file.fileno()).st_size
+            try:
+                write_all(self._file, content)
+            except OSError:
+                self._file.truncate(before)
+                raise
+
+    def close(self) -> None:
+        """Close the file; later calls do nothing."""
+        self._file.close()
+
+    def _row(self, row: Mapping[str, Any]) -> list[float | int | str]:
+        if set(row) != set(self.table.columns):
+            raise ValueError(f"{self.table.file} has columns {list(self.table.columns)}; found {list(row)}")
+        return [_cell(row[name], kind) for name, kind in self.table.columns.items()]
+
+
+def write_run_table(
+    folder: Path, table: TableSchema, columns: Mapping[str, Sequence[Any]], *, quote_text: bool = False
+) -> None:
+    """Write a whole table in one step.
+
+    Parameters
+    ----------
+    folder : Path
+    table : TableSchema
+    columns : mapping of str to sequence
+        Of equal length; values already of their column's type.
+    quote_text : bool
+        Whether all text is quoted; it must be if it may hold line ends.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    rows = zip(*(columns[name] for name in table.columns), strict=True)
+    quoting: Quoting = csv.QUOTE_NONNUMERIC if quote_text else csv.QUOTE_MINIMAL
+    replace_file(folder / table.file, _lines([list(table.columns)]) + _lines([*safe_rows(rows)], quoting))
+
+
+def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:
+    if kind is float and value is None:
+        return float("nan")
+    if kind is str and not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    converted = kind(value)
+    if kind is int and converted != value:
+        raise ValueError(f"{value!r} is not a whole number")
+    if isinstance(converted, str) and not converted.isprintable():
+        raise ValueError(f"{value!r} does not fit on one line")
+    return converted
+
+
+def _lines(rows: list[list[Any]], quoting: Quoting = csv.QUOTE_MINIMAL) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(rows)
+    return text.getvalue().encode()
+
+
+def checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> bytes:
+    """Return the content of a table at the time of :meth:`TableWriter.checked`, given its length and CRC.
+
+    Raises
+    ------
+    LogError
+        If it has been changed since.
+    """
+    path, (length, crc) = folder / table.file, checked
+    header = _lines([list(table.columns)])
+    if [len(header), zlib.crc32(header)] == [length, crc]:
+        return header  # it had no rows: no row is lost, whatever the file holds now
+    try:
+        content = read_regular(path)[:length]
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) != length or zlib.crc32(content) != crc:
+        raise LogError(
+            f"{path} cannot be continued: its first {length} bytes have changed since they were written"
+        )
+    return content
+
+
+def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[Any]]:
+    """Return a table's columns as arrays (float64, int64 or str); an unfinished last line is left out.
+
+    Raises
+    ------
+    LogError
+        If the file is missing, lacks a column, or holds a value of another type.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as table_text
+
+    path, types = folder / table.file, {float: pa.float64(), int: pa.int64(), str: pa.string()}
+    asked = {name: types[kind] for name, kind in table.columns.items()}
+    try:
+        whole_lines = b"".join(read_regular(path).rpartition(b"\n")[:2])
+        found = table_text.read_csv(
+            pa.BufferReader(whole_lines),
+            read_options=table_text.ReadOptions(use_threads=False),
+            parse_options=table_text.ParseOptions(newlines_in_values=True),
+            convert_options=table_text.ConvertOptions(column_types=asked, null_values=[]),
+        )
+        names = found.column_names
+    except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    missing = [name for name in table.columns if name not in names]
+    if missing:
+        raise LogError(f"{path} lacks the columns {', '.join(missing)}; it has: {', '.join(names)}")
+    columns = {name: found[name].to_numpy().astype(kind) for name, kind in table.columns.items()}
+    for name, kind in table.columns.items():
+        if kind is float and np.isinf(columns[name]).any() and (name == "time" or b"inf" not in whole_lines):
+            raise LogError(
+                f"{path}: column {name} holds a number that is too large for a float; expected finite "
+                "numbers, or inf; the file is damaged: `gossiprec log verify` compares it with the manifest"
+            )
+    return columns
