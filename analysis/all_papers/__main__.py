@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from analysis.all_papers.experiments import STUDY, experiments, selectable_names
-from analysis.all_papers.plan import DATA, make_study
+from analysis.all_papers.plan import DATA, STUDY, experiments, make_study, selectable_names
 from analysis.papers.command import (
     add_study_options,
     list_subjects,
@@ -18,9 +17,8 @@ from analysis.papers.command import (
     run_and_report,
     select_experiments,
 )
-from analysis.papers.data_locations import missing_data
-from analysis.papers.seed_statistics import Runs
-from analysis.papers.study_file import Scale
+from analysis.papers.study_file import Scale, missing_data
+from analysis.papers.verdict import Runs
 from gossiprec.cli.main import exit_code
 from gossiprec.study.load import LoadedStudy
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from analysis.all_papers.experiments import paper_rows
+from analysis.all_papers.plan import paper_rows
 from analysis.all_papers.table import LEVELS, METRICS, TableLine, baseline_value, make_table
-from analysis.papers.document import Heading, ParagraphBlock
-from analysis.papers.page import write_pages
-from analysis.papers.report_parts import INTERVALS, missing_blocks, versions_used
-from analysis.papers.seed_statistics import Runs
+from analysis.papers.document import Heading, ParagraphBlock, write_pages
+from analysis.papers.report import INTERVALS, missing_blocks, versions_used
 from analysis.papers.study_file import Scale
+from analysis.papers.verdict import Runs
 from gossiprec.figures.figure_files import Cell, csv_bytes
 from gossiprec.runs.atomic_write import replace_file
 

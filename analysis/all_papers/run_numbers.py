@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.papers.seed_statistics import PerSeed
+from analysis.papers.verdict import PerSeed
 from gossiprec.runs import Run
 
 VALIDATION = "val_recall@20"

@@ -17,8 +17,8 @@ from analysis.cda_paper.plan import (
     selectable_names,
 )
 from analysis.papers.command import add_study_options, parse_names, run_and_report
-from analysis.papers.seed_statistics import Runs
 from analysis.papers.study_file import Scale
+from analysis.papers.verdict import Runs
 from gossiprec.cli.main import exit_code
 
 

@@ -28,8 +28,7 @@ from analysis.cda_paper.measures import (
     summary_number,
 )
 from analysis.cda_paper.plan import selectable_names
-from analysis.papers.seed_statistics import Runs
-from analysis.papers.verdict import NOT_MEASURED
+from analysis.papers.verdict import NOT_MEASURED, Runs
 
 REACHED, NOT_REACHED = "reached", "not reached"
 

@@ -34,10 +34,11 @@ from analysis.cda_paper.measures import (
     single_attack,
     utility_number,
 )
-from analysis.papers.seed_statistics import PerSeed, Runs
 from analysis.papers.verdict import (
     NOT_MEASURED,
     ClaimVerdict,
+    PerSeed,
+    Runs,
     combine_verdicts,
     decide,
     describe_margin,

@@ -26,7 +26,7 @@ from analysis.cda_paper.experiments import (
     dp_experiment,
 )
 from analysis.cda_paper.measures import AttackNumber, RunNumber, single_attack, utility_number
-from analysis.papers.seed_statistics import Runs
+from analysis.papers.verdict import Runs
 from gossiprec.figures import style
 from gossiprec.figures.accuracy_distributions import accuracy_distribution
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, to_percent_series

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from analysis.cda_paper.experiments import table_momentum
-from analysis.papers.seed_statistics import PerSeed, Runs, confidence_half_width, mean
+from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.measures.selectors import FILTERS

@@ -16,7 +16,7 @@ from analysis.cda_paper.experiments import (
     variant_experiments,
 )
 from analysis.cda_paper.figures import paper_figures
-from analysis.papers import command, data_locations
+from analysis.papers import command, study_file
 from analysis.papers.study_file import Scale
 from gossiprec.study.load import LoadedStudy, load_study
 
@@ -102,8 +102,8 @@ def count_runs(seeds: int | None, scale: Scale = "full") -> int:
 
 
 def missing_data(names: Iterable[str], *, data: Path | None, scale: Scale) -> dict[str, str]:
-    """Return the experiments that cannot be run; see :func:`analysis.papers.data_locations.missing_data`."""
-    return data_locations.missing_data(names, DATA, dataset_name, data=data, scale=scale)
+    """Return the experiments that cannot be run; see :func:`analysis.papers.study_file.missing_data`."""
+    return study_file.missing_data(names, DATA, dataset_name, data=data, scale=scale)
 
 
 def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
@@ -114,6 +114,6 @@ def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
         length = "protocol.rounds" if "fedavg" in name else "protocol.wakes"
         short = {length: 2, "evaluate.every": 1, "evaluate.also": None}
         return {**sets, "dataset": _TINY_PLACES if "prme" in name else _TINY, **short}
-    place = data_locations.find_dataset(data or Path(), DATA[dataset_name(name)])
+    place = study_file.find_dataset(data or Path(), DATA[dataset_name(name)])
     assert place is not None, "its data are there"
     return {**sets, "dataset.path": str(place.resolve())}

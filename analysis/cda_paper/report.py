@@ -7,15 +7,13 @@ from pathlib import Path
 
 from analysis.cda_paper.acceptance_targets import NOT_REACHED, REACHED, TargetResult, judge_targets
 from analysis.cda_paper.claims import judge_claims
-from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
 from analysis.cda_paper.experiments import experiments
 from analysis.cda_paper.figures import draw_figures, paper_figures
 from analysis.cda_paper.measures import MAIN_RULE, RULES, summary_number
-from analysis.cda_paper.overview import field_legend, overview_blocks
 from analysis.cda_paper.plan import selectable_names
-from analysis.cda_paper.tables import paper_tables
+from analysis.cda_paper.tables import field_legend, overview_blocks, paper_tables
 from analysis.cda_paper.training_variants import switch_table
-from analysis.cda_paper.verdicts import number_results, printed_results
+from analysis.cda_paper.verdicts import CSV_HEADER, csv_rows, number_results, printed_results
 from analysis.papers.document import (
     Collapsible,
     DocumentBlock,
@@ -25,12 +23,11 @@ from analysis.papers.document import (
     Heading,
     ImageBlock,
     ParagraphBlock,
+    write_pages,
 )
-from analysis.papers.page import write_pages
-from analysis.papers.report_parts import INTERVALS, claim_blocks, format_clock, missing_blocks, versions_used
-from analysis.papers.seed_statistics import Runs, mean
+from analysis.papers.report import INTERVALS, claim_blocks, format_clock, missing_blocks, versions_used
 from analysis.papers.study_file import Scale
-from analysis.papers.verdict import HELD, NOT_HELD, ClaimVerdict, Verdict
+from analysis.papers.verdict import HELD, NOT_HELD, ClaimVerdict, Runs, Verdict, mean
 from gossiprec.figures.figure_files import csv_bytes
 from gossiprec.runs.atomic_write import replace_file
 

@@ -1,19 +1,15 @@
-"""The tables in the layout of the paper, with each printed number next to ours and a verdict."""
+"""The tables in the layout of the paper, by relevance rule and by verdict: printed numbers next to ours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from analysis.cda_paper.cells import COLUMNS, NO_GOWALLA_TABLE
-from analysis.cda_paper.formatting import (
-    DASH,
-    dataset_title,
-    measured_field,
-    printed_field,
-    table_title,
-)
-from analysis.cda_paper.published import printed_numbers, table_notes, table_titles
-from analysis.cda_paper.rule_tables import row_heads, row_names, rule_table
+from analysis.cda_paper.experiments import PROTOCOLS, SETTINGS
+from analysis.cda_paper.measures import RULES
+from analysis.cda_paper.published import PrintedCell, printed_numbers, table_notes, table_titles
 from analysis.cda_paper.verdicts import CellResult, NumberResults, count_verdicts
 from analysis.papers.document import (
     Collapsible,
@@ -24,8 +20,137 @@ from analysis.papers.document import (
     Heading,
     ParagraphBlock,
 )
-from analysis.papers.seed_statistics import Runs
-from analysis.papers.verdict import Verdict
+from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_width, mean
+
+NAMES = {"movielens-100k": "MovieLens-100k", "foursquare-nyc": "Foursquare-NYC", "gowalla": "Gowalla"}
+DASH = "–"
+_WORDS = {**PROTOCOLS, "gmf": "GMF", "prme-g": "PRME-G", "mia": "MIA", "cda": "CDA", "aia": "AIA"}
+
+
+def table_title(table: str) -> str:
+    """Return the label of a table."""
+    return "Text" if table == "text" else table.replace("table", "Table ").replace("-bounds", ", bounds")
+
+
+def dataset_title(dataset: str) -> str:
+    """Return the label of a data set."""
+    return NAMES.get(dataset, dataset)
+
+
+def row_title(row: str) -> str:
+    """Return the label of a row; empty if the data set identifies it."""
+    if row == "statistics":
+        return ""
+    named = " ".join(_WORDS.get(word, word) for word in row.split())
+    return named.replace("%", " %").replace("K=", "K = ")
+
+
+def printed_field(number: PrintedCell) -> GridCell:
+    """Return the field of a printed number, with its band below."""
+    if number.value == "":
+        return GridCell(DASH)
+    band = format_band(number)
+    return GridCell(format_printed(number), (band,) if band else (), kind="printed")
+
+
+def format_printed(number: PrintedCell) -> str:
+    """Return a printed number as text."""
+    return number.value if isinstance(number.value, str) else f"{number.value:,}"
+
+
+def format_band(number: PrintedCell) -> str:
+    """Return the band of a printed number; empty if there is none, or it must be met exactly."""
+    if number.band is None or number.band[0] == number.band[1]:
+        return ""
+    return "–".join(f"{end:.4g}" for end in number.band)
+
+
+def measured_field(result: CellResult, *small: str, has_verdict: bool = True) -> GridCell:
+    """Return the field of a measured number: mark, mean, half of the 95 % interval; below it the seeds and remarks."""
+    if not result.values:
+        return GridCell(DASH, small, kind=Verdict.NOT_RUN.word)
+    is_judged = has_verdict and result.cell.printed.value != ""
+    verdict = result.verdict
+    return GridCell(
+        format_measured(result.values, result.cell.printed),
+        (f"n = {len(result.values)}", *small),
+        mark=verdict.mark if is_judged else "",
+        kind=verdict.word if is_judged else "",
+    )
+
+
+def format_measured(values: PerSeed, number: PrintedCell) -> str:
+    """Return the mean over seeds, with ± half of its 95 % interval if the seeds differ."""
+    digits = _digits(mean(values), number)
+    text = f"{mean(values):,.{digits}f}"
+    half = confidence_half_width(values)[1] - mean(values)
+    return f"{text} ± {half:,.{digits}f}" if half > 0 else text  # NaN with one seed
+
+
+def _digits(value: float, number: PrintedCell) -> int:
+    is_count = number.band is not None and number.band[0] == number.band[1]
+    return 0 if is_count or abs(value) >= 1000 else 2 if _is_fraction(number) or abs(value) < 1 else 1
+
+
+def _is_fraction(number: PrintedCell) -> bool:
+    return number.column in ("accuracy", "precision", "recall")
+
+
+PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
+"""Random bounds of Tables 4 and 5 in percent."""
+
+
+def row_heads(own: Sequence[NumberResults]) -> list[str]:
+    """Return the headings of a row's labels: the data set, the setting of the paper, or both."""
+    datasets, rows = ({getattr(group.printed, key) for group in own} for key in ("dataset", "row"))
+    return [*(["data"] if len(datasets) > 1 else []), *(["row"] if len(rows) > 1 else [])]
+
+
+def row_names(dataset: str, row: str, heads: Sequence[str]) -> list[str]:
+    """Return the labels of a row under these headings."""
+    return [dataset_title(dataset) if head == "data" else row_title(row) for head in heads]
+
+
+def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
+    """Return the values under each relevance rule, the bounds, and the factor over guessing as published and here."""
+    heads = row_heads(own)
+    columns = [
+        *heads, "what", "print", *RULES, "random bound", "upper bound", "print / random", "ours / random", "setting",
+    ]  # fmt: skip
+    rows = []
+    for group in own:
+        number, cell, values = group.printed, group.shown.cell, group.shown.values
+        attack = cell.attack
+        if attack is None or not attack.uses_rule or not values:
+            continue
+        random, upper = (attack.of(bound).mean(runs) for bound in ("random_bound", "upper_bound"))
+        by_rule = [attack.per_seed(runs, rule) for rule in RULES]
+        texts = [
+            COLUMNS.get(number.column, number.column),
+            format_printed(number) or DASH,
+            *(format_measured(found, number) if found else DASH for found in by_rule),
+            f"{random:.1f}",
+            f"{upper:.1f}",
+            _times(number.number, _printed_random(group)),
+            _times(mean(values), random),
+            cell.variant,
+        ]
+        rows.append([GridCell(t) for t in (*row_names(number.dataset, number.row, heads), *texts)])
+    return Grid(f"{title}: relevance rules", [GridColumn(name) for name in columns], rows, len(heads))
+
+
+def _printed_random(group: NumberResults) -> float:
+    """Return the published value of guessing: per K in Table 9, per data set elsewhere."""
+    number = group.printed
+    if number.table != "table9":
+        return PRINTED_RANDOM.get(number.dataset, float("nan"))
+    others = (other for other in printed_numbers() if other.table == "table9" and other.column == "random")
+    return next(float(other.value) for other in others if other.row == number.row)
+
+
+def _times(value: float | None, bound: float) -> str:
+    return f"{value / bound:.1f}" if value is not None and np.isfinite(bound) and bound else DASH
+
 
 _SETTING = GridColumn("setting; rule")
 Picked = Sequence[tuple[NumberResults, CellResult]]
@@ -180,3 +305,106 @@ def _row(group: NumberResults, own: Sequence[NumberResults]) -> str:
 def _begin(rows: Mapping[str, None], every: set[str]) -> str:
     """Return the rows of a remark; empty if it applies to all."""
     return "" if rows.keys() == every else f"{', '.join(rows)}: "
+
+
+_LISTED = (Verdict.OUTSIDE, Verdict.NEAR, Verdict.WITHIN, Verdict.NOT_RUN, Verdict.UNJUDGED)
+_COLUMNS = ("where", "what", "print", "ours", "setting; rule", "remark")
+
+
+def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlock]:
+    """Return a sentence, the counts by table, and a collapsible list of numbers per verdict.
+
+    Parameters
+    ----------
+    found : sequence of NumberResults
+        Every printed number once.
+    runs : mapping
+        Finished runs.
+    """
+    best, first = (
+        dict(zip(Verdict, count_verdicts(results), strict=True))
+        for results in ((group.best for group in found), (group.first for group in found))
+    )
+    judged = sum(best[verdict] for verdict in (Verdict.WITHIN, Verdict.NEAR, Verdict.OUTSIDE))
+    said = (
+        f"**Of {len(found)} printed numbers, {judged} are judged: {best[Verdict.WITHIN]} within their band under a "
+        f"named setting ({first[Verdict.WITHIN]} under the one compared first), {best[Verdict.NEAR]} near it, "
+        f"{best[Verdict.OUTSIDE]} outside.** "
+        f"Without a finished run: {best[Verdict.NOT_RUN]}; not to be judged: {best[Verdict.UNJUDGED]}."
+    )
+    lists = [
+        Collapsible(f"{verdict.mark} {verdict.word}: {len(own)}", (_list(verdict, own, runs),))
+        for verdict in _LISTED
+        if (own := [group for group in found if group.best.verdict is verdict])
+    ]
+    return [ParagraphBlock(said), _counts(found), ParagraphBlock("Each number, by its verdict:"), *lists]
+
+
+def field_legend() -> ParagraphBlock:
+    """Return the legend of a field."""
+    marks = "; ".join(f"{verdict.mark} *{verdict.word}*: {verdict.meaning}" for verdict in Verdict)
+    return ParagraphBlock(
+        f"{marks}. Small, beside the print: its band, fixed in `published.yaml` by a rule for all tables. ± is half of "
+        "the 95 % interval over n seeds (Student's t). A field shows the setting compared first; where another comes "
+        "nearer, the field names it, and a fold below the table shows it.\n\n"
+        + "\n".join(f"- *{name}*: {words}" for name, words in SETTINGS.items())
+    )
+
+
+def _counts(found: Sequence[NumberResults]) -> Grid:
+    rows = [
+        [GridCell("all, nearest setting"), *_line([group.best for group in found])],
+        [GridCell("all, setting compared first"), *_line([group.first for group in found])],
+    ]
+    for table in dict.fromkeys(group.printed.table for group in found):
+        own = [group for group in found if group.printed.table == table]
+        rows.append([GridCell(table_title(table), link=table), *_line([group.best for group in own])])
+    titles = ["table", "printed", *(f"{verdict.mark} {verdict.word}" for verdict in Verdict)]
+    return Grid("Verdicts by table", [GridColumn(title) for title in titles], rows)
+
+
+def _line(results: Sequence[CellResult]) -> list[GridCell]:
+    found = zip(Verdict, count_verdicts(results), strict=True)
+    return [
+        GridCell(str(len(results))),
+        *(
+            GridCell(str(count) if count else "", kind=verdict.word if count else "")
+            for verdict, count in found
+        ),
+    ]
+
+
+def _list(verdict: Verdict, own: Sequence[NumberResults], runs: Runs) -> Grid:
+    rows = []
+    for group in own:
+        number = group.printed
+        where = GridCell(table_title(number.table), link=number.table)
+        fields = [printed_field(number), measured_field(group.best), GridCell(group.best.setting)]
+        rows.append([where, GridCell(_what(group)), *fields, GridCell(_remark(group, runs))])
+    return Grid(f"Numbers: {verdict.word}", [GridColumn(title) for title in _COLUMNS], rows)
+
+
+def _what(group: NumberResults) -> str:
+    number = group.printed
+    if number.table == "text":
+        return f"{number.dataset}: {number.column}"
+    column = COLUMNS.get(number.column, number.column)
+    return ", ".join(filter(None, (dataset_title(number.dataset), row_title(number.row), column)))
+
+
+def _remark(group: NumberResults, runs: Runs) -> str:
+    """Return the remark on a verdict: a choice among settings, a band that proves little, or a reason."""
+    best, first = group.best, group.first
+    parts = [*best.cell.note.splitlines(), best.cell.why_not, group.printed.note]
+    if best.verdict is Verdict.UNJUDGED and not best.cell.why_not:
+        parts.append(group.printed.unjudged)
+    if best is not first:
+        ours = format_measured(first.values, group.printed) if first.values else Verdict.NOT_RUN.word
+        tried = sum(bool(result.values) for result in group.results)
+        parts.append(f"nearest of {tried} run; compared first ({first.setting}): {first.verdict.mark} {ours}")
+    attack, band = best.cell.attack, group.printed.band
+    if attack is not None and attack.quantity == "max_aac" and band is not None:
+        random = attack.of("random_bound").mean(runs)
+        if best.verdict in (Verdict.WITHIN, Verdict.NEAR) and random >= band[0]:
+            parts.append(f"guessing alone gives {random:.1f}")
+    return "; ".join(part for part in parts if part)

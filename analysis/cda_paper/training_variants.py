@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.cda_paper.experiments import ML_FULL_BATCH, ML_RAND, WITH_ALL, variant_experiments
-from analysis.cda_paper.formatting import format_measured, format_printed
 from analysis.cda_paper.measures import AttackNumber
 from analysis.cda_paper.published import PrintedCell, printed_numbers
+from analysis.cda_paper.tables import format_measured, format_printed
 from analysis.cda_paper.verdicts import judge_number
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs
+from analysis.papers.verdict import PerSeed, Runs
 
 WAYS = {
     "64": "batches of 64, one epoch",

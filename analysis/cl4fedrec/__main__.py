@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from analysis.cl4fedrec.experiments import STUDY, selectable_names
-from analysis.cl4fedrec.plan import find_data, paper_study
-from analysis.papers.comparison_command import StudyCommand
+from analysis.cl4fedrec.plan import STUDY, find_data, paper_study, selectable_names
+from analysis.papers.command import StudyCommand
 from gossiprec.cli.main import exit_code
 
 COMMAND = StudyCommand(

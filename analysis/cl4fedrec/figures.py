@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from analysis.cl4fedrec import uniformity
-from analysis.cl4fedrec.experiments import (
+from analysis.cl4fedrec.plan import (
     ATTACKS,
     PAPER,
     SETTINGS,
@@ -20,16 +20,17 @@ from analysis.cl4fedrec.experiments import (
     experiments,
 )
 from analysis.papers.comparison import LAST, experiment_name
-from analysis.papers.curve_figures import (
+from analysis.papers.figures import (
     EPOCH,
+    PaperFigure,
+    SeedLine,
     drawable_figures,
     epoch_series,
     sweep_series,
     table_curves,
     tick_whole_epochs,
 )
-from analysis.papers.figure_spec import PaperFigure, SeedLine
-from analysis.papers.seed_statistics import Runs
+from analysis.papers.verdict import Runs
 from gossiprec.figures.panels import Axis
 
 N_BINS = 40

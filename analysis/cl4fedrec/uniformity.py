@@ -9,9 +9,16 @@ the correlations between dimensions, over their number; its Fig. 2 calls the 100
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
+from analysis.cl4fedrec.plan import SETTINGS, TABLE_ROWS
+from analysis.papers.comparison import experiment_name
+from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
+from analysis.papers.verdict import Runs
 from gossiprec.base.arrays import F32, F64, I64
+from gossiprec.runs import Run
 
 N_HOT = 100
 MOST = 1000
@@ -92,3 +99,27 @@ def correlation_norm(vectors: F64) -> float:
 def _unit(vectors: F64) -> F64:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(norms > 0, norms, 1))
+
+
+def uniformity_tables(runs: Runs) -> Iterator[DocumentBlock]:
+    """Yield the uniformity of item vectors at the end of each run of Table 2."""
+    rows = []
+    for setting in SETTINGS:
+        for row, method in TABLE_ROWS["table2"].items():
+            kept = [run for run in runs.get(experiment_name(setting, method), {}).values() if run.version]
+            if kept:
+                rows.append([GridCell(setting), GridCell(row), *_numbers(kept)])
+    if rows:
+        yield Heading(2, "Item vectors", "vectors")
+        yield ParagraphBlock(
+            "Uniformity (Wang and Isola: 0 where all point one way, lower where they are spread) among the 100 items "
+            "with most training interactions and among the others, the mean cosine of one of each, and the correlation "
+            "norm of the paper's equation 12; at the end, means over seeds."
+        )
+        titles = ("setting", "method", "popular", "others", "popular with others, cosine", "correlation norm")
+        yield Grid("Item vectors", [GridColumn(title) for title in titles], rows, 2)
+
+
+def _numbers(kept: Sequence[Run]) -> list[GridCell]:
+    found = [uniformity_numbers(run.version["items"], run.version["popularity"]) for run in kept]
+    return [GridCell(f"{sum(own[name] for own in found) / len(found):z.3f}") for name in found[0]]

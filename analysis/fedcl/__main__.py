@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from analysis.fedcl.experiments import STUDY, experiments, selectable_names
-from analysis.fedcl.plan import DATA, dataset_name, paper_study
-from analysis.papers.comparison_command import StudyCommand
-from analysis.papers.data_locations import missing_data
+from analysis.fedcl.plan import DATA, STUDY, dataset_name, experiments, paper_study, selectable_names
+from analysis.papers.command import StudyCommand
+from analysis.papers.study_file import missing_data
 from gossiprec.cli.main import exit_code
 
 COMMAND = StudyCommand(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.fedcl.experiments import MODELS, PAPER, SETTINGS, WAYS
+from analysis.fedcl.plan import MODELS, PAPER, SETTINGS, WAYS
 from analysis.papers.comparison import BEST, LAST, experiment_name
 from analysis.papers.curves import reported_epochs, reported_score
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs
 from analysis.papers.tables import DASH, format_mean
-from analysis.papers.verdict import Verdict
+from analysis.papers.verdict import PerSeed, Runs, Verdict
 
 SHOWN = ("HR@10", "nDCG@10")
 _ABOUT = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from math import isfinite
 
-from analysis.fedcl.experiments import (
+from analysis.fedcl.plan import (
     EPSILON,
     MODELS,
     PAPER,
@@ -21,10 +21,17 @@ from analysis.fedcl.experiments import (
 )
 from analysis.fedcl.user_vector_leakage import UTILITY, leakage_number
 from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curve_figures import baseline_series, drawable_figures, sweep_series, table_curves
 from analysis.papers.curves import reported_score
-from analysis.papers.figure_spec import PaperFigure, SeedLine, seed_line
-from analysis.papers.seed_statistics import PerSeed, Runs, mean
+from analysis.papers.figures import (
+    PaperFigure,
+    SeedLine,
+    baseline_series,
+    drawable_figures,
+    seed_line,
+    sweep_series,
+    table_curves,
+)
+from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.panels import Axis
 
 WORDS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.fedcl.experiments import PAPER, SETTINGS, methods_with_uploads
+from analysis.fedcl.plan import PAPER, SETTINGS, methods_with_uploads
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.curves import reported_score
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs
 from analysis.papers.tables import format_mean
+from analysis.papers.verdict import PerSeed, Runs
 
 _LIKELIEST, _GUESSED = ("told_vectors", "leaks", "likeliest"), ("told_vectors", "leaks", "random")
 COLUMNS = {

@@ -9,7 +9,7 @@ validation items.
 from __future__ import annotations
 
 from analysis.papers.comparison import LAST, Comparison, belongs_to, experiment_name
-from analysis.papers.seed_statistics import PerSeed, Runs
+from analysis.papers.verdict import PerSeed, Runs
 from gossiprec.runs import Run
 
 

@@ -1,16 +1,29 @@
-"""The printed orders of rows, and which of them hold in each setting and at each reporting point."""
+"""Claims of a paper: the printed orders of rows, and others, each with its verdicts and its evidence."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from analysis.papers.comparison import Comparison, experiment_name, table_title
-from analysis.papers.curves import reported_score, seed_differences
+from analysis.papers.comparison import LAST, Comparison, experiment_name, table_title
+from analysis.papers.curves import baseline_score, reported_score, seed_differences
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs, mean
-from analysis.papers.verdict import HELD, MARKS, NOT_HELD, NOT_MEASURED, UNDECIDED, Verdict, decide
+from analysis.papers.verdict import (
+    HELD,
+    MARKS,
+    NOT_HELD,
+    NOT_MEASURED,
+    UNDECIDED,
+    ClaimVerdict,
+    PerSeed,
+    Runs,
+    Verdict,
+    combine_verdicts,
+    decide,
+    describe_margin,
+    mean,
+)
 
 DIGITS = 4
 _ABOUT = (
@@ -152,3 +165,36 @@ def _margin(margins: PerSeed) -> GridCell:
         return GridCell("–", kind=Verdict.NOT_RUN.word)
     look = MARKS.get(verdict, Verdict.UNJUDGED)
     return GridCell(f"{mean(margins):+z.{DIGITS}f}", (f"n = {len(margins)}",), mark=look.mark, kind=look.word)
+
+
+Evidence = Iterator[tuple[str, PerSeed]]
+"""Evidence as text, and the margin of the claim by seed."""
+
+
+def judge_claim(
+    paper: Comparison, claim: str, evidence: Callable[[Runs, str], Evidence], runs: Runs
+) -> ClaimVerdict:
+    """Return the verdict on a claim, given a function that yields the evidence of a setting."""
+    found = [(setting, *one) for setting in paper.settings for one in evidence(runs, setting)]
+    lines = [
+        f"{setting}: {words}; {describe_margin(margins, DIGITS)}"
+        for setting, words, margins in found
+        if margins
+    ]
+    verdict = combine_verdicts([decide(margins) for *_, margins in found])
+    return ClaimVerdict(claim, verdict, tuple(lines) or (NOT_MEASURED,))
+
+
+def beats_popularity(paper: Comparison, runs: Runs) -> ClaimVerdict:
+    """Return whether the methods of the main table recommend better than the most popular items."""
+
+    def evidence(runs: Runs, setting: str) -> Evidence:
+        popular = baseline_score(paper, runs, setting, paper.leading, "popularity")
+        for row, method in paper.rows[paper.main_in(setting)].items():
+            ours = reported_score(paper, runs, experiment_name(setting, method), paper.leading, LAST)
+            if ours:
+                beside = f"popularity {mean(popular):.{DIGITS}f}"
+                said = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch, {beside}"
+                yield said, seed_differences(ours, popular)
+
+    return judge_claim(paper, "Methods recommend better than the most popular items", evidence, runs)

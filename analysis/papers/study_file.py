@@ -1,8 +1,8 @@
-"""The study file of a paper: its experiments, and the study of some of them, full, shorter or tiny."""
+"""The study file of a paper: its experiments, their data, and the study of some, full, shorter or tiny."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
+from gossiprec.base.errors import DataError
 from gossiprec.study.load import LoadedStudy, load_study
 
 Scale = Literal["full", "tiny"]
@@ -126,3 +127,51 @@ def tiny_data(n_users: int) -> dict[str, Any]:
     """Return synthetic data for a trial run."""
     split = {"name": "last", "test": 0.2, "validation": 0.1}
     return {"name": "synthetic", "users": n_users, "items": 400, "interactions": 1500, "split": split}
+
+
+Places = Mapping[str, tuple[str, ...]]
+"""Names under which each data set may be in the folder."""
+
+
+def find_dataset(data: Path, files: tuple[str, ...]) -> Path | None:
+    """Return the path of a data set, or None if it is missing."""
+    return next((data / file for file in files if (data / file).exists()), None)
+
+
+def missing_data(
+    names: Iterable[str], places: Places, data_of: Callable[[str], str], *, data: Path | None, scale: Scale
+) -> dict[str, str]:
+    """Return the experiments that lack their data, and the missing files.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Experiments.
+    places : mapping
+    data_of : callable
+        Maps an experiment to its data set.
+    data : Path, optional
+        The folder.
+    scale : {'full', 'tiny'}
+        The latter needs no data.
+
+    Raises
+    ------
+    DataError
+        If all data sets are missing; the message names the expected files.
+    """
+    if scale == "tiny":
+        return {}
+    if data is None:
+        raise DataError(
+            "--data is missing; pass the folder that contains the data sets, or use --scale tiny, "
+            "which needs no data"
+        )
+    if not any(find_dataset(data, files) for files in places.values()):
+        wanted = ", ".join(" or ".join(files) for files in places.values())
+        raise DataError(f"--data: found none of the data sets in {data}; expected at least one of {wanted}")
+    return {
+        name: f"data missing: no {' or '.join(places[data_of(name)])} in {data}"
+        for name in names
+        if find_dataset(data, places[data_of(name)]) is None
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.papers.comparison import LAST, LEVELS, Comparison, experiment_name, table_title
+from analysis.papers.comparison import LAST, LEVELS, Comparison, PrintedNumber, experiment_name, table_title
 from analysis.papers.curves import baseline_score, reported_epochs, reported_score
 from analysis.papers.document import (
     Collapsible,
@@ -15,9 +15,7 @@ from analysis.papers.document import (
     Heading,
     ParagraphBlock,
 )
-from analysis.papers.published import PrintedNumber
-from analysis.papers.seed_statistics import PerSeed, Runs, confidence_half_width, mean
-from analysis.papers.verdict import Verdict, judge_agreement
+from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_width, judge_agreement, mean
 from gossiprec.figures.figure_files import Cell
 
 DASH = "–"

@@ -8,9 +8,9 @@ from typing import Any
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.curves import reported_score
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs
 from analysis.papers.tables import format_mean
-from analysis.pdc_frs.experiments import PAPER, SETTINGS, methods_by_epsilon
+from analysis.papers.verdict import PerSeed, Runs
+from analysis.pdc_frs.plan import PAPER, SETTINGS, methods_by_epsilon
 
 COLUMNS = {
     "kept": ("kept",),

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from functools import cache
 
 from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curve_figures import baseline_series, drawable_figures, sweep_series, table_curves
 from analysis.papers.curves import reported_score
-from analysis.papers.figure_spec import PaperFigure, SeedLine, seed_line
-from analysis.papers.seed_statistics import Runs, mean
+from analysis.papers.figures import (
+    PaperFigure,
+    SeedLine,
+    baseline_series,
+    drawable_figures,
+    seed_line,
+    sweep_series,
+    table_curves,
+)
+from analysis.papers.verdict import Runs, mean
 from analysis.pdc_frs.contribution_leakage import leakage_number
-from analysis.pdc_frs.experiments import PAPER, ROWS, SETTINGS, WEIGHTS, experiments, methods_by_epsilon
+from analysis.pdc_frs.plan import PAPER, ROWS, SETTINGS, WEIGHTS, experiments, methods_by_epsilon
 from gossiprec.figures.panels import Axis
 
 WORDS = {"epsilon": "budget of a contributed item", "alpha": "items with soft labels", "lambda": "weight of the users' "

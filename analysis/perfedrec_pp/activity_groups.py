@@ -8,9 +8,9 @@ from typing import Any
 from analysis.papers.comparison import BEST, LAST, experiment_name
 from analysis.papers.curves import seed_differences
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs
 from analysis.papers.tables import DASH, format_mean
-from analysis.perfedrec_pp.experiments import ABLATIONS, FEDERATED, GLOBAL, PAPER, SETTINGS, WHOLE
+from analysis.papers.verdict import PerSeed, Runs
+from analysis.perfedrec_pp.plan import ABLATIONS, FEDERATED, GLOBAL, PAPER, SETTINGS, WHOLE
 
 WHEN = {LAST: "last", BEST: "validated"}
 """Name of each reporting point in summaries."""

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from analysis.papers.comparison import BEST, experiment_name
 from analysis.papers.curves import reported_epochs, reported_score
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.seed_statistics import PerSeed, Runs
 from analysis.papers.tables import DASH, format_mean
-from analysis.papers.verdict import Verdict
-from analysis.perfedrec_pp.experiments import (
+from analysis.papers.verdict import PerSeed, Runs, Verdict
+from analysis.perfedrec_pp.plan import (
     CENTRAL,
     CENTRAL_SETTING,
     COUNTERPARTS,

@@ -9,19 +9,22 @@ from functools import cache
 from matplotlib.axes import Axes
 
 from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curve_figures import (
+from analysis.papers.figures import (
     EPOCH,
+    PaperFigure,
+    SeedLine,
     baseline_series,
     drawable_figures,
     epoch_series,
+    seed_line,
     sweep_series,
     table_curves,
     tick_whole_epochs,
 )
-from analysis.papers.figure_spec import PaperFigure, SeedLine, seed_line
-from analysis.papers.seed_statistics import Runs, mean
+from analysis.papers.verdict import Runs, mean
 from analysis.perfedrec_pp.activity_groups import ALONE, MIX, WHEN, count_groups, group_gain, group_metric
-from analysis.perfedrec_pp.experiments import (
+from analysis.perfedrec_pp.federation_cost import central_score
+from analysis.perfedrec_pp.plan import (
     CENTRAL,
     COUNTERPARTS,
     FEDERATED,
@@ -33,7 +36,6 @@ from analysis.perfedrec_pp.experiments import (
     WHOLE,
     experiments,
 )
-from analysis.perfedrec_pp.federation_cost import central_score
 from gossiprec.figures.panels import Axis
 from gossiprec.figures.style import GREY
 

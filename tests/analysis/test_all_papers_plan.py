@@ -6,9 +6,8 @@ from functools import cache
 
 import pytest
 
-from analysis.all_papers.experiments import ATTACKED, WATCHED, experiments, paper_rows, selectable_names
-from analysis.all_papers.plan import make_study
-from analysis.all_papers.settings_text import format_settings
+from analysis.all_papers.plan import ATTACKED, WATCHED, experiments, make_study, paper_rows, selectable_names
+from analysis.all_papers.table import format_settings
 from analysis.papers.command import select_experiments
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate

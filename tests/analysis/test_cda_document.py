@@ -12,8 +12,9 @@ from analysis.papers.document import (
     Heading,
     ImageBlock,
     ParagraphBlock,
+    html_page,
+    markdown_page,
 )
-from analysis.papers.page import html_page, markdown_page
 
 NASTY = 'a | <b> & "c"'
 ESCAPED = "a | &lt;b&gt; &amp; &quot;c&quot;"

@@ -12,8 +12,15 @@ from analysis.cda_paper.acceptance_targets import NOT_REACHED, REACHED, judge_ta
 from analysis.cda_paper.claims import judge_claims
 from analysis.cda_paper.experiments import dp_experiment
 from analysis.cda_paper.plan import selectable_names
-from analysis.papers.seed_statistics import confidence_half_width
-from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, decide, describe_margin
+from analysis.papers.verdict import (
+    HELD,
+    NOT_HELD,
+    NOT_MEASURED,
+    UNDECIDED,
+    confidence_half_width,
+    decide,
+    describe_margin,
+)
 
 
 def verdict(runs, begin):

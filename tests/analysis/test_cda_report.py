@@ -11,15 +11,13 @@ from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.cells import ReportCell
-from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
 from analysis.cda_paper.experiments import dataset_name, dp_experiment, experiments
 from analysis.cda_paper.figures import draw_figures
 from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
-from analysis.cda_paper.overview import overview_blocks
 from analysis.cda_paper.published import PrintedCell, printed_numbers
 from analysis.cda_paper.report import write_report
-from analysis.cda_paper.tables import paper_tables
-from analysis.cda_paper.verdicts import NumberResults, cell_result, number_results
+from analysis.cda_paper.tables import overview_blocks, paper_tables
+from analysis.cda_paper.verdicts import CSV_HEADER, NumberResults, cell_result, csv_rows, number_results
 from analysis.papers.document import Collapsible, Heading
 
 

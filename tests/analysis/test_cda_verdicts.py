@@ -16,8 +16,7 @@ from analysis.cda_paper.verdicts import (
     number_results,
     printed_results,
 )
-from analysis.papers.seed_statistics import confidence_half_width
-from analysis.papers.verdict import Verdict, tolerance_band
+from analysis.papers.verdict import Verdict, confidence_half_width, tolerance_band
 
 
 def number(low, high):

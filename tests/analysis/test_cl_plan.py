@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cl4fedrec.experiments import (
+from analysis.cl4fedrec.figures import paper_figures
+from analysis.cl4fedrec.plan import (
     ATTACKS,
     DEFENCES,
     PAPER,
@@ -17,10 +18,10 @@ from analysis.cl4fedrec.experiments import (
     TABLE_ROWS,
     ExperimentName,
     experiments,
+    find_data,
+    paper_study,
     selectable_names,
 )
-from analysis.cl4fedrec.figures import paper_figures
-from analysis.cl4fedrec.plan import find_data, paper_study
 from analysis.papers.command import parse_names, select_experiments
 from analysis.papers.comparison import experiment_name
 from gossiprec.base.errors import DataError, ScenarioError

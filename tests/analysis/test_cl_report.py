@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from analysis.cl4fedrec import uniformity
-from analysis.cl4fedrec.claims import judge_claims
-from analysis.cl4fedrec.experiments import PAPER, experiments
-from analysis.cl4fedrec.report import REPORT
+from analysis.cl4fedrec.plan import PAPER, experiments
+from analysis.cl4fedrec.report import REPORT, judge_claims
 from analysis.papers.comparison import BEST, LAST, experiment_name
 from analysis.papers.curves import baseline_score as level_of
 from analysis.papers.curves import metric_by_epoch_and_seed, reported_epochs, reported_score

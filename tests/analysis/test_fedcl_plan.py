@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.cl4fedrec.experiments import STUDY as CL4FEDREC
-from analysis.fedcl.experiments import (
+from analysis.cl4fedrec.plan import STUDY as CL4FEDREC
+from analysis.fedcl.figures import paper_figures
+from analysis.fedcl.plan import (
     ABLATIONS,
     BEST_VALUES,
+    DATA,
     EPSILON,
     MODELS,
     PAPER,
@@ -22,16 +24,16 @@ from analysis.fedcl.experiments import (
     SWEEPS,
     SWEPT,
     TABLE_ROWS,
+    dataset_name,
     experiments,
+    paper_study,
     selectable_names,
 )
-from analysis.fedcl.figures import paper_figures
-from analysis.fedcl.plan import DATA, dataset_name, paper_study
 from analysis.papers.command import select_experiments
-from analysis.papers.data_locations import missing_data
 from analysis.papers.printed_orders import printed_orders
-from analysis.pdc_frs.experiments import STUDY as PDC_FRS
-from analysis.perfedrec_pp.experiments import STUDY as PERFEDREC_PP
+from analysis.papers.study_file import missing_data
+from analysis.pdc_frs.plan import STUDY as PDC_FRS
+from analysis.perfedrec_pp.plan import STUDY as PERFEDREC_PP
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 

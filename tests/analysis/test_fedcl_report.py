@@ -7,9 +7,8 @@ import csv
 import pytest
 
 from analysis.fedcl.central_comparison import has_converged, printed_utility_kept, utility_kept
-from analysis.fedcl.claims import judge_claims
-from analysis.fedcl.experiments import PAPER, experiments
-from analysis.fedcl.report import REPORT, timing_group
+from analysis.fedcl.plan import PAPER, experiments
+from analysis.fedcl.report import REPORT, judge_claims, timing_group
 from analysis.papers.comparison import BEST, LAST
 from analysis.papers.curves import reported_epochs, reported_score
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED

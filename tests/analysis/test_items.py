@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.papers.seed_statistics import standard_errors_apart
+from analysis.papers.verdict import standard_errors_apart
 from gossiprec.federated import RECOMMENDERS
 
 DOCS = Path(__file__).parents[2] / "docs"

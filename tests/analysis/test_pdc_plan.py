@@ -9,19 +9,21 @@ import pytest
 import yaml
 
 from analysis.papers.command import select_experiments
-from analysis.papers.data_locations import missing_data
 from analysis.papers.printed_orders import printed_orders
-from analysis.pdc_frs.experiments import (
+from analysis.papers.study_file import missing_data
+from analysis.pdc_frs.figures import paper_figures
+from analysis.pdc_frs.plan import (
+    DATA,
     PAPER,
     SETTINGS,
     TABLE_ROWS,
     WEIGHTS,
+    dataset_name,
     experiments,
     methods_by_epsilon,
+    paper_study,
     selectable_names,
 )
-from analysis.pdc_frs.figures import paper_figures
-from analysis.pdc_frs.plan import DATA, dataset_name, paper_study
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 

@@ -8,9 +8,8 @@ import pytest
 
 from analysis.papers.curves import reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
-from analysis.pdc_frs.claims import judge_claims
-from analysis.pdc_frs.experiments import PAPER, experiments
-from analysis.pdc_frs.report import REPORT
+from analysis.pdc_frs.plan import PAPER, experiments
+from analysis.pdc_frs.report import REPORT, judge_claims
 from tests.analysis.cl_runs import level, runs_of
 from tests.analysis.pdc_runs import contributed, contribution
 

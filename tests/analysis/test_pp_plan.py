@@ -8,20 +8,22 @@ from pathlib import Path
 import pytest
 
 from analysis.papers.command import select_experiments
-from analysis.papers.data_locations import missing_data
 from analysis.papers.printed_orders import printed_orders
-from analysis.perfedrec_pp.experiments import (
+from analysis.papers.study_file import missing_data
+from analysis.perfedrec_pp.figures import paper_figures
+from analysis.perfedrec_pp.plan import (
     ABLATIONS,
     CENTRAL,
+    DATA,
     FEDERATED,
     PAPER,
     SETTINGS,
     SWEEPS,
+    dataset_name,
     experiments,
+    paper_study,
     selectable_names,
 )
-from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.plan import DATA, dataset_name, paper_study
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 

@@ -12,11 +12,10 @@ from analysis.papers.curves import reported_epochs
 from analysis.papers.printed_orders import printed_orders
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.perfedrec_pp.activity_groups import count_groups, group_gain, interaction_range
-from analysis.perfedrec_pp.claims import judge_claims
-from analysis.perfedrec_pp.experiments import PAPER, experiments
 from analysis.perfedrec_pp.federation_cost import has_converged, printed_utility_kept, utility_kept
 from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.report import REPORT
+from analysis.perfedrec_pp.plan import PAPER, experiments
+from analysis.perfedrec_pp.report import REPORT, judge_claims
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.pp_runs import by_activity, risen, told_by_seed
 
