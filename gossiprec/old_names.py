@@ -14,7 +14,9 @@ TYPE_CHECKING = False  # importing typing takes milliseconds, in which Ctrl-C wo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.rules.aggregators.base": {"Change": "ModelDelta"},
@@ -80,6 +82,61 @@ def forward(module: str) -> None:
         ``__name__`` of the module, which calls this at its end.
     """
     vars(sys.modules[module])["__getattr__"] = _reader(module, NAMES[module])
+
+
+def old_members(**names: str) -> Callable[[T], T]:
+    """Return a class decorator that keeps the old names of members: reading or overriding one warns and works.
+
+    Parameters
+    ----------
+    **names : str
+        Present name of each old one.
+    """
+
+    def decorate(cls: Any) -> Any:
+        for old, new in names.items():
+            setattr(cls, old, OldMember(old, new))
+        own = vars(cls).get("__init_subclass__")
+
+        def check_subclass(subclass: Any, /, **options: Any) -> None:
+            if own is None:
+                super(cls, subclass).__init_subclass__(**options)
+            else:
+                own.__func__(subclass, **options)
+            for old, new in names.items():
+                if old in vars(subclass):
+                    _warn(f"{subclass.__module__}.{subclass.__qualname__}.{old}", new)
+                    setattr(subclass, new, vars(subclass)[old])
+
+        cls.__init_subclass__ = classmethod(check_subclass)
+        return cls
+
+    return decorate
+
+
+class OldMember:
+    """The old name of a class's member.
+
+    Parameters
+    ----------
+    old, new : str
+        Its old and its present name.
+    """
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old, self._new = old, new
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        """Warn, and return the member under its present name.
+
+        An overriding member under the old name gets the one that it overrides.
+        """
+        _warn(f"{owner.__module__}.{owner.__qualname__}.{self._old}", self._new)
+        if instance is None:
+            return getattr(owner, self._new)
+        definer = next(cls for cls in type(instance).__mro__ if self._old in vars(cls))
+        overridden = vars(definer)[self._old] is not self
+        return getattr(super(definer, instance) if overridden else instance, self._new)
 
 
 class OldPaths:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.old_names import NAMES, old_paths, present_path
+from gossiprec.old_names import NAMES, old_members, old_paths, present_path
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -83,3 +83,46 @@ def test_a_plug_in_with_old_imports_is_told_its_own_line(tmp_path):
         in done.stderr
     )
     assert "plug_in.py:3: DeprecationWarning: gossiprec.adversaries.attacks.base.World is now" in done.stderr
+
+
+@old_members(weighs="needs_weights", foresee="allocate")
+class Contract:
+    """A base class with two renamed members."""
+
+    needs_weights = False
+
+    def allocate(self, n):
+        """Return the allocation."""
+        return n
+
+
+class Plugin(Contract):
+    """A plug-in with present names."""
+
+    needs_weights = True
+
+
+def test_old_member_warns_and_leads_to_the_present_one():
+    with pytest.warns(DeprecationWarning, match=r"Plugin\.weighs is now needs_weights"):
+        assert Plugin().weighs is True
+    with pytest.warns(DeprecationWarning, match="foresee is now allocate"):
+        assert Plugin().foresee(3) == 3
+
+
+def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
+    with pytest.warns(DeprecationWarning, match="is now") as warned:
+
+        class Old(Contract):
+            weighs = True
+
+            def foresee(self, n):
+                return 2 * super().foresee(n)
+
+    texts = sorted(str(w.message) for w in warned)
+    assert [text.partition("Old.")[2].partition(";")[0] for text in texts] == [
+        "foresee is now allocate",
+        "weighs is now needs_weights",
+    ]
+    assert Old().needs_weights is True
+    with pytest.warns(DeprecationWarning, match="foresee"):
+        assert Old().allocate(3) == 6

@@ -156,13 +156,13 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
     seen, blind = (_outcome(run, AccessMonitor(blind=blind)) for blind in (False, True))
     differs = (
         "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
-        "attack's own nodes world.data_of(), world.own_models() and seen.own_model()"
+        "attack's own nodes context.data_of(), context.own_models() and seen.own_model()"
     )
     for one, other in zip(seen.meter.rankings, blind.meter.rankings, strict=True):
         assert one == other, f"the ranking {one[0]} {differs}"
     for name in FILES:
         assert seen.files[name] == blind.files[name], f"{name} {differs}"
-    if further and seen.meter.n_scores and seen.meter.attack.world.coordinator in seen.meter.own_nodes:
+    if further and seen.meter.n_scores and seen.meter.attack.context.coordinator in seen.meter.own_nodes:
         _check_accomplice(run, seen.meter.rankings)
     if further:
         _check_reports(run, seen)

@@ -180,22 +180,22 @@ class AccessMonitor:
     def installed(self) -> Iterator[None]:
         """Intercept all that runs give to their attacks until the body ends."""
         with (
-            patch.object(components, "AttackContext", self._world),
+            patch.object(components, "AttackContext", self._context),
             patch.object(preparing, "AttackHook", self._metered),
         ):
             yield
 
-    def _world(self, **parts: Any) -> AttackContext:
-        world = AttackContext(**parts)
+    def _context(self, **parts: Any) -> AttackContext:
+        context = AttackContext(**parts)
         if not self._blind:
-            return world
-        data_of, own_models, met = world.data_of, world.own_models, world.meetings
+            return context
+        data_of, own_models, met = context.data_of, context.own_models, context.meetings
         return replace(
-            world,
+            context,
             meetings=replace(
                 met, sender=met.sender.copy(), receiver=met.receiver.copy(), time=met.time.copy()
             ),
-            data_of=lambda nodes: self._data_of(nodes, data_of(nodes), world),
+            data_of=lambda nodes: self._data_of(nodes, data_of(nodes), context),
             own_models=lambda nodes: self._own_models(nodes, own_models),
         )
 
@@ -211,10 +211,10 @@ class AccessMonitor:
         If its nodes are chosen by the deliveries, it would get other nodes. It is then returned unchanged, and the
         deliveries are overwritten.
         """
-        world = attack.world
-        foretold, wrong = world.meetings, _mistaken(world.meetings, world.n_users)
+        context = attack.context
+        foretold, wrong = context.meetings, _mistaken(context.meetings, context.n_users)
         with suppress(PluginError):  # data of other nodes are refused
-            other = type(attack)(attack.options, replace(world, meetings=wrong))
+            other = type(attack)(attack.options, replace(context, meetings=wrong))
             if _own_nodes(other) == _own_nodes(attack):
                 return other
         foretold.sender[:], foretold.receiver[:], foretold.time[:] = wrong.sender, wrong.receiver, wrong.time
@@ -226,11 +226,11 @@ class AccessMonitor:
             models[~np.isin(nodes, [*self._own, self._accomplice])] = np.nan
         return models
 
-    def _data_of(self, nodes: I64, feed: Feed, world: AttackContext) -> Feed:
+    def _data_of(self, nodes: I64, feed: Feed, context: AttackContext) -> Feed:
         """Return true data of the requested nodes that are allowed, and data of the wrong users for all others."""
         asked = set(np.asarray(nodes).tolist())
         true = asked if self._accomplice is None else asked & {self._accomplice}
-        return world.scorer.model.feed_of(_shuffled(self.split, true).training_data())
+        return context.scorer.model.feed_of(_shuffled(self.split, true).training_data())
 
 
 def _own_nodes(attack: Attack) -> list[int]:

@@ -56,8 +56,8 @@ class PoisonerCase:
     def made(self) -> Poisoner:
         """Return a new poisoner."""
         nobody = self.model.feed_of(self.split.training_data()).only(np.zeros(0, np.int64))
-        world = poisoner_context(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
-        return self.kind(self.kind.Options.model_validate(self.options), world)
+        context = poisoner_context(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
+        return self.kind(self.kind.Options.model_validate(self.options), context)
 
     def sent(self, draw: int) -> MessagePayload:
         """Return a random version."""

@@ -103,8 +103,8 @@ def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
     prepared = attacked(CASES[case][0], AccessMonitor(blind=False))
     watch = Watch(prepared)
     attack = prepared.attacks[-1]
-    watch.look("knowledge", attack.world.knowledge)
-    watch.look("guesses", [value for name, value in vars(attack).items() if name != "world"])
+    watch.look("knowledge", attack.context.knowledge)
+    watch.look("guesses", [value for name, value in vars(attack).items() if name != "context"])
     assert watch.calls
     assert not watch.found
 
@@ -112,7 +112,7 @@ def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
 def communities_of_data(self, true):
     """Guess communities by the training items of all users."""
     users = np.arange(USERS)
-    sets = Ragged.from_parts([self.world.data_of(users).positives[user] for user in users])
+    sets = Ragged.from_parts([self.context.data_of(users).positives[user] for user in users])
     found = true(self)
     return type(found)(
         sets, jaccard_communities(sets, n_items=ITEMS, k=3), found.popularity, found.evidence, found.victims
@@ -121,14 +121,14 @@ def communities_of_data(self, true):
 
 def targets_of_another(self, true):
     """Let each adversary look with the items of the next user."""
-    found, data_of = true(self), self.world.data_of
+    found, data_of = true(self), self.context.data_of
 
     def shifted(nodes):
         feed = data_of(nodes)
         return type(feed)(Ragged.from_parts([feed.positives[(user + 1) % USERS] for user in nodes]), ITEMS)
 
     object.__setattr__(
-        self, "world", type("World", (), {**vars(self.world), "data_of": staticmethod(shifted)})
+        self, "context", type("World", (), {**vars(self.context), "data_of": staticmethod(shifted)})
     )
     return found
 

@@ -105,7 +105,7 @@ class Onlooker(Attack):
         return np.array([0, 1])
 
     def observe(self, seen):
-        of_users = np.flatnonzero(seen.senders < self.world.n_users)
+        of_users = np.flatnonzero(seen.senders < self.context.n_users)
         self.latest[seen.receivers[of_users], seen.senders[of_users]] = self.look(seen)[of_users]
 
     def rankings(self):
@@ -153,18 +153,18 @@ class AsksForOtherData(Onlooker):
 
 class AsksForOtherDataLater(Onlooker):
     def look(self, seen):
-        return self.world.data_of(seen.senders % 8).positives.sizes[seen.senders % 8]
+        return self.context.data_of(seen.senders % 8).positives.sizes[seen.senders % 8]
 
 
 class AsksForOtherModels(Onlooker):
     def rankings(self):
-        self.world.own_models(np.array([5]))
+        self.context.own_models(np.array([5]))
         return super().rankings()
 
 
 class RanksByWhatIsForetold(Onlooker):
     def look(self, seen):
-        return self.world.contacts().toarray().sum(axis=0)[seen.senders % 8]
+        return self.context.contacts().toarray().sum(axis=0)[seen.senders % 8]
 
 
 class CopiesWhatIsForetold(Onlooker):
@@ -214,7 +214,7 @@ class Conspires(Onlooker):
         self.heard[seen.senders] = seen.times
 
     def rankings(self):
-        users = np.arange(self.world.n_users)
+        users = np.arange(self.context.n_users)
         return [
             Ranking("hub", "size", 0.0, (2,), users, np.outer(self.told(), self.heard).astype(np.float32))
         ]

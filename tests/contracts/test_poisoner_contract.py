@@ -24,8 +24,8 @@ class Inflates(Poisoner):
     """Goes on as far as it was brought."""
 
     def gradient(self, sent, push):
-        rows = -sent.items[self.world.targets]
-        return self.broken(ModelDelta(self.world.targets, rows, np.zeros_like(sent.shared)), push)
+        rows = -sent.items[self.context.targets]
+        return self.broken(ModelDelta(self.context.targets, rows, np.zeros_like(sent.shared)), push)
 
     def broken(self, change, push):
         return change

@@ -23,7 +23,7 @@ class Counting(Attack):
 
     @property
     def nodes(self):
-        return np.arange(self.world.n_users)
+        return np.arange(self.context.n_users)
 
     def foresee(self, meetings):
         self._time, self._receiver = meetings.time, meetings.receiver
@@ -32,7 +32,7 @@ class Counting(Attack):
         """What was announced is enough."""
 
     def findings(self, now):
-        count = np.bincount(self._receiver[self._time <= now], minlength=self.world.n_users)
+        count = np.bincount(self._receiver[self._time <= now], minlength=self.context.n_users)
         for least in self.options.least:
             share = float((count >= least).mean())
             nodes = np.arange(len(count))

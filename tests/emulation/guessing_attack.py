@@ -25,18 +25,18 @@ class Guessing(Attack):
 
     @property
     def nodes(self):
-        hub = self.world.coordinator
+        hub = self.context.coordinator
         return np.array([] if hub is None else [hub], np.int64)
 
     def observe(self, seen):
-        n_items = self.world.scorer.layout.n_items
+        n_items = self.context.scorer.layout.n_items
         rows = np.abs(seen.gather(np.arange(n_items, dtype=np.int32))).sum(axis=2)
-        of_users = np.flatnonzero(seen.senders < self.world.n_users)
+        of_users = np.flatnonzero(seen.senders < self.context.n_users)
         ranks = np.argsort(np.argsort(-rows[of_users], axis=1), axis=1)
         self.surprise[seen.senders[of_users]] = ranks / n_items
 
     def guesses(self):
-        n_items, met = self.world.scorer.layout.n_items, np.flatnonzero(~np.isnan(self.surprise[:, 0]))
+        n_items, met = self.context.scorer.layout.n_items, np.flatnonzero(~np.isnan(self.surprise[:, 0]))
         asked = np.arange(0, n_items, 2, dtype=np.int32)
         if not len(met):
             return

@@ -43,7 +43,7 @@ class Remembering(Attack):
 
     @property
     def nodes(self):
-        return np.arange(self.world.n_users)
+        return np.arange(self.context.n_users)
 
     def observe(self, seen):
         for receiver, sender in zip(seen.receivers.tolist(), seen.senders.tolist(), strict=True):
@@ -51,7 +51,7 @@ class Remembering(Attack):
             self.count[receiver] += 1
 
     def rankings(self):
-        n = self.world.n_users
+        n = self.context.n_users
         scores = np.zeros((n, n), np.float32)
         scores[np.arange(n), self.last] = self.count
         return [Ranking("all", "last", 0.0, (3,), self.nodes, scores)]
@@ -60,7 +60,7 @@ class Remembering(Attack):
         return {"last": self.last, "count": self.count, "n": int(self.count.sum())}
 
     def restore(self, state):
-        if not (state["last"] >= 0).all() or not (state["last"] < self.world.n_users).all():
+        if not (state["last"] >= 0).all() or not (state["last"] < self.context.n_users).all():
             raise ValueError("last: found a node that does not exist")
         self.last, self.count = state["last"].copy(), state["count"].copy()
 

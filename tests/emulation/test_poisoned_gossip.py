@@ -28,8 +28,8 @@ class Lift(Poisoner):
     """Pushes each number of the targets' rows and each shared weight up by the learning rate, before boosting."""
 
     def gradient(self, sent, push):
-        rows = np.full((len(self.world.targets), sent.items.shape[1]), -1.0, np.float32)
-        return ModelDelta(self.world.targets, rows, np.full_like(sent.shared, -1.0))
+        rows = np.full((len(self.context.targets), sent.items.shape[1]), -1.0, np.float32)
+        return ModelDelta(self.context.targets, rows, np.full_like(sent.shared, -1.0))
 
 
 @pytest.fixture(autouse=True)

@@ -76,13 +76,13 @@ class Push_(Poisoner):  # noqa: N801
     """Has a gradient that is easily told: -1 in each number of the targets, 2 in the shared weights."""
 
     def gradient(self, sent, push):
-        rows = np.full((len(self.world.targets), sent.items.shape[1]), -1.0, np.float32)
+        rows = np.full((len(self.context.targets), sent.items.shape[1]), -1.0, np.float32)
         return self.change(rows, np.full_like(sent.shared, 2.0), push)
 
     def change(self, rows, shared, push):
         from gossiprec.rules.aggregators.base import ModelDelta
 
-        return ModelDelta(self.world.targets, rows, shared)
+        return ModelDelta(self.context.targets, rows, shared)
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def test_contacts_before_the_run_are_those_that_the_log_has_after_it(tmp_path):
     scenario = tiny(network=LOSSY, observers=[{**COALITION, "fraction": 0.25, "placement": "degree"}])
     (attack,) = carried_out(scenario, upto=0).attacks
     run = simulate(scenario, out=tmp_path / "run")
-    before, after = attack.world.contacts(), contact_counts(read_log(log_path(run.path)), N)
+    before, after = attack.context.contacts(), contact_counts(read_log(log_path(run.path)), N)
     assert (before.toarray() == after.toarray()).all()
     senders = measured(run)["in_contacts"]
     placed = attack.pools[0].tolist()

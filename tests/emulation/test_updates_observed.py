@@ -71,7 +71,7 @@ class Watching(Attack):
 
     @property
     def nodes(self):
-        return np.arange(self.world.n_users)
+        return np.arange(self.context.n_users)
 
     def observe(self, seen):
         raise AssertionError("is refused before")

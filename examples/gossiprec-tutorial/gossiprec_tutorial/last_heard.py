@@ -23,18 +23,18 @@ class LastHeard(Attack):
     Options = LastHeardOptions
     measures = ("heard",)
 
-    def __init__(self, options, world):
-        super().__init__(options, world)
-        self.latest = np.full((world.n_users, world.n_users), np.nan, np.float32)
+    def __init__(self, options, context):
+        super().__init__(options, context)
+        self.latest = np.full((context.n_users, context.n_users), np.nan, np.float32)
 
     @property
     def nodes(self):
         """Every user's node observes on its own."""
-        return np.arange(self.world.n_users)
+        return np.arange(self.context.n_users)
 
     def observe(self, seen):
         """Record the arrival time of each model; ``seen.gather(items)``, ``seen.users()`` would read it."""
-        others = seen.senders < self.world.n_users  # a coordinator is no user
+        others = seen.senders < self.context.n_users  # a coordinator is no user
         self.latest[seen.receivers[others], seen.senders[others]] = seen.times[others]
 
     def rankings(self):

@@ -91,21 +91,21 @@ class AIA(Attack):
     by_torch = True
     options: AIAOptions
 
-    def __init__(self, options: AIAOptions, world: AttackContext) -> None:
-        super().__init__(options, world)
-        world.need_items_alone("aia")
-        if world.coordinator is None:
+    def __init__(self, options: AIAOptions, context: AttackContext) -> None:
+        super().__init__(options, context)
+        context.need_items_alone("aia")
+        if context.coordinator is None:
             raise ScenarioError("observers: aia requires a protocol with a coordinator, such as fedavg")
         self._adversaries = self._chosen()
-        self._feed = world.data_of(self._adversaries)
+        self._feed = context.data_of(self._adversaries)
         self._check_targets()
         self._sent: F32 | None = None
         self._networks: list[torch.nn.Module] = []
-        layout = world.scorer.layout
-        self._seen = np.zeros(world.n_users, np.bool_)
-        self._changed = np.zeros(world.n_users, np.bool_)
-        self._features = np.zeros((world.n_users, layout.n_items * layout.item_width), np.float32)
-        self._latest = np.full((len(self._adversaries), world.n_users), np.nan, np.float32)
+        layout = context.scorer.layout
+        self._seen = np.zeros(context.n_users, np.bool_)
+        self._changed = np.zeros(context.n_users, np.bool_)
+        self._features = np.zeros((context.n_users, layout.n_items * layout.item_width), np.float32)
+        self._latest = np.full((len(self._adversaries), context.n_users), np.nan, np.float32)
 
     @classmethod
     def table_keys(cls, options: AIAOptions) -> frozenset[TableKey]:
@@ -114,7 +114,7 @@ class AIA(Attack):
 
     def _chosen(self) -> I64:
         """Return the adversaries' ids; a larger number of adversaries includes each smaller choice."""
-        chosen, n_users = self.options.adversaries, self.world.n_users
+        chosen, n_users = self.options.adversaries, self.context.n_users
         if not isinstance(chosen, int):
             ids = np.unique(chosen)
             if ids[-1] >= n_users:
@@ -126,11 +126,11 @@ class AIA(Attack):
             raise ScenarioError(
                 f"observers: aia: adversaries is {chosen}, but there are only {n_users} users"
             )
-        order = generator(self.world.seed, "aia-adversaries").permutation(n_users)
+        order = generator(self.context.seed, "aia-adversaries").permutation(n_users)
         return np.sort(order[:chosen])
 
     def _check_targets(self) -> None:
-        n_items = self.world.scorer.layout.n_items
+        n_items = self.context.scorer.layout.n_items
         for user in self._adversaries.tolist():
             n = len(self._feed.positives[user])
             if not 1 < n < n_items - 1:
@@ -147,7 +147,7 @@ class AIA(Attack):
     @property
     def nodes(self) -> I64:
         """The coordinator, which sees the models that it merges."""
-        return np.array([self.world.coordinator])
+        return np.array([self.context.coordinator])
 
     def state(self, now: float) -> dict[str, Any]:
         """Return the latest gradients and scores, the model sent, and the classifiers' weights."""
@@ -168,7 +168,7 @@ class AIA(Attack):
     @property
     def state_bytes(self) -> int:
         """Memory of the clients' latest gradients and of the classifiers with their optimizers' state."""
-        return _bytes(self.world.scorer.layout, self.world.n_users, len(self._adversaries))
+        return _bytes(self.context.scorer.layout, self.context.n_users, len(self._adversaries))
 
     @classmethod
     def expected_bytes(cls, options: AIAOptions, prospect: AttackMemoryInputs) -> float:
@@ -179,13 +179,18 @@ class AIA(Attack):
 
     def observe(self, seen: Observations) -> None:
         """Read the clients' answers, and before the first one of a round the model that was sent."""
-        items, senders, keeps, places = self.world.scorer.layout.items, seen.senders, seen.keeps, seen.places
+        items, senders, keeps, places = (
+            self.context.scorer.layout.items,
+            seen.senders,
+            seen.keeps,
+            seen.places,
+        )
         for k in range(len(seen)):
             if keeps[k] == 0 or (
                 keeps[k] < 0 and places[k] == 0
             ):  # negative: the whole inbox is reduced together
                 self._begin_round(seen.own_model(k))
-            if senders[k] >= self.world.n_users:
+            if senders[k] >= self.context.n_users:
                 continue  # the version sent last, of which the new one keeps a share; or a poisoner's
             if self._sent is None:
                 continue  # a client without data arrived first: its weight is 0, and it begins no round
@@ -194,7 +199,7 @@ class AIA(Attack):
             self._seen[senders[k]] = self._changed[senders[k]] = True
 
     def _begin_round(self, sent: F32) -> None:
-        scorer, first = self.world.scorer, self._sent is None
+        scorer, first = self.context.scorer, self._sent is None
         layout = scorer.layout
         self._sent = sent[layout.items].copy()
         if not first:
@@ -203,7 +208,7 @@ class AIA(Attack):
         for node in self._adversaries.tolist():
             own = self._feed.positives[node]
             others = np.setdiff1d(np.arange(layout.n_items, dtype=np.int32), own, assume_unique=True)
-            draw = generator(self.world.seed, "aia", node)
+            draw = generator(self.context.seed, "aia", node)
             features, labels = shadow_features(
                 scorer, self._feed, common, own, others, models=self.options.models, draw=draw
             )

@@ -20,7 +20,7 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
-from gossiprec.old_names import forward
+from gossiprec.old_names import forward, old_members
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,7 @@ class MembershipGuesses:
     surprise_apart: Callable[[int], F32]
 
 
+@old_members(world="context")
 class Attack(ABC):
     """An attack on one run; one object serves all combinations of its listed options.
 
@@ -219,7 +220,7 @@ class Attack(ABC):
     ----------
     options : Options
         Of the class's own type.
-    world : AttackContext
+    context : AttackContext
     """
 
     Options: ClassVar[type[Options]]
@@ -230,9 +231,9 @@ class Attack(ABC):
     by_torch: ClassVar[bool] = False
     """Whether it computes with torch, which rounds differently per processor (``executor.portable`` refuses it)."""
 
-    def __init__(self, options: Any, world: AttackContext) -> None:
+    def __init__(self, options: Any, context: AttackContext) -> None:
         self.options = options
-        self.world = world
+        self.context = context
 
     @classmethod
     def table_keys(cls, options: Any) -> frozenset[TableKey] | None:

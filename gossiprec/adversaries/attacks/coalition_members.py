@@ -14,23 +14,23 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
 
 
-def draw_members(world: AttackContext, fraction: float) -> I64:
+def draw_members(context: AttackContext, fraction: float) -> I64:
     """Return a random share of the nodes; a larger share contains each smaller one."""
-    order = generator(world.seed, "observers").permutation(world.n_users)
-    return np.sort(order[: coalition_size(world, fraction)])
+    order = generator(context.seed, "observers").permutation(context.n_users)
+    return np.sort(order[: coalition_size(context, fraction)])
 
 
-def coalition_size(world: AttackContext, fraction: float) -> int:
+def coalition_size(context: AttackContext, fraction: float) -> int:
     """Return the number of nodes in a fraction of the users, at least one."""
-    return fraction_to_count(world.n_users, fraction)
+    return fraction_to_count(context.n_users, fraction)
 
 
-def choose_coalitions(world: AttackContext, options: Any) -> list[I64]:
+def choose_coalitions(context: AttackContext, options: Any) -> list[I64]:
     """Return the members of each coalition, in the order of :func:`.observer_names.observer_names`.
 
     Parameters
     ----------
-    world : AttackContext
+    context : AttackContext
     options : ObserverOptions
         With one or several fractions and placements.
 
@@ -40,9 +40,11 @@ def choose_coalitions(world: AttackContext, options: Any) -> list[I64]:
         If a placement needs contacts that are not known.
     """
     where = placement_specs(options)
-    choose = _Chooser(world, options.placement_until) if any(how != "random" for how, _ in where) else None
+    choose = _Chooser(context, options.placement_until) if any(how != "random" for how, _ in where) else None
     return [
-        draw_members(world, fraction) if choose is None or how == "random" else choose(fraction, how, victim)
+        draw_members(context, fraction)
+        if choose is None or how == "random"
+        else choose(fraction, how, victim)
         for fraction in as_unique_list(options.fraction)
         for how, victim in where
     ]
@@ -51,20 +53,20 @@ def choose_coalitions(world: AttackContext, options: Any) -> list[I64]:
 class _Chooser:
     """Placement of colluders by the deliveries of a run."""
 
-    def __init__(self, world: AttackContext, until: float | None) -> None:
-        if world.coordinator is not None:
+    def __init__(self, context: AttackContext, until: float | None) -> None:
+        if context.coordinator is not None:
             raise ScenarioError(
                 "observers: placement uses contacts between nodes, but with a coordinator nodes receive "
                 "models only from it; use placement: random, or list the colluders under members"
             )
-        if not world.meetings.complete:
+        if not context.meetings.complete:
             raise ScenarioError(
                 "observers: placement requires contacts that are known in advance, but with this protocol "
                 "they depend on model performance; use placement: random, list the colluders under members, "
                 "or use protocol rand-gossip"
             )
-        self._world = world
-        self._contacts = world.contacts(math.inf if until is None else until)
+        self._context = context
+        self._contacts = context.contacts(math.inf if until is None else until)
         if not self._contacts.nnz:
             found, remedy = "in this run", "use placement: random"
             if until is not None:
@@ -77,6 +79,8 @@ class _Chooser:
     def __call__(self, fraction: float, how: str, victim: int | None) -> I64:
         from gossiprec.network.graphs.placement import place_colluders
 
-        world = self._world
-        seed = int(generator(world.seed, "placement").integers(2**63))
-        return place_colluders(self._contacts, coalition_size(world, fraction), how, seed=seed, victim=victim)
+        context = self._context
+        seed = int(generator(context.seed, "placement").integers(2**63))
+        return place_colluders(
+            self._contacts, coalition_size(context, fraction), how, seed=seed, victim=victim
+        )

@@ -38,7 +38,7 @@ class CoalitionObservers(Stateful):
 
     Parameters
     ----------
-    world : AttackContext
+    context : AttackContext
     targets : sequence of TargetItems
         For each pool: its members' own items, or all users' items for the coordinator.
     momenta : ndarray of float32, shape (n_momenta,)
@@ -63,14 +63,14 @@ class CoalitionObservers(Stateful):
 
     def __init__(
         self,
-        world: AttackContext,
+        context: AttackContext,
         targets: Sequence[TargetItems],
         momenta: F32,
         rules: Sequence[str],
         fictive: Sequence[FictiveUsers],
         hosts: Sequence[I64],
     ) -> None:
-        self._world, self._scorer = world, world.scorer
+        self._context, self._scorer = context, context.scorer
         self.targets = targets
         self._momenta = momenta
         self._rules = rules
@@ -79,11 +79,11 @@ class CoalitionObservers(Stateful):
         layout, kernels = self._scorer.layout, self._scorer.kernels
         self._shared_of = [np.zeros((0, layout.n_shared), np.float32) for _ in targets]
         self._ranks_open = kernels is not None and kernels.ranks_open
-        on_sight = self._ranks_open and not world.hides_user.any()
+        on_sight = self._ranks_open and not context.hides_user.any()
         self._scored_on_sight = on_sight & (momenta == 0)
         self._place_of = np.cumsum(~self._scored_on_sight) - 1
         self._latest = [
-            np.full((len(momenta), len(rules), len(t.adversaries), world.n_users), np.nan, np.float32)
+            np.full((len(momenta), len(rules), len(t.adversaries), context.n_users), np.nan, np.float32)
             for t in targets
         ]
         self._probabilities = self._scorer.model.predicts_probabilities
@@ -100,7 +100,7 @@ class CoalitionObservers(Stateful):
 
     def foresee(self, meetings: KnownDeliveries) -> None:
         """Allocate the memory: a row per momentum, pool and victim."""
-        shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._world.n_users)
+        shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._context.n_users)
         kind = self._scorer.storage
         self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
@@ -167,10 +167,10 @@ class CoalitionObservers(Stateful):
     def observe(self, seen: Observations) -> None:
         """Process the deliveries to the pools."""
         senders = seen.senders
-        of_users = np.flatnonzero(senders < self._world.n_users)
+        of_users = np.flatnonzero(senders < self._context.n_users)
         pool, victim = seen.groups[of_users], senders[of_users].astype(np.int64)
         self._changed[pool, victim] = True
-        self._written.note(pool.astype(np.int64) * self._world.n_users + victim)
+        self._written.note(pool.astype(np.int64) * self._context.n_users + victim)
         row, message = seen.rows[of_users], seen.messages[of_users]
         assert isinstance(seen.raw, GroupDeliveries)
         for b in np.flatnonzero(self._scored_on_sight).tolist():
@@ -181,10 +181,10 @@ class CoalitionObservers(Stateful):
 
     def _blend(self, rows: F32, pool: Any, row: Any, victim: I64, message: Any) -> None:
         """Blend versions into the victims' models; the user part of victims that hide it is not read."""
-        layout, hides = self._scorer.layout, self._world.hides_user
+        layout, hides = self._scorer.layout, self._context.hides_user
         keys = np.zeros(len(victim), np.uint32)
         if self._memory.dtype == np.float16:
-            keys = philox_words(self._world.seed, 0, message, victim, ROUNDING)[:, 0]
+            keys = philox_words(self._context.seed, 0, message, victim, ROUNDING)[:, 0]
         begin, end = layout.items.start, layout.shared.stop
         if not self._scorer.plain:
             from gossiprec.adversaries.attacks.ranking_kernels import blend_rows
@@ -215,7 +215,7 @@ class CoalitionObservers(Stateful):
                 changed = changed | (self._met[p] & self._hides)
             for b, momentum in enumerate(self._momenta):
                 if not self._scored_on_sight[b]:
-                    self._world.threads.run(
+                    self._context.threads.run(
                         functools.partial(self._rank_share, p, b, np.flatnonzero(changed))
                     )
                 for r, rule in enumerate(self._rules):
@@ -224,7 +224,7 @@ class CoalitionObservers(Stateful):
 
     @property
     def _hides(self) -> Bools:
-        return self._world.hides_user[: self._world.n_users]
+        return self._context.hides_user[: self._context.n_users]
 
     def _look_anew(self, p: int) -> None:
         """Refit the user rows for hidden victims in a pool to the present models of its hosts."""
@@ -232,7 +232,7 @@ class CoalitionObservers(Stateful):
         if fictive.kind == "paper":
             return
         nodes, row_of = np.unique(hosts, return_inverse=True)
-        models = self._world.own_models(nodes)
+        models = self._context.own_models(nodes)
         if fictive.kind == "fitted":
             fictive.fit_all(models, row_of)
             return
@@ -250,9 +250,9 @@ class CoalitionObservers(Stateful):
         return np.flatnonzero(self._met[p] & self._hides)
 
     def _rank_share(self, p: int, b: int, victims: I64, part: int) -> None:
-        hides = self._world.hides_user[victims]
+        hides = self._context.hides_user[victims]
         for some, rank in ((victims[~hides], self._rank), (victims[hides], self._rank_apart)):
-            share = self._world.threads.share(len(some), part)
+            share = self._context.threads.share(len(some), part)
             for low in range(share.start, share.stop, CHUNK):
                 rank(p, b, some[low : min(low + CHUNK, share.stop)])
 
@@ -328,7 +328,9 @@ class CoalitionObservers(Stateful):
         self._forget_themselves(p, b)
 
     def _victims(self, rows: F32, row: I64, p: int, ids: I64) -> VictimModels:
-        return VictimModels(rows, row, ids, self._world.hides_user, self.fictive[p].users, self._shared_of[p])
+        return VictimModels(
+            rows, row, ids, self._context.hides_user, self.fictive[p].users, self._shared_of[p]
+        )
 
     def scores_apart(self, p: int, b: int, a: int, victims: I64) -> F32:
         """Return adversary a's scores of its queries by some victims' models, shape (n_victims, n_asked).
@@ -338,7 +340,7 @@ class CoalitionObservers(Stateful):
         layout, targets = self._scorer.layout, self.targets[p]
         models = self._memory[self._place_of[b], p, victims].astype(np.float32)
         place = np.arange(len(victims))
-        hides = self._world.hides_user[victims]
+        hides = self._context.hides_user[victims]
         users = models[:, layout.users].reshape(len(victims), layout.n_users, layout.user_width)
         users[place[hides], layout.user_index(victims)[hides]] = self.fictive[p].users[a]
         models[:, layout.users] = users.reshape(len(victims), layout.n_users * layout.user_width)

@@ -53,10 +53,10 @@ class EntropyMIA(ScoringAttack):
     Options = EntropyMIAOptions
     options: EntropyMIAOptions
 
-    def __init__(self, options: EntropyMIAOptions, world: AttackContext) -> None:
-        world.need_probabilities(self.name)
+    def __init__(self, options: EntropyMIAOptions, context: AttackContext) -> None:
+        context.need_probabilities(self.name)
         self._thresholds: list[float] = as_unique_list(options.threshold)
-        super().__init__(options, world)
+        super().__init__(options, context)
         if options.who == "single":
             self.measures = ()  # type: ignore[assignment]  # single adversaries keep too little of a model to guess
 

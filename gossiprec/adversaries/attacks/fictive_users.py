@@ -38,7 +38,7 @@ class FictiveUsers:
 
     Parameters
     ----------
-    world : AttackContext
+    context : AttackContext
     targets : TargetItems
     kind : str
     refit_every : float
@@ -53,21 +53,21 @@ class FictiveUsers:
     n_fits : ndarray of int64, shape (n_adversaries,)
     """
 
-    def __init__(self, world: AttackContext, targets: TargetItems, kind: Kind, refit_every: float) -> None:
-        self._scorer, self._threads = world.scorer, world.threads
+    def __init__(self, context: AttackContext, targets: TargetItems, kind: Kind, refit_every: float) -> None:
+        self._scorer, self._threads = context.scorer, context.threads
         self._targets = targets
         self.kind = kind
         self.refit_every = refit_every
-        self._n_items = world.scorer.layout.n_items
-        self.start = np.zeros((len(targets.adversaries), world.scorer.layout.user_width), np.float32)
+        self._n_items = context.scorer.layout.n_items
+        self.start = np.zeros((len(targets.adversaries), context.scorer.layout.user_width), np.float32)
         for a, node in enumerate(targets.adversaries.tolist()):
-            self.start[a] = world.scorer.layout.initial_user(generator(world.seed, "fictive-user", node))
+            self.start[a] = context.scorer.layout.initial_user(generator(context.seed, "fictive-user", node))
         self.users = np.zeros_like(self.start)
         self.due = np.full(len(self.start), -np.inf if kind == "fitted" else np.inf)
         self.n_fits = np.zeros(len(self.start), np.int64)
-        self._run_seed = world.seed
-        self.seed = world.seed ^ (purpose_id("fictive-samples") << 32)
-        self.feed = world.data_of(targets.adversaries)
+        self._run_seed = context.seed
+        self.seed = context.seed ^ (purpose_id("fictive-samples") << 32)
+        self.feed = context.data_of(targets.adversaries)
 
     @property
     def own(self) -> bool:

@@ -29,7 +29,7 @@ class IndividualObservers:
 
     Parameters
     ----------
-    world : AttackContext
+    context : AttackContext
     targets : TargetItems
     momenta : ndarray of float32, shape (n_momenta,)
     rules : sequence of str
@@ -49,25 +49,25 @@ class IndividualObservers:
 
     def __init__(
         self,
-        world: AttackContext,
+        context: AttackContext,
         targets: TargetItems,
         momenta: F32,
         rules: Sequence[str],
         fictive: FictiveUsers,
     ) -> None:
-        self.scorer, self.world, self.fictive, self.targets = world.scorer, world, fictive, targets
+        self.scorer, self.context, self.fictive, self.targets = context.scorer, context, fictive, targets
         self.momenta, self.rules = momenta, rules
         layout = self.scorer.layout
         self.small = [replace(layout, n_items=int(n), n_users=1) for n in targets.kept.sizes]
         self.lengths = np.array([small.row_size for small in self.small], np.int64)
-        n_nodes = len(world.hides_user)
+        n_nodes = len(context.hides_user)
         self.adversary_of = np.full(n_nodes, -1, np.int32)
         self.adversary_of[targets.adversaries] = np.arange(len(targets.adversaries))
-        has_inbox = np.zeros(n_nodes, np.bool_) if world.has_inbox is None else world.has_inbox
+        has_inbox = np.zeros(n_nodes, np.bool_) if context.has_inbox is None else context.has_inbox
         self._waits = has_inbox[targets.adversaries]
-        self._hides = world.hides_user if world.hides_user.any() else None
+        self._hides = context.hides_user if context.hides_user.any() else None
         self.latest = np.full(
-            (len(momenta), len(rules), len(targets.adversaries), world.n_users), np.nan, np.float32
+            (len(momenta), len(rules), len(targets.adversaries), context.n_users), np.nan, np.float32
         )
         self.codes = rule_codes(rules, probabilities=self.scorer.model.predicts_probabilities)
         self._weights = np.zeros((0, 0), np.float32)
@@ -78,7 +78,7 @@ class IndividualObservers:
         """Assign slots and allocate the memory."""
         from gossiprec.adversaries.attacks.individual_kernels import plan_slots
 
-        n_adversaries, n_users = len(self.lengths), self.world.n_users
+        n_adversaries, n_users = len(self.lengths), self.context.n_users
         self.slot_of = np.full(meetings.n_messages, -1, np.int32)
         self.seen_before = np.zeros(meetings.n_messages, np.bool_)
         self._complete = meetings.complete
@@ -102,7 +102,7 @@ class IndividualObservers:
     def announce(self, meetings: KnownDeliveries) -> None:
         """Note the next deliveries: every pair gets the adversary's next slot at its first delivery."""
         adversary = self.adversary_of[meetings.receiver]
-        mine = (adversary >= 0) & (meetings.sender < self.world.n_users)
+        mine = (adversary >= 0) & (meetings.sender < self.context.n_users)
         message, sender, adversary = meetings.message[mine], meetings.sender[mine], adversary[mine]
         pair = adversary.astype(np.int64) * self._slot_at.shape[1] + sender
         first = np.unique(pair, return_index=True)[1]  # by adversary
@@ -271,10 +271,10 @@ class IndividualObservers:
         victim, now = int(seen.senders[k]), float(seen.times[k])
         a, message = int(self.adversary_of[seen.receivers[k]]), int(seen.messages[k])
         own = self.own_part(seen, k)
-        if victim >= self.world.n_users:
+        if victim >= self.context.n_users:
             return
         model = seen.models(np.array([k]))[0]
-        hidden = bool(self.world.hides_user[victim])
+        hidden = bool(self.context.hides_user[victim])
         if hidden and self.fictive.due[a] <= now:
             self.fictive.fit(a, model, now)
         for b, vector in enumerate(self._with_momentum(a, message, self._kept_part(a, model, victim))):
@@ -315,7 +315,7 @@ class IndividualObservers:
     def _kept_part(self, a: int, model: F32, victim: int) -> F32:
         """Return the small model ``[user | kept items | shared]`` of a full row; a hidden user row is zero."""
         vector = self.scorer.layout.part(model, self.targets.kept[a], victim)
-        if self.world.hides_user[victim]:
+        if self.context.hides_user[victim]:
             vector[self.small[a].users] = 0.0
         return vector
 
@@ -338,7 +338,7 @@ class IndividualObservers:
             keep, sender = seen.keeps[entry], seen.senders[entry]
             if keep < 0:  # an inbox, which is merged after its last delivery
                 continue
-            travels = layout.n_users > 1 and not self.world.hides_user[sender]
+            travels = layout.n_users > 1 and not self.context.hides_user[sender]
             at = slice(0 if travels else layout.user_width, None)
             received = self._own_of(seen.models(np.array([entry]))[0], node)[at]
             own[at] = received if keep == 0 else keep * own[at] + (1 - keep) * received
@@ -404,7 +404,7 @@ class StackedObservers:
 
     def observe(self, seen: Observations) -> None:
         """Process the deliveries that the adversaries among the receivers are about to merge."""
-        of_users = np.flatnonzero(seen.senders < self._of.world.n_users)
+        of_users = np.flatnonzero(seen.senders < self._of.context.n_users)
         for some in self._passes(seen, of_users):
             for low in range(0, len(some), self._most):
                 self._observe(seen, some[low : low + self._most])
@@ -414,7 +414,7 @@ class StackedObservers:
 
         A fictive user may be refitted between two deliveries of one merge, so they are then processed one by one.
         """
-        if not self._of.world.hides_user[seen.senders[ks]].any():
+        if not self._of.context.hides_user[seen.senders[ks]].any():
             yield ks
             return
         place = seen.places[ks]
@@ -425,7 +425,7 @@ class StackedObservers:
         of = self._of
         victims = seen.senders[ks].astype(np.int64)
         adversaries = of.adversary_of[seen.receivers[ks]].astype(np.int64)
-        hidden = np.flatnonzero(of.world.hides_user[victims])
+        hidden = np.flatnonzero(of.context.hides_user[victims])
         fits = self._begin_fits(seen, ks, adversaries, hidden)
         own = np.zeros((0, 0), np.float32)
         if of.fictive.own and len(hidden):
@@ -475,7 +475,7 @@ class StackedObservers:
         of, n = self._of, self._n_waiting
         adversaries, victims, small = self._adversaries[:n], self._victims[:n], self._small[:n]
         self._n_waiting = 0
-        pair = adversaries * of.world.n_users + victims
+        pair = adversaries * of.context.n_users + victims
         latest = n - 1 - np.unique(pair[::-1], return_index=True)[1]
         if len(latest) < n:
             adversaries, victims, small = adversaries[latest], victims[latest], small[latest]
@@ -492,7 +492,7 @@ class StackedObservers:
         of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
         small[...] = 0.0
         collect_submodels(
-            flat_view(rows), layout.row_size, row, adversaries, victims, messages, of.world.hides_user, kept.offsets,
+            flat_view(rows), layout.row_size, row, adversaries, victims, messages, of.context.hides_user, kept.offsets,
             kept.items, self._padded, of.lengths, of.slot_of, of.seen_before, of.memory, of.memory_offsets,
             of.momenta, of.fictive.users, own, small, layout.n_items, layout.n_users, layout.user_width,
             layout.item_width, layout.n_shared,

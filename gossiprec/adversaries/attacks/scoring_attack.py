@@ -156,7 +156,7 @@ class ScoringAttack(Attack):
     Parameters
     ----------
     options : ObserverOptions
-    world : AttackContext
+    context : AttackContext
     """
 
     name: ClassVar[str]
@@ -164,39 +164,41 @@ class ScoringAttack(Attack):
 
     options: ObserverOptions
 
-    def __init__(self, options: Any, world: AttackContext) -> None:
-        super().__init__(options, world)
+    def __init__(self, options: Any, context: AttackContext) -> None:
+        super().__init__(options, context)
         rules, n_references = self.rules_of(options), self.references_of(options)
-        if options.who == "coordinator" and world.coordinator is None:
+        if options.who == "coordinator" and context.coordinator is None:
             raise ScenarioError(
                 "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
             )
         self._names, self._groups, adversaries = self._who()
         momenta = np.array(as_unique_list(options.momentum), np.float32)
         targets = [
-            TargetItems.of(world.data_of(ids), ids, n_references=n_references, seed=world.seed)
+            TargetItems.of(context.data_of(ids), ids, n_references=n_references, seed=context.seed)
             for ids in adversaries
         ]
-        fictive = [FictiveUsers(world, t, options.fictive_user, options.refit_every) for t in targets]
+        fictive = [FictiveUsers(context, t, options.fictive_user, options.refit_every) for t in targets]
         self._fictive = fictive
         self._observers: IndividualObservers | CoalitionObservers
         if options.who == "single":
-            self._observers = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
+            self._observers = IndividualObservers(context, targets[0], momenta, rules, fictive[0])
         else:
             by_coordinator = options.who == "coordinator" and options.fictive_user != "own_embedding"
-            hosts = [np.full(len(ids), world.coordinator) if by_coordinator else ids for ids in adversaries]
-            self._observers = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
+            hosts = [np.full(len(ids), context.coordinator) if by_coordinator else ids for ids in adversaries]
+            self._observers = CoalitionObservers(context, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
         """Return observer names, the nodes that share deliveries per pool, and the nodes that supply the targets."""
-        options, world = self.options, self.world
+        options, context = self.options, self.context
         names = observer_names(options)
         if options.who == "coordinator":
-            return names, [np.array([world.coordinator])], [self._named()]
+            return names, [np.array([context.coordinator])], [self._named()]
         if options.who == "single":
             return names, [], [self._named()]
         members = (
-            [np.unique(options.members)] if options.members is not None else choose_coalitions(world, options)
+            [np.unique(options.members)]
+            if options.members is not None
+            else choose_coalitions(context, options)
         )
         return names, members, members
 
@@ -204,9 +206,9 @@ class ScoringAttack(Attack):
         """Return the users that the option ``nodes`` selects."""
         nodes = self.options.nodes
         if nodes == "all":
-            return np.arange(self.world.n_users)
+            return np.arange(self.context.n_users)
         if isinstance(nodes, NodeShare):
-            return draw_members(self.world, nodes.fraction)
+            return draw_members(self.context, nodes.fraction)
         return np.unique(nodes)
 
     @staticmethod
@@ -265,7 +267,7 @@ class ScoringAttack(Attack):
     def weighs(self) -> bool:
         """Whether single adversaries use their own models and so must follow their merges."""
         singles = isinstance(self._observers, IndividualObservers)
-        return singles and self._fictive[0].own and bool(self.world.hides_user.any())
+        return singles and self._fictive[0].own and bool(self.context.hides_user.any())
 
     @property
     def pools(self) -> Sequence[I64]:
@@ -282,7 +284,7 @@ class ScoringAttack(Attack):
     def foresee(self, meetings: KnownDeliveries) -> None:
         """Allocate memory for the deliveries to come, and train the fictive users that are trained only once."""
         self._observers.foresee(meetings)
-        if self.world.hides_user.any():
+        if self.context.hides_user.any():
             for fictive in self._fictive:
                 fictive.prepare()
 

@@ -47,7 +47,7 @@ class AHum(ARa):
         dislike = torch.zeros(len(rows))
         for _ in range(self.options.steps):
             users = users.detach().requires_grad_()
-            loss = self.world.formula.loss(
+            loss = self.context.formula.loss(
                 users, rows, shared, dislike
             ).sum()  # each user's gradient is its own
             (slope,) = torch.autograd.grad(loss, users)

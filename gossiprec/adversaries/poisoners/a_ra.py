@@ -47,12 +47,12 @@ class ARa(Poisoner):
         """Return the gradient over new users at each push."""
         import torch
 
-        world, options = self.world, self.options
-        drawn = draw_user_rows(push.generator("poison"), options.users, world.formula.layout, options.std)
-        rows, shared = leaf_tensors(sent, world.targets)
+        context, options = self.context, self.options
+        drawn = draw_user_rows(push.generator("poison"), options.users, context.formula.layout, options.std)
+        rows, shared = leaf_tensors(sent, context.targets)
         users = self.hardened(torch.from_numpy(drawn), rows.detach(), shared.detach())
-        loss = world.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
-        return item_gradient(loss, world.targets, rows, shared)
+        loss = context.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
+        return item_gradient(loss, context.targets, rows, shared)
 
     def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the users unchanged."""

@@ -11,6 +11,7 @@ from gossiprec.base.options import NoOptions, Options
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.models import Layout, Model
 from gossiprec.models.feeds.base import Feed
+from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators.base import ModelDelta
 
 if TYPE_CHECKING:  # a scenario can be read without torch
@@ -39,6 +40,7 @@ class PoisonerContext:
     targets: I32
 
 
+@old_members(world="context")
 class Poisoner(ABC):
     """The way in which some nodes without data poison the model that they are sent.
 
@@ -49,14 +51,14 @@ class Poisoner(ABC):
     ----------
     options : Options
         Options of the class's own type.
-    world : PoisonerContext
+    context : PoisonerContext
     """
 
     Options: ClassVar[type[Options]] = NoOptions
 
-    def __init__(self, options: Any, world: PoisonerContext) -> None:
+    def __init__(self, options: Any, context: PoisonerContext) -> None:
         self.options = options
-        self.world = world
+        self.context = context
 
     @classmethod
     def check(cls, model: Model, layout: Layout, name: str) -> None:

@@ -66,17 +66,17 @@ class PSMU(Poisoner):
         import torch
         from torch.nn.functional import softplus
 
-        world, draw = self.world, push.generator("poison")
+        context, draw = self.context, push.generator("poison")
         n_items = len(sent.items)
         taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(
             np.int32
         )
         user = torch.from_numpy(self._fitted(sent, taken, draw))
         rivals = self._rivals(sent, user, taken)
-        items = np.union1d(world.targets, rivals).astype(np.int32)
+        items = np.union1d(context.targets, rivals).astype(np.int32)
         rows, shared = leaf_tensors(sent, items)
-        scores = world.formula.scores(user, rows, shared)[0]
-        wanted = scores[np.searchsorted(items, world.targets)]
+        scores = context.formula.scores(user, rows, shared)[0]
+        wanted = scores[np.searchsorted(items, context.targets)]
         lead = wanted[:, None] - scores[np.searchsorted(items, rivals)]
         loss = softplus(-wanted).sum() + self.options.weight * softplus(-lead).sum()
         return item_gradient(loss, items, rows, shared)
@@ -85,13 +85,13 @@ class PSMU(Poisoner):
         """Return the row of a user who has taken some items."""
         from gossiprec.compute.executors.user_row_fitting import fit_user_rows
 
-        world, options = self.world, self.options
-        layout, frozen = world.formula.layout, np.append(sent.items.ravel(), sent.shared)
-        samples = world.nobody.of_items(taken).samples(
-            0, update=0, negatives=world.negatives, seed=int(draw.integers(2**63))
+        context, options = self.context, self.options
+        layout, frozen = context.formula.layout, np.append(sent.items.ravel(), sent.shared)
+        samples = context.nobody.of_items(taken).samples(
+            0, update=0, negatives=context.negatives, seed=int(draw.integers(2**63))
         )
         return fit_user_rows(
-            world.formula.model, layout, draw_user_rows(draw, 1, layout, options.std), [samples],
+            context.formula.model, layout, draw_user_rows(draw, 1, layout, options.std), [samples],
             lambda some: np.tile(frozen, (len(some), 1)), steps=options.steps, rate=options.rate,
         )  # fmt: skip
 
@@ -101,7 +101,7 @@ class PSMU(Poisoner):
 
         with torch.no_grad():
             rows, shared = torch.from_numpy(sent.items), torch.from_numpy(sent.shared)
-            scores = self.world.formula.scores(user, rows, shared)[0].numpy().copy()
-        scores[taken] = scores[self.world.targets] = -np.inf
+            scores = self.context.formula.scores(user, rows, shared)[0].numpy().copy()
+        scores[taken] = scores[self.context.targets] = -np.inf
         best = np.argsort(-scores, kind="stable")[: self.options.alternatives]
         return np.sort(best[np.isfinite(scores[best])]).astype(np.int32)

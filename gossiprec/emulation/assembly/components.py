@@ -58,21 +58,21 @@ class OwnNodes:
     ----------
     name : str
         The name of the attack in the scenario.
-    world : World
+    context : AttackContext
     """
 
-    def __init__(self, name: str, world: AttackContext) -> None:
-        self._name, self._world = name, world
+    def __init__(self, name: str, context: AttackContext) -> None:
+        self._name, self._context = name, context
         self._own: Bools | None = None
         self._asked: list[I64] = []
 
     def limited(self) -> AttackContext:
         """Return a context of which the functions answer only for the attack's own nodes."""
-        world = self._world
+        context = self._context
         return replace(
-            world,
-            data_of=self._checked(world.data_of, "data"),
-            own_models=self._checked(world.own_models, "models"),
+            context,
+            data_of=self._checked(context.data_of, "data"),
+            own_models=self._checked(context.own_models, "models"),
         )
 
     def limit_to(self, attack: Attack) -> None:
@@ -83,7 +83,7 @@ class OwnNodes:
         PluginError
             If the attack requested the data of another node while it was constructed.
         """
-        n_users, coordinator = self._world.n_users, self._world.coordinator
+        n_users, coordinator = self._context.n_users, self._context.coordinator
         own = np.zeros(n_users + 1 if coordinator is None else max(n_users, coordinator) + 1, np.bool_)
         own[np.concatenate([attack.nodes, *attack.pools]).astype(np.int64)] = True
         if coordinator is not None and own[coordinator]:
@@ -415,7 +415,7 @@ def make_attacks(
     Colluders may be placed by the deliveries known before the run.
     """
     protocol = cast.protocol
-    world = AttackContext(
+    context = AttackContext(
         scorer=Scorer(executor),
         n_users=cast.split.n_users,
         coordinator=protocol.n_users if protocol.has_coordinator else None,
@@ -428,31 +428,31 @@ def make_attacks(
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
     )
     attacks = [
-        _make_attack(ATTACKS[choice.name], choice.name, choice.options, world)
+        _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
         for choice in cast.scenario.observers
     ]
     requested = None if cast.recommender is None else cast.recommender.upload_attack
     if requested is not None and cast.between is not None:
-        kind, world = UPLOAD_ATTACKS[requested[0]], replace(world, knowledge=cast.between.knowledge)
-        attacks.append(_make_attack(kind, requested[0], kind.Options(**requested[1]), world))
+        kind, context = UPLOAD_ATTACKS[requested[0]], replace(context, knowledge=cast.between.knowledge)
+        attacks.append(_make_attack(kind, requested[0], kind.Options(**requested[1]), context))
     return attacks
 
 
-def _make_attack(kind: type[Attack], name: str, options: Any, world: AttackContext) -> Attack:
-    own = OwnNodes(name, world)
+def _make_attack(kind: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
+    own = OwnNodes(name, context)
     limited = own.limited()
     attack = kind(options, isolated(limited) if is_foreign_class(kind) else limited)
     own.limit_to(attack)
     return attack
 
 
-def isolated(world: AttackContext) -> AttackContext:
+def isolated(context: AttackContext) -> AttackContext:
     """Return a context that holds copies, and functions that cannot reach the run."""
     return replace(
-        world,
-        threads=ThreadPool(world.threads.size),
-        hides_user=world.hides_user.copy(),
-        meetings=copied(world.meetings),
-        data_of=CallOnly(world.data_of),
-        own_models=CallOnly(world.own_models),
+        context,
+        threads=ThreadPool(context.threads.size),
+        hides_user=context.hides_user.copy(),
+        meetings=copied(context.meetings),
+        data_of=CallOnly(context.data_of),
+        own_models=CallOnly(context.own_models),
     )

@@ -153,10 +153,10 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
     forgeries: dict[int, Forgery] = {}
     for entry in cast.attackers:
         choice = entry.choice
-        world = poisoner_context(cast.model, cast.layout, nobody, cast.training.negatives, entry.targets)
+        context = poisoner_context(cast.model, cast.layout, nobody, cast.training.negatives, entry.targets)
         forging = PoisonedMessages(
             name=choice.name,
-            poisoner=POISONERS[choice.name](choice.options, world),
+            poisoner=POISONERS[choice.name](choice.options, context),
             start=choice.start,
             rate=cast.training.learning_rate,
             boost=choice.boost,

@@ -40,7 +40,7 @@ class UploadAttack(Attack):
     @property
     def nodes(self) -> I64:
         """The coordinator, to which all clients upload; every user is its accomplice with its own data only."""
-        return np.array([self.world.coordinator])
+        return np.array([self.context.coordinator])
 
     @abstractmethod
     def upload_guesses(self) -> Any:

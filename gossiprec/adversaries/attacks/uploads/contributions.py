@@ -102,7 +102,7 @@ class Contributions(UploadAttack):
 
     def upload_guesses(self) -> ContributionGuesses:
         """Return the guesses from the sets and from the present auxiliary model."""
-        known, size = self.world.knowledge, self.options.community_size
+        known, size = self.context.knowledge, self.options.community_size
         released, n_items = known.released, len(known.popularity)
         return ContributionGuesses(
             sets=released.sets,
@@ -113,8 +113,8 @@ class Contributions(UploadAttack):
         )
 
     def _victims(self, scores: Scores, n_items: int) -> Iterator[VictimBlock]:
-        users = np.arange(self.world.n_users)
-        feed = self.world.data_of(users)
+        users = np.arange(self.context.n_users)
+        feed = self.context.data_of(users)
         targets = Ragged.from_parts([feed.positives[user] for user in users.tolist()])
         return victim_blocks(scores, targets, n_items)
 

@@ -81,13 +81,13 @@ class UserVectors(UploadAttack):
     Options = UserVectorOptions
     options: UserVectorOptions
 
-    def __init__(self, options: UserVectorOptions, world: AttackContext) -> None:
-        super().__init__(options, world)
-        shape = world.n_users, vector_dim(world.scorer.layout)
+    def __init__(self, options: UserVectorOptions, context: AttackContext) -> None:
+        super().__init__(options, context)
+        shape = context.n_users, vector_dim(context.scorer.layout)
         self._latest: F32 = np.full(shape, np.nan, np.float32)
         self._before: F32 = np.full(shape, np.nan, np.float32)
         self._total: F32 = np.zeros(shape, np.float32)
-        self._counts = np.zeros(world.n_users, np.int64)
+        self._counts = np.zeros(context.n_users, np.int64)
 
     @property
     def label(self) -> str:
@@ -111,7 +111,7 @@ class UserVectors(UploadAttack):
     def observe(self, seen: Observations) -> None:
         """Store the vectors that came with updates, in the order of their arrival."""
         uploads, senders = seen.user_uploads(), seen.senders
-        came = np.isfinite(uploads).all(axis=1) & (senders < self.world.n_users)  # poisoners have no user
+        came = np.isfinite(uploads).all(axis=1) & (senders < self.context.n_users)  # poisoners have no user
         for sender, vector in zip(senders[came].tolist(), uploads[came], strict=True):
             self._before[sender] = self._latest[sender]
             self._total[sender] += vector
@@ -120,19 +120,19 @@ class UserVectors(UploadAttack):
 
     def upload_guesses(self) -> VectorGuesses:
         """Return the received vectors, and the adversaries' queries by the present version."""
-        seed = self.world.seed
+        seed = self.context.seed
         with np.errstate(invalid="ignore"):
             means: F32 = (self._total / self._counts[:, None]).astype(np.float32)
-        adversaries = sample_users(self.world.n_users, seed)
+        adversaries = sample_users(self.context.n_users, seed)
         return VectorGuesses(
             self._latest, self._before, means, adversaries, self._queries(adversaries),
             reidentification_rates(self._latest, self._before, seed),
         )  # fmt: skip
 
     def _queries(self, adversaries: I64) -> F32:
-        layout, model = self.world.scorer.layout, self.world.scorer.model
-        version = self.world.own_models(self.nodes)[0, layout.merged]
-        feed = self.world.data_of(adversaries)
+        layout, model = self.context.scorer.layout, self.context.scorer.model
+        version = self.context.own_models(self.nodes)[0, layout.merged]
+        feed = self.context.data_of(adversaries)
         if layout.of(BlockRole.USER):  # an adversary has no row of another user
             targets = Ragged.from_parts([feed.positives[user] for user in adversaries.tolist()])
             vectors = set_mean_matrix(targets, layout.n_items) @ item_table(layout, version)
