@@ -17,8 +17,7 @@ from gossiprec.native.kernel_cache import UncachedKernel
 from gossiprec.native.numba_support import is_plain
 
 if not is_plain():
-    from gossiprec.native.kernel_linking import link_only, link_privately
-    from gossiprec.native.numba_cache import KernelCache
+    from gossiprec.native.numba_patches import KernelCache, link_only, link_privately
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]

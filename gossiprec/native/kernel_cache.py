@@ -20,13 +20,13 @@ import numba
 from gossiprec.base.cache_dir import PRIVATE, cache_dir, distrust
 from gossiprec.native.numba_support import is_plain
 
-_HOW = ("code_hash.py", "jit.py", "kernel_cache.py", "kernel_linking.py", "numba_cache.py")
+_SOURCES = ("jit.py", "kernel_cache.py", "numba_patches.py")
 """The modules that decide how kernels are compiled and what they contain, which no kernel needs to reach."""
 
 
 def _cache_folder() -> str:
     """Return the folder of the machine code, named after how it is made."""
-    how = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _HOW))
+    how = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _SOURCES))
     return str(cache_dir() / f"kernels-{how.hexdigest()[:16]}")
 
 

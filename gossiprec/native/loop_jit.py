@@ -26,7 +26,7 @@ def jit_cached(function: Callable[..., Any]) -> Callable[..., Any]:
     if is_plain():
         return cast(Callable[..., Any], numba.njit(nogil=True, error_model="numpy")(function))
 
-    from gossiprec.native.numba_cache import ModuleCodeCache
+    from gossiprec.native.numba_patches import ModuleCodeCache
 
     source = Path(function.__code__.co_filename).read_bytes()
     folder = cache_dir() / f"{function.__name__}-{hashlib.sha256(source).hexdigest()[:16]}"

@@ -19,7 +19,7 @@ from gossiprec.native.kernel_cache import (
     MissingKernelPolicy,
     missing_kernel_policy,
 )
-from gossiprec.native.numba_cache import KernelCache
+from gossiprec.native.numba_patches import KernelCache
 from tests.processes import forks
 
 HERE = os.getpid()

@@ -13,7 +13,7 @@ import sys
 import numba
 import pytest
 
-from gossiprec.native import kernel_linking
+from gossiprec.native import numba_patches
 from gossiprec.native.jit import inline, jitable, kernel, noinline
 
 KERNELS = """
@@ -137,13 +137,13 @@ def same_name(x):
 
 def test_a_function_of_another_package_with_the_name_of_a_kernel_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    linked, optimize = [], kernel_linking._optimize
+    linked, optimize = [], numba_patches._optimize
 
     def record(library):
         linked.append([each.name for each in library._final_module.functions if "callee" in each.name])
         optimize(library)
 
-    monkeypatch.setattr(kernel_linking, "_optimize", record)
+    monkeypatch.setattr(numba_patches, "_optimize", record)
     ours, theirs = {"__name__": "ours"}, {"__name__": "theirs"}
     exec(FOREIGN, ours)
     exec(FOREIGN, theirs)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from gossiprec.native import kernel_cache, numba_cache
+from gossiprec.native import kernel_cache, numba_patches
 from gossiprec.native.jit import inline, kernel, specialise
 
 KERNELS = """
@@ -135,6 +135,32 @@ def test_machine_code_is_that_of_all_folders_with_the_same_sources(ran, tmp_path
     assert ran() == [first, 5]
 
 
+def test_an_index_of_another_version_with_an_argument_type_that_is_gone_is_not_read(ran, tmp_path):
+    (tmp_path / "typed.py").write_text(
+        "from typing import NamedTuple\n"
+        "from gossiprec.native.jit import kernel\n"
+        "class Old(NamedTuple):\n"
+        "    x: float\n"
+        "@kernel\n"
+        "def first(pair):\n"
+        "    return pair.x\n"
+        "print(first(Old(3.0)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"}
+    environment |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    for name in ("Old", "New"):
+        path = tmp_path / "typed.py"
+        path.write_text(path.read_text().replace("Old", name))
+        done = subprocess.run(
+            [sys.executable, "-c", "import typed"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == "3.0\n"
+
+
 def test_what_only_kernels_call_refuses_python():
     @inline
     def double(x):
@@ -155,7 +181,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, 
         return x / 2.0
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(numba_cache, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(numba_patches, "TIMEOUT_S", 0.0)
     one, other = kernel(half), kernel(half)
     refused = pytest.raises(kernel_cache.KernelNotCachedError, match="half")
     with (
