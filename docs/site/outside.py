@@ -1,6 +1,6 @@
-"""A hook of MkDocs: what pages link to outside of docs/ becomes part of the site, under links that hold on GitHub, too.
+"""A hook of MkDocs that adds files outside of docs/ to the site if pages link to them; the same links work on GitHub.
 
-Markdown becomes pages (``../CONTRIBUTING.md``: ``contributing.md``), anything else a file to download.
+Markdown becomes a page (``../CONTRIBUTING.md``: ``contributing.md``), any other file a download.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
-"""What a link of Markdown leads to, without its anchor; not to other sites."""
+"""Pattern of the target of a Markdown link, without its anchor; links to other sites do not match."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is linked from pages, and from what is thereby added."""
+    """Add the files that pages link to, and the files that these link to."""
     waiting = [Path(str(file.abs_src_path)) for file in files.documentation_pages()]
     known = {*waiting, *(Path(str(file.abs_src_path)) for file in files)}
     while waiting:
@@ -34,29 +34,29 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links lead to where their files lie on the site."""
+    """Replace the targets of links by the places of their files on the site."""
     places = {Path(str(file.abs_src_path)): file.src_uri for file in files}
     path = Path(str(page.file.abs_src_path))
     here = Path(page.file.src_uri).parent
-    leads = {told: places[found] for told, found in _links(path, markdown) if found in places}
+    targets = {link: places[found] for link, found in _links(path, markdown) if found in places}
 
     def moved(link: re.Match[str]) -> str:
-        return Path(os.path.relpath(leads[link[0]], here)).as_posix() if link[0] in leads else link[0]
+        return Path(os.path.relpath(targets[link[0]], here)).as_posix() if link[0] in targets else link[0]
 
     return LINK.sub(moved, markdown)
 
 
 def _links(page: Path, markdown: str) -> Iterator[tuple[str, Path]]:
-    """Yield what links say and the files that they mean; of a folder its README."""
-    for told in LINK.findall(markdown):
-        found = (page.parent / told).resolve()
+    """Yield the target of each link and its file; the file of a folder is its README."""
+    for link in LINK.findall(markdown):
+        found = (page.parent / link).resolve()
         found = found / "README.md" if found.is_dir() else found
         if found.is_file() and found.is_relative_to(ROOT):
-            yield told, found
+            yield link, found
 
 
 def _place(path: Path) -> str:
-    """Return where a file from outside lies on the site: the few at the top of the clone have names in lower case."""
+    """Return the path on the site of a file from outside; files at the top of the clone get names in lower case."""
     inside = path.relative_to(ROOT)
     return (
         inside.as_posix()
