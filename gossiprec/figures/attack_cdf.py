@@ -33,7 +33,7 @@ from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_step
 from gossiprec.runs import Run
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
-AT_OR_BELOW = Axis("cumulative share of adversaries (%)", (0, 101))
+AT_OR_BELOW = Axis("share of adversaries (%)", (0, 101))
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EVERYTHING) -> list[Path]:

@@ -59,7 +59,7 @@ def _figure(shown: dict[str, ContactCurve]) -> Figure:
     axes.set_ylim(0, min(101.0, 110 * max(float(found.high.max()) for found in shown.values())))
     axes.set_xlabel("virtual time (mean wake periods)")
     axes.set_ylabel("other nodes met (%)")
-    parts = ("line: mean; band: 10th to 90th percentile of nodes", "dots: predicted, 1 − exp(−PV/(N − 1))")
+    parts = ("line: mean, band: 10th to 90th percentile", "dots: predicted, 1 − exp(−PV/(N − 1))")
     axes.set_title(("\n" if alone else ", ").join(parts))
     style.label_ends(figure, axes, ends)
     return figure

@@ -37,8 +37,8 @@ from gossiprec.runs import Run
 from gossiprec.runs.adversaries import attack_key
 
 QUANTITIES = {
-    "accuracy": "attack accuracy of the node (%)",
-    "found": "exposure: found by interested adversaries (%)",
+    "accuracy": "accuracy as an adversary (%)",
+    "found": "exposure as a victim (%)",
 }
 MEASURES = ("betweenness", "in_contacts")
 """Measures drawn by default: the first that a run has."""

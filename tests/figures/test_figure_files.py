@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 from small_runs import write_run
 
@@ -62,6 +64,35 @@ def test_pictures_are_as_wide_as_a_column_or_a_page(name, tmp_path):
     _, png, _ = FIGURES[name].draw([write_run(tmp_path / "run")], tmp_path / "figure")
     with Image.open(png) as picture:
         assert picture.width in {round(200 * style.COLUMN_IN), round(200 * style.PAGE_IN)}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_text_is_inside_the_picture_and_labels_are_no_longer_than_their_axes(
+    name, tmp_path, monkeypatch
+):
+    cut = []
+
+    def look(figure, *arguments, save=Figure.savefig, **options):
+        figure.draw_without_rendering()
+        width, height = figure.bbox.size
+        ticks = {
+            id(text) for axes in figure.axes for text in (*axes.get_xticklabels(), *axes.get_yticklabels())
+        }
+        for text in figure.findobj(Text):
+            box = text.get_window_extent()
+            inside = min(box.x0, box.y0) > -1 and box.x1 < width + 1 and box.y1 < height + 1
+            if text.get_text() and id(text) not in ticks and not inside:
+                cut.append(text.get_text())
+        cut.extend(
+            axes.get_ylabel()
+            for axes in figure.axes
+            if axes.yaxis.label.get_window_extent().height > axes.get_window_extent().height + 1
+        )
+        return save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", look)
+    FIGURES[name].draw([write_run(tmp_path / "run")], tmp_path / "figure.png")
+    assert cut == []
 
 
 def test_no_text_of_the_look_is_smaller_than_eight_points():

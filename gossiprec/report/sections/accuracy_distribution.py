@@ -28,7 +28,7 @@ def section(runs: ReportRuns) -> Section | None:
             "random bound" if len(bounds) == 1 else f"random bound {100 * b:.1f} %": b for b in sorted(bounds)
         }
         x_axis = ChartAxis("attack accuracy per adversary (%)", percent=True, zero=True)
-        y_axis = ChartAxis("cumulative share of adversaries (%)", percent=True, zero=True)
+        y_axis = ChartAxis("share of adversaries (%)", percent=True, zero=True)
         charts.append(Chart(layout.title(inside[0]), [x_axis], y_axis, series, mark="step", upright=upright))
     note = "At the best report of each attack. Lines further to the right mean stronger attacks."
     return Section("Attack accuracy by adversary", charts, note) if charts else None
