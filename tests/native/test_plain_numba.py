@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import inspect
 import json
 import os
 import subprocess
@@ -12,8 +13,13 @@ from pathlib import Path
 import numba
 import pytest
 
-from gossiprec.emulation import simulate
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.client_trainer import ClientTrainer
+from gossiprec.compute.executors.clients import ClientExecutor
+from gossiprec.emulation import prepare, simulate
 from gossiprec.native import numba_support
+from gossiprec.scenario import load_scenario
+from tests.emulation.test_clients_without_models import MODELS, star
 from tests.emulation.tiny_runs import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -60,9 +66,25 @@ print(json.dumps(dict(
 RUN = """
 import json, sys
 from gossiprec.emulation import simulate
-simulate(json.loads(sys.argv[1]), out=sys.argv[2])
+for name, scenario in json.loads(sys.argv[1]).items():
+    simulate(scenario, out=f"{sys.argv[2]}/{name}")
 """
-SCENARIO = {"executor": {"name": "fused", "threads": 1}}
+FULL = {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": "full", "negatives": 2}
+CLIENTS = {"training": FULL, "rounds": 2}
+"""Clients without a model: the executor `fused` chooses the trainer by the model."""
+SCENARIOS = {
+    "reference": tiny(executor={"name": "reference"}),
+    "batched": tiny(executor={"name": "batched", "threads": 1}),
+    "fused": tiny(executor={"name": "fused", "threads": 1}),
+    "full-batch": star(model=MODELS["mf"] | {"loss": "bce"}, executor={"name": "fused"}, **CLIENTS),
+    "pairs": star(model=MODELS["mf"], executor={"name": "fused"}, **CLIENTS),
+    "sequences": star(
+        model={"name": "gru4rec", "dim": 4, "hidden": 4, "loss": "sampled", "max_length": 4},
+        executor={"name": "fused"}, **CLIENTS,
+    ),
+    "submodels": star(model=MODELS["mf"], executor={"name": "batched"}, **CLIENTS),
+}  # fmt: skip
+"""A short scenario for each executor, and for each trainer of clients that hold no model."""
 
 
 def python(path, program, *arguments, **variables):
@@ -124,24 +146,38 @@ def test_the_range_is_that_of_the_installation():
 
 
 def results(run):
-    """Return the bytes of a run's tables of results, by file."""
+    """Return the bytes of a run's event log and tables of results, by file."""
+    names = ("events.mplog", "metrics.csv", "attacks.csv", "findings.csv")
+    return {name: (run / name).read_bytes() for name in names if (run / name).exists()}
+
+
+def concrete(kind):
+    """Return the classes of gossiprec below `kind` that are not abstract."""
+    below = {kind}.union(*(concrete(each) for each in kind.__subclasses__()))
     return {
-        name: (run / name).read_bytes() for name in ("metrics.csv", "attacks.csv") if (run / name).exists()
+        each for each in below if each.__module__.startswith("gossiprec.") and not inspect.isabstract(each)
     }
 
 
 @pytest.mark.slow
-def test_a_run_with_plain_numba_gives_the_same_bytes(tmp_path):
-    simulate(tiny(**SCENARIO), out=tmp_path / "patched")
+def test_there_is_a_scenario_for_each_executor_and_each_trainer_of_clients():
+    made = {name: prepare(load_scenario(scenario)).executor for name, scenario in SCENARIOS.items()}
+    assert {made[name].name for name in EXECUTORS} == set(EXECUTORS)
+    trainers = {type(executor._trainer) for executor in made.values() if isinstance(executor, ClientExecutor)}
+    assert trainers == concrete(ClientTrainer)
+
+
+@pytest.mark.slow
+def test_runs_with_plain_numba_give_the_same_bytes(tmp_path):
+    for name, scenario in SCENARIOS.items():
+        simulate(scenario, out=tmp_path / "patched" / name)
     done = python(
-        tmp_path / "run.py",
-        RUN,
-        json.dumps(tiny(**SCENARIO)),
-        str(tmp_path / "plain"),
-        GOSSIPREC_PLAIN_NUMBA="1",
+        tmp_path / "run.py", RUN, json.dumps(SCENARIOS), str(tmp_path / "plain"), GOSSIPREC_PLAIN_NUMBA="1"
     )
 
     assert "numba" not in done.stderr
-    assert results(tmp_path / "plain") == results(tmp_path / "patched") != {}
-    manifests = [json.loads((tmp_path / each / "manifest.json").read_text()) for each in ("plain", "patched")]
-    assert [each.get("plain_numba") for each in manifests] == [True, None]
+    for name in SCENARIOS:
+        plain, patched = (tmp_path / each / name for each in ("plain", "patched"))
+        assert results(plain) == results(patched) != {}, name
+        manifests = [json.loads((each / "manifest.json").read_text()) for each in (plain, patched)]
+        assert [each.get("plain_numba") for each in manifests] == [True, None], name
