@@ -198,6 +198,10 @@ class RunMode(ABC):
         """Return the mean number of samples of a local epoch, given the mean per user."""
         return mean
 
+    def depends_on_values(self, protocol: Protocol) -> bool:
+        """Return whether a protocol chooses peers by the values of models, so that events wait for computing."""
+        return protocol.chooses_by_value
+
     def trained_node(self, user: int, n_users: int) -> int:
         """Return the node whose training changes the recommendations to a user."""
         return user

@@ -177,7 +177,7 @@ class RunComponents:
 
     def validation_candidates(self) -> Ragged | None:
         """Return the items on which each node scores received models, or None if peers are not chosen by score."""
-        if not self.protocol.chooses_by_value:
+        if not self.mode.depends_on_values(self.protocol):
             return None
         everyone = add_poisoners(self.split, self.n_poisoners)
         return draw_validation_candidates(everyone, self.protocol.n_nodes, self.scenario.seed)
@@ -211,7 +211,8 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         )  # fmt: skip
         between = recommender.between(known)
         server = server if between is None else RecommenderServer(server, between)
-    if protocol.has_coordinator and protocol.chooses_by_value and (server is None or server.groups is None):
+    grouped = server is not None and server.groups is not None
+    if protocol.has_coordinator and mode.depends_on_values(protocol) and not grouped:
         raise ScenarioError(
             "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
             "recommender to perfedrec or perfedrec-pp, or set choose to uniform"

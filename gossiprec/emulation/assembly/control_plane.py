@@ -39,11 +39,19 @@ class ReportTick:
 
 
 def make_engine(
-    conditions: EngineConditions, protocol: Protocol, *, control: ControlProtocol, tape: Tape
+    conditions: EngineConditions,
+    protocol: Protocol,
+    *,
+    control: ControlProtocol,
+    tape: Tape,
+    depends_on_values: bool = False,
 ) -> tuple[Engine, bool]:
-    """Return an engine at time 0, and whether all deliveries are implied by their wakes."""
+    """Return an engine at time 0, and whether all deliveries are implied by their wakes.
+
+    If the schedule depends on values, the engine plays one event at a time.
+    """
     inline = conditions.implied and not protocol.replies
-    together = not protocol.replies and not protocol.chooses_by_value
+    together = not protocol.replies and not depends_on_values
     if conditions.work is not None and conditions.work.hindered_by_deliveries:
         together = False
     engine = Engine(
@@ -136,7 +144,7 @@ class _Nobody:
 def count_wakes(protocol: Protocol, conditions: EngineConditions) -> I64:
     """Return the number of wakes of every node if messages do not change it, shape (n_nodes,)."""
     tape = Tape()
-    engine, _ = make_engine(conditions, protocol, control=_Nobody(), tape=tape)
+    engine, _ = make_engine(conditions, protocol, control=_Nobody(), tape=tape, depends_on_values=True)
     engine.run_until(math.inf)
     segment = tape.cut()
     return np.bincount(segment.node[segment.kind == TapeEvent.WAKE], minlength=protocol.n_nodes)

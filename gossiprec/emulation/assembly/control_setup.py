@@ -65,7 +65,7 @@ def build_and_schedule(
         conditions = make_engine_conditions(scenario, protocol, cast.load)
     say.phase("simulating events (control plane)")
     with watch("control"):
-        kind = InterleavedSchedule if protocol.chooses_by_value else PrecomputedSchedule
+        kind = InterleavedSchedule if cast.mode.depends_on_values(protocol) else PrecomputedSchedule
         return cast, kind(scenario, protocol, cast.load, conditions)
 
 

@@ -126,7 +126,9 @@ class InterleavedSchedule(Schedule):
         self._returns = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
         self._waiting: set[int] = set()
         self._carry_out: CarryOut | None = None
-        self._engine, self.inline = make_engine(conditions, protocol, control=self, tape=self._tape)
+        self._engine, self.inline = make_engine(
+            conditions, protocol, control=self, tape=self._tape, depends_on_values=self.depends_on_values
+        )
         wakers = len(protocol.clock.node_ids)
         self.n_wakes = wakers * protocol.wakes
         assert protocol.most_messages is not None

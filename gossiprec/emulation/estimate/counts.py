@@ -132,7 +132,9 @@ def _counted(
         policy.configure(settings, training=training, updates=np.array([round(per_node)]))
         left -= count * max(0.0, per_node - int(settings.most_updates[0]))
     plain = scenario.network == NetworkOptions() and scenario.churn == Churn() and not protocol.steers
-    certain = plain and protocol.messages_per_wake is not None and not protocol.chooses_by_value
+    certain = plain and protocol.messages_per_wake is not None
+    if choose_mode(protocol).depends_on_values(protocol):
+        certain = False
     sure: Sure = "about" if certain else "at most"
     epochs = round(left) * training.local_epochs
     return EventCounts(n_wakes, n_messages, epochs, _lasts(protocol), sure), settings

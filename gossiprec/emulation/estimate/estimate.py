@@ -30,7 +30,7 @@ from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, esti
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.models import BlockRole
-from gossiprec.modes.base import TrainingOutline
+from gossiprec.modes.base import RunMode, TrainingOutline
 from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.network.protocols import Protocol
 from gossiprec.scenario import Scenario
@@ -159,7 +159,7 @@ def _foreseen(scenario: Scenario, data: DataSizes, say: Progress, *, played: boo
         layout=extent.layout,
         storage=scenario.executor.storage,
         own_items=float(data.split.train.sizes.mean()),
-        keeps=_kept_at_a_time(protocol, counts.n_messages / max(protocol.n_users, 1)),
+        keeps=_kept_at_a_time(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
         ranked_on_sight=compiled is not None and compiled.ranks_open and not world.hides_user,
     )
     observers = sum(ATTACKS[each.name].expected_bytes(each.options, prospect) for each in scenario.observers)
@@ -250,7 +250,7 @@ def _with_executor(scenario: Scenario, data: DataSizes, say: Progress) -> Scenar
     return scenario if prepared is None else prepared.scenario
 
 
-def _kept_at_a_time(protocol: Protocol, heard: float) -> float:
+def _kept_at_a_time(mode: RunMode, protocol: Protocol, heard: float) -> float:
     """Return the largest share of users whom a single adversary has met and will meet again.
 
     With the share f(t) that it has met by t, those met both before and after t are f(t) + f(T - t) - f(T), which is
@@ -261,7 +261,7 @@ def _kept_at_a_time(protocol: Protocol, heard: float) -> float:
     heard : float
         The number of messages that it receives in the whole run.
     """
-    if protocol.chooses_by_value:  # later contacts are not known, so that every pair keeps its rows
+    if mode.depends_on_values(protocol):  # later contacts are not known, so that every pair keeps its rows
         return 1.0
     half, all_ = (protocol.predicted_fraction_met(wakes) for wakes in (protocol.wakes / 2, protocol.wakes))
     if half is None or all_ is None:
