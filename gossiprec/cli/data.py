@@ -68,7 +68,7 @@ def stats(
     gossiprec data stats file --path views.csv -o columns=[user,item] -o delimiter=,
     """  # noqa: D301
     from gossiprec.data import DATASETS, SPLITS, loading
-    from gossiprec.data.statistics import describe_check_ins, describe_interactions
+    from gossiprec.data.reports import describe_check_ins, describe_interactions
     from gossiprec.scenario.validation_messages import validate_options
 
     kind = DATASETS[name]
@@ -109,7 +109,7 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     gossiprec data check Beauty.txt.gz -o form=lists
     """  # noqa: D301
     from gossiprec.data.file import DelimitedFile
-    from gossiprec.data.file_check import check_file
+    from gossiprec.data.reports import check_file
     from gossiprec.scenario.validation_messages import validate_options
 
     stated = validate_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
@@ -143,7 +143,7 @@ def make(
 ) -> None:
     """Generate a synthetic data set and write its columns to OUT (compressed if OUT ends in .gz)."""
     from gossiprec.data import DATASETS
-    from gossiprec.data.table_writer import write_table
+    from gossiprec.data.delimited_text import write_table
     from gossiprec.scenario.validation_messages import validate_options
 
     stated = _options(None, options) | {key: value for key, value in sizes.items() if value is not None}

@@ -1,23 +1,34 @@
-"""Readers of delimited text: columns as arrays, and interactions under dense ids."""
+"""Tables of delimited text: columns as arrays, interactions, texts of items, and the writer of interactions."""
 
 from __future__ import annotations
 
+import gzip
+import os
+import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import F32, F64, I64, Bools
+from gossiprec.base.arrays import F32, F64, I64, Bools, Texts
 from gossiprec.base.errors import DataError, ResourceError
 from gossiprec.base.machine import available_bytes
 from gossiprec.base.regular_files import format_bytes
-from gossiprec.data.column_parsers import RATING, Convert, IdEncoder, TextColumn
-from gossiprec.data.moments import seconds_and_fractions, times
+from gossiprec.data.column_parsers import RATING, Convert, IdEncoder, TextColumn, seconds_and_fractions, times
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions
-from gossiprec.data.text_blocks import LINE_END, TextFormat, read_blocks
+from gossiprec.data.text_blocks import (
+    LINE_END,
+    TextFormat,
+    find_line_of_row,
+    is_utf8,
+    read_blocks,
+    require_encoding,
+)
 
 ALWAYS_HELD = 1 << 27
 """Bytes of rows that are read without checking the available memory."""
@@ -184,3 +195,151 @@ def is_whole_number(name: str) -> bool:
 
 def _number(name: str) -> int:
     return int(name) if is_whole_number(name) else 0
+
+
+def write_table(
+    draw: Callable[[], Interactions], out: Path, *, delimiter: str = "\t", overwrite: bool = False
+) -> int:
+    """Write user, item and, if known, rating and time, one interaction per line; return their number.
+
+    Parameters
+    ----------
+    draw : callable
+        Function that makes the interactions; not called if `out` may not be written.
+    out : Path
+        Compressed with gzip if it ends in ``.gz``; equal interactions give equal bytes.
+    delimiter : str
+    overwrite : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    DataError
+        If `out` exists and may not be replaced, or the delimiter could be mistaken for data.
+    ResourceError
+        If the folder cannot be written to.
+    """
+    if out.exists() and not overwrite:
+        raise DataError(f"{out}: already exists; pass --overwrite to replace it, or choose another file")
+    if not delimiter or not set(delimiter).isdisjoint("0123456789.-\r\n"):
+        raise DataError(
+            f"delimiter: found {delimiter!r}; expected text without digits, '.', '-' and line ends"
+        )
+    interactions = draw()
+    partial = Path()
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+        partial = Path(name)
+        with os.fdopen(handle, "wb") as raw:
+            _write(raw, interactions, delimiter, packed=out.suffix == ".gz")
+        partial.chmod(0o644)
+        partial.replace(out)
+    except OSError as error:
+        raise ResourceError(
+            f"{out}: cannot be written: {error.strerror}; choose a folder that is writable"
+        ) from error
+    finally:
+        if partial.name:
+            partial.unlink(missing_ok=True)
+    return len(interactions.users)
+
+
+def _times(seconds: list[int], fractions: F64 | None) -> list[str]:
+    """Return the texts of times, with all digits that distinguish them."""
+    if fractions is None:
+        return [*map(str, seconds)]
+    parts = (f"{part:.17f}".rstrip("0")[1:] if part else "" for part in fractions.tolist())
+    return [f"{whole}{part}" for whole, part in zip(seconds, parts, strict=True)]
+
+
+def _write(raw: IO[bytes], interactions: Interactions, delimiter: str, *, packed: bool) -> None:
+    columns = [interactions.users.tolist(), interactions.items.tolist()]
+    if interactions.ratings is not None:
+        columns.append([f"{rating:g}" for rating in interactions.ratings.tolist()])
+    if interactions.times is not None:
+        columns.append(_times(interactions.times.tolist(), interactions.fractions))
+    text = "".join(delimiter.join(map(str, row)) + "\n" for row in zip(*columns, strict=True)).encode()
+    if not packed:
+        raw.write(text)
+        return
+    with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as stream:
+        stream.write(text)
+
+
+YEAR = re.compile(r"\((?:1[89]|20)\d\d\)")
+"""A year in brackets, with which MovieLens ends its titles."""
+
+
+def parse_texts(cells: TextColumn) -> Texts:
+    """Parse a column of texts: in lower case, without years, with one blank between words."""
+    return np.array(
+        [" ".join(YEAR.sub(" ", text).lower().split()) for text in cells.texts.to_pylist()], object
+    )
+
+
+def parse_word_lists(cells: TextColumn) -> Texts:
+    """Parse a column of words separated by ``|``."""
+    return np.array([text.replace("|", " ").lower().strip() for text in cells.texts.to_pylist()], object)
+
+
+def flag_parser(word: str) -> Convert:
+    """Return the parser of a column of 0 and 1, which gives the word for a 1."""
+
+    def read(cells: TextColumn) -> Texts:
+        found = cells.texts.to_pylist()
+        for row, text in enumerate(found):
+            if text not in ("0", "1"):
+                raise cells.block.error(row, repr(text), f"0 or 1 as {word}")
+        return np.array([word.lower() * int(text) for text in found], object)
+
+    return read
+
+
+def read_item_texts(
+    source: FileSource, layout: TextFormat, names: Sequence[str], columns: Mapping[str, Convert]
+) -> tuple[str, ...]:
+    """Return one text per item, ``""`` if the source has none.
+
+    Parameters
+    ----------
+    source : FileSource
+    layout : TextFormat
+        With a column ``item`` of names.
+    names : sequence of str
+        Names of the items in the data, by dense id; other names in the source are left out.
+    columns : mapping of str to callable
+        Parsers of the columns that make up a text, in order.
+
+    Raises
+    ------
+    DataError
+        If the source is damaged, is not of the layout's encoding, names an item twice, or names no item of the data.
+    """
+    codes = IdEncoder()
+    if layout.keys:
+        require_encoding(source, layout.encoding)
+    elif is_utf8(source):  # copies of MovieLens are in Latin-1, as published, or in UTF-8
+        layout = replace(layout, encoding="utf-8")
+    found = read_columns(source, layout, {"item": codes.reader("item"), **columns})
+    _require_once(source, layout, found["item"], tuple(codes.ids))
+    parts = zip(*(found[name] for name in columns), strict=True)
+    text_of = dict(zip(codes.ids, (" ".join(filter(None, some)) for some in parts), strict=True))
+    if text_of.keys().isdisjoint(names):
+        raise DataError(
+            f"{source}: found texts of {len(text_of)} items, such as {next(iter(text_of))!r}; expected those "
+            f"of the data, such as {names[0]!r}, at least one; use the file that belongs to the data"
+        )
+    return tuple(text_of.get(name, "") for name in names)
+
+
+def _require_once(source: FileSource, layout: TextFormat, items: I64, names: tuple[str, ...]) -> None:
+    """Refuse an item with two texts."""
+    again = np.ones(len(items), bool)
+    again[np.unique(items, return_index=True)[1]] = False
+    if again.any():
+        row = int(np.argmax(again))
+        raise source.error(
+            find_line_of_row(source, layout, row),
+            f"item {names[items[row]]!r} a second time",
+            "one text for each item",
+        )

@@ -13,21 +13,15 @@ from pydantic import Field, field_validator, model_validator
 from gossiprec.base.errors import DataError, suggestion
 from gossiprec.base.regular_files import open_regular_file
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset
-from gossiprec.data.column_parsers import Convert
-from gossiprec.data.column_roles import MEANINGS, column_role
-from gossiprec.data.delimited_text import InteractionTable, to_interactions
-from gossiprec.data.filters import FilterOptions, apply_filters
-from gossiprec.data.foreign import refuse_document
-from gossiprec.data.format_detection import FormatHints, read_sample
-from gossiprec.data.item_texts import parse_texts, read_item_texts
-from gossiprec.data.moments import times
+from gossiprec.data.base import Dataset, FilterOptions, apply_filters
+from gossiprec.data.column_parsers import Convert, times
+from gossiprec.data.delimited_text import InteractionTable, parse_texts, read_item_texts, to_interactions
+from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role
 from gossiprec.data.parquet import is_parquet
-from gossiprec.data.parsed_file import ParsedFile, parse_delimited, parse_parquet
-from gossiprec.data.plausibility import Doubt, implausible_rows
-from gossiprec.data.sources import FileSource, zip_members
+from gossiprec.data.parsed_file import Doubt, ParsedFile, implausible_rows, parse_delimited, parse_parquet
+from gossiprec.data.sources import FileSource, refuse_document, zip_members
 from gossiprec.data.split import Interactions
-from gossiprec.data.text_blocks import TextFormat
+from gossiprec.data.text_blocks import TextFormat, read_sample
 
 DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
 """Pattern of the texts that may separate columns."""

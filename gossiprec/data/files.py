@@ -17,8 +17,7 @@ from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import read_first_row, sort_positions
 from gossiprec.data.file import DELIMITER, check_column_roles, check_encoding, open_text_source
-from gossiprec.data.format_detection import read_sample, refuse_counts
-from gossiprec.data.list_format import has_colons
+from gossiprec.data.format_detection import refuse_counts
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_parts import (
@@ -26,10 +25,11 @@ from gossiprec.data.split_parts import (
     SplitPart,
     build_split,
     count_repeated_pairs,
+    has_colons,
     read_lists,
     read_pairs,
 )
-from gossiprec.data.text_blocks import TextFormat, require_encoding
+from gossiprec.data.text_blocks import TextFormat, read_sample, require_encoding
 
 KEYS = ("header", "delimiter", "encoding", "columns", "quote")
 """Options of the format of files; the options of lists come first."""

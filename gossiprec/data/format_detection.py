@@ -1,98 +1,109 @@
-"""Detection of the format of a table: its delimiter, its header, and the meaning of columns."""
+"""Detection of the format of a table: its delimiter, its header, and the meaning of columns by their names."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gossiprec.base.errors import suggestion
-from gossiprec.data.column_roles import MEANINGS, are_flags, column_role, column_roles, is_label
-from gossiprec.data.foreign import refuse_binary, refuse_text
 from gossiprec.data.sources import FileSource
-from gossiprec.data.text_blocks import HEAD, LINE_END, TextFormat, encoding_of
+from gossiprec.data.text_blocks import Rows, TextFormat, TextSample, read_sample
 
-SAMPLE = 1 << 16
-"""Bytes that are examined."""
+MEANINGS = ("user", "item", "rating", "time")
+"""Meanings of a column; a column with any other meaning is skipped."""
+
+PEOPLE = (
+    "user",
+    "customer",
+    "reviewer",
+    "member",
+    "visitor",
+    "account",
+    "client",
+    "person",
+    "patient",
+    "listener",
+)
+THINGS = (
+    "item", "product", "movie", "article", "book", "song", "track", "artist", "venue", "business", "poi", "place",
+    "location", "game", "anime", "recipe", "course", "restaurant", "video",
+)  # fmt: skip
+WORDS = {
+    "user": {*PEOPLE, *(f"{word}id" for word in PEOPLE), "uid", "username", "users"},
+    "item": {*THINGS, *(f"{word}id" for word in THINGS), "iid", "asin", "parentasin", "isbn", "sku", "items"},
+    "rating": {"rating", "ratings", "score", "stars", "overall"},
+    "time": {
+        "time",
+        "times",
+        "timestamp",
+        "unixtime",
+        "datetime",
+        "date",
+        "ts",
+        "unixreviewtime",
+        "createdat",
+    },
+}
+KIND = re.compile(r":(?:token|float)(?:_seq)?$")
+"""Suffix with which the atomic files of RecBole give the type of a column."""
+
+
+LABELS = {
+    "label", "labels", "click", "clicks", "clicked", "isclick", "isclicked", "like", "likes", "liked", "islike",
+    "isliked", "feedback", "target", "ispositive", "positive", "purchased", "ispurchased", "longview", "hate",
+    "ishate", "follow", "isfollow", "finished", "iscompleted",
+}  # fmt: skip
+"""Names of columns that may mark by 0 and 1 which lines count."""
+
+
+def is_label(name: str) -> bool:
+    """Return whether a column, by its name, may mark which lines count."""
+    return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower())) in LABELS
+
+
+FLAGS = [
+    {"0", "1"},
+    {"-1", "1"},
+    {"0.0", "1.0"},
+    {"-1.0", "1.0"},
+    {"true", "false"},
+    {"yes", "no"},
+    {"t", "f"},
+    {"y", "n"},
+]
+"""Pairs of values of a column that may mark which lines count, in lower case."""
+
+
+def are_flags(cells: Sequence[str]) -> bool:
+    """Return whether cells may mark which lines count: two values, one of which is repeated."""
+    return len(cells) > 2 and {cell.strip().lower() for cell in cells} in FLAGS
+
+
+def column_role(name: str) -> str | None:
+    """Return the meaning (one of :data:`MEANINGS`) that a column's name suggests, or None."""
+    word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
+    return next((meaning for meaning, words in WORDS.items() if word in words), None)
+
+
+def column_roles(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the meaning of each column, ``-`` for none; None without one user and one item.
+
+    Notes
+    -----
+    Two columns with the same meaning are ambiguous: the result is None, too.
+    """
+    found = tuple(column_role(name) or "-" for name in names)
+    once = all(found.count(meaning) <= 1 for meaning in MEANINGS)
+    return found if once and {"user", "item"} <= set(found) else None
+
+
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
 """Delimiters that are detected; on ties the first one is taken."""
 CALLED = {
     "\t": "a tab", "::": "'::'", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "blanks",
 }  # fmt: skip
-
-Rows = tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class TextSample:
-    """The beginning of a text.
-
-    Attributes
-    ----------
-    text : str
-        Whole lines, without a byte order mark; bytes that are invalid in the encoding are replaced.
-    marked : bool
-        Whether the text begins with a byte order mark.
-    encoding : str
-        The given encoding, or the one of the byte order mark.
-    """
-
-    text: str
-    marked: bool
-    encoding: str
-
-    @property
-    def first_line(self) -> int:
-        """The number of the first line that is not blank, from 1."""
-        return next((number for number, line in enumerate(self._lines, 1) if line.strip()), 1)
-
-    @property
-    def has_tabs(self) -> bool:
-        """Whether every line has a tab."""
-        return all("\t" in line for line in self._lines if line.strip())
-
-    @property
-    def _lines(self) -> list[str]:
-        return LINE_END.split(self.text)
-
-    def rows(self, delimiter: str, quote: str | None = None) -> Rows:
-        """Return the cells of the lines that are not blank, without blanks around them."""
-        if len(delimiter) > 1 or delimiter == " " or not delimiter.isascii():
-            split = None if delimiter == " " else delimiter
-            found = [line.split(split) for line in self._lines]
-        else:
-            lines = io.StringIO(self.text, newline="")
-            try:
-                found = [*csv.reader(lines, delimiter=delimiter, quotechar=quote)]
-            except csv.Error:  # a cell of megabytes: not a table with this delimiter
-                found = []
-        cells = (tuple(cell.strip() for cell in row) for row in found)
-        return tuple(row for row in cells if len(row) > 1 or any(row))
-
-
-def read_sample(source: FileSource, encoding: str) -> TextSample:
-    """Return the beginning of a text.
-
-    Raises
-    ------
-    DataError
-        If the source is missing, damaged at its beginning, or in another format.
-    """
-    with source.open() as stream:
-        data = stream.read(SAMPLE + 1)
-    whole = len(data) <= SAMPLE
-    refuse_binary(source, data[:HEAD])
-    encoding = encoding_of(source, data[:HEAD], encoding)
-    text = data.decode(encoding, errors="replace")
-    marked = text.startswith("\ufeff")
-    text = text.removeprefix("\ufeff")
-    refuse_text(source, text)
-    if not whole:
-        text = text[: text.rfind("\n") + 1]
-    return TextSample(text, marked, encoding)
 
 
 Columns = tuple[str, ...] | Mapping[str, str] | None

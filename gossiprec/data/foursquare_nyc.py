@@ -21,9 +21,18 @@ from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_ins import filter_active_users, item_coordinates, published_split
-from gossiprec.data.column_parsers import LATITUDE, LONGITUDE, Convert, IdEncoder, TextColumn, integer_parser
+from gossiprec.data.column_parsers import (
+    LATITUDE,
+    LONGITUDE,
+    Convert,
+    IdEncoder,
+    TextColumn,
+    dated,
+    integer_parser,
+    seconds_and_fractions,
+    worded_times,
+)
 from gossiprec.data.delimited_text import read_columns, read_first_row, sort_positions
-from gossiprec.data.moments import dated, seconds_and_fractions, worded_times
 from gossiprec.data.sources import FileSource, find_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.text_blocks import TextFormat

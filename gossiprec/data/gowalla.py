@@ -28,9 +28,15 @@ from gossiprec.data.check_ins import (
     item_coordinates,
     published_split,
 )
-from gossiprec.data.column_parsers import LATITUDE, LONGITUDE, IdEncoder
+from gossiprec.data.column_parsers import (
+    LATITUDE,
+    LONGITUDE,
+    IdEncoder,
+    dated,
+    seconds_and_fractions,
+    zoned_times,
+)
 from gossiprec.data.delimited_text import read_columns, sort_positions
-from gossiprec.data.moments import dated, seconds_and_fractions, zoned_times
 from gossiprec.data.sources import FileSource, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.text_blocks import TextFormat

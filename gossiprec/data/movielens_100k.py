@@ -16,11 +16,16 @@ import numpy as np
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import DataError
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset
+from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.column_parsers import IdEncoder
-from gossiprec.data.delimited_text import InteractionTable, read_first_row, read_interactions
-from gossiprec.data.filters import FilterOptions, apply_filters
-from gossiprec.data.item_texts import flag_parser, parse_texts, read_item_texts
+from gossiprec.data.delimited_text import (
+    InteractionTable,
+    flag_parser,
+    parse_texts,
+    read_first_row,
+    read_interactions,
+    read_item_texts,
+)
 from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_parts import SplitPart, build_split, read_pairs

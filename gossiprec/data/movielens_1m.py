@@ -6,10 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset
-from gossiprec.data.delimited_text import read_interactions, to_interactions
-from gossiprec.data.filters import FilterOptions, apply_filters
-from gossiprec.data.item_texts import parse_texts, parse_word_lists, read_item_texts
+from gossiprec.data.base import Dataset, FilterOptions, apply_filters
+from gossiprec.data.delimited_text import (
+    parse_texts,
+    parse_word_lists,
+    read_interactions,
+    read_item_texts,
+    to_interactions,
+)
 from gossiprec.data.sources import find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions
 from gossiprec.data.text_blocks import TextFormat

@@ -15,7 +15,6 @@ from pyarrow import compute as pc
 from gossiprec.base.errors import DataError, suggestion
 from gossiprec.base.inputs import note_input
 from gossiprec.data.column_parsers import Convert, TextColumn
-from gossiprec.data.column_roles import MEANINGS, are_flags, column_role, column_roles, is_label
 from gossiprec.data.delimited_text import (
     TIME,
     InteractionTable,
@@ -23,6 +22,7 @@ from gossiprec.data.delimited_text import (
     make_column_parsers,
     require_memory,
 )
+from gossiprec.data.format_detection import MEANINGS, are_flags, column_role, column_roles, is_label
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32

@@ -13,7 +13,7 @@ from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, SyntheticSizes
 from gossiprec.data.check_ins import published_split
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.synthetic_draws import (
+from gossiprec.data.synthetic import (
     community_item_probabilities,
     draw_item_popularity,
     draw_items,

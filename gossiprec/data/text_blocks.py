@@ -1,7 +1,12 @@
-"""Delimited text in blocks of whole rows, parsed by pyarrow, with exact line numbers in errors."""
+"""Delimited text: a sample of its beginning, and blocks of whole rows that pyarrow parses.
+
+Errors name the exact number of the line.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from codecs import (
     BOM_UTF8,
@@ -18,11 +23,10 @@ from functools import cached_property
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-from pyarrow import csv
+from pyarrow import csv as arrow_csv
 
 from gossiprec.base.errors import DataError
-from gossiprec.data.foreign import refuse_binary
-from gossiprec.data.sources import FileSource
+from gossiprec.data.sources import FileSource, refuse_binary, refuse_text
 
 BLOCK = 1 << 22
 """Bytes per read."""
@@ -96,16 +100,16 @@ class TextFormat:
     def parse(self, text: str, names: list[str] | None, **options: Any) -> pa.Table:
         """Return marked lines as a table of text; without `names`, the first line holds them."""
         data = text.encode(errors="surrogatepass")  # pyarrow refuses half a character
-        return csv.read_csv(
+        return arrow_csv.read_csv(
             pa.BufferReader(data),
-            csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
-            csv.ParseOptions(
+            arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
+            arrow_csv.ParseOptions(
                 delimiter=self.mark,
                 quote_char=self.quoted is not None and self.quote,
                 newlines_in_values=True,
                 **options,
             ),
-            csv.ConvertOptions(
+            arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(names or (), pa.string()), strings_can_be_null=False
             ),
         )
@@ -139,10 +143,10 @@ class TextBlock:
             If a line has the wrong number of columns, a quote is not closed, or pyarrow finds another fault.
         """
         self._require_closed_quotes()
-        blank: list[csv.InvalidRow] = []
-        wrong: list[csv.InvalidRow] = []
+        blank: list[arrow_csv.InvalidRow] = []
+        wrong: list[arrow_csv.InvalidRow] = []
 
-        def strange(row: csv.InvalidRow) -> str:
+        def strange(row: arrow_csv.InvalidRow) -> str:
             (blank if row.text.isspace() else wrong).append(row)
             return "error" if wrong else "skip"
 
@@ -347,3 +351,89 @@ def encoding_of(source: FileSource, head: bytes, stated: str) -> str:
         f"the byte order mark of {marked.upper()}, but encoding: {stated}",
         "only one of them; remove encoding",
     )
+
+
+def find_line_of_row(source: FileSource, layout: TextFormat, row: int) -> int:
+    """Return the number of the line of a row, reading the table again up to it."""
+    for block in read_blocks(source, layout):
+        n_rows = len(block.table())
+        if row < n_rows:
+            return block.line_of(row)
+        row -= n_rows
+    raise AssertionError("the file was shortened while it was read")
+
+
+SAMPLE = 1 << 16
+"""Bytes that are examined."""
+
+
+Rows = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class TextSample:
+    """The beginning of a text.
+
+    Attributes
+    ----------
+    text : str
+        Whole lines, without a byte order mark; bytes that are invalid in the encoding are replaced.
+    marked : bool
+        Whether the text begins with a byte order mark.
+    encoding : str
+        The given encoding, or the one of the byte order mark.
+    """
+
+    text: str
+    marked: bool
+    encoding: str
+
+    @property
+    def first_line(self) -> int:
+        """The number of the first line that is not blank, from 1."""
+        return next((number for number, line in enumerate(self._lines, 1) if line.strip()), 1)
+
+    @property
+    def has_tabs(self) -> bool:
+        """Whether every line has a tab."""
+        return all("\t" in line for line in self._lines if line.strip())
+
+    @property
+    def _lines(self) -> list[str]:
+        return LINE_END.split(self.text)
+
+    def rows(self, delimiter: str, quote: str | None = None) -> Rows:
+        """Return the cells of the lines that are not blank, without blanks around them."""
+        if len(delimiter) > 1 or delimiter == " " or not delimiter.isascii():
+            split = None if delimiter == " " else delimiter
+            found = [line.split(split) for line in self._lines]
+        else:
+            lines = io.StringIO(self.text, newline="")
+            try:
+                found = [*csv.reader(lines, delimiter=delimiter, quotechar=quote)]
+            except csv.Error:  # a cell of megabytes: not a table with this delimiter
+                found = []
+        cells = (tuple(cell.strip() for cell in row) for row in found)
+        return tuple(row for row in cells if len(row) > 1 or any(row))
+
+
+def read_sample(source: FileSource, encoding: str) -> TextSample:
+    """Return the beginning of a text.
+
+    Raises
+    ------
+    DataError
+        If the source is missing, damaged at its beginning, or in another format.
+    """
+    with source.open() as stream:
+        data = stream.read(SAMPLE + 1)
+    whole = len(data) <= SAMPLE
+    refuse_binary(source, data[:HEAD])
+    encoding = encoding_of(source, data[:HEAD], encoding)
+    text = data.decode(encoding, errors="replace")
+    marked = text.startswith("\ufeff")
+    text = text.removeprefix("\ufeff")
+    refuse_text(source, text)
+    if not whole:
+        text = text[: text.rfind("\n") + 1]
+    return TextSample(text, marked, encoding)

@@ -13,7 +13,7 @@ from small_data import dataset, real
 
 from gossiprec import simulate
 from gossiprec.data import load_split
-from gossiprec.data.statistics import describe_interactions, top_jaccard
+from gossiprec.data.reports import describe_interactions, top_jaccard
 
 SEEDS = (1, 2, 3, 4, 5)
 NEGATIVES = 99

@@ -10,7 +10,7 @@ from small_data import dataset, pack
 
 from gossiprec.base.errors import DataError, ResourceError, ScenarioError
 from gossiprec.cli.data import data
-from gossiprec.data import DATASETS, SPLITS, table_writer
+from gossiprec.data import DATASETS, SPLITS, delimited_text
 
 SIZES = ["--users", "30", "--items", "60", "--interactions", "700"]
 
@@ -61,7 +61,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(table_writer, "_write", full)
+    monkeypatch.setattr(delimited_text, "_write", full)
     with pytest.raises(ResourceError, match="No space left"):
         call("make", out, *SIZES, "--overwrite")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.tsv", "mine")]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from small_data import dataset, interactions
 
 from gossiprec.base.ragged import Ragged
-from gossiprec.data import load_split, statistics
-from gossiprec.data.statistics import describe_interactions, top_jaccard
+from gossiprec.data import load_split, reports
+from gossiprec.data.reports import describe_interactions, top_jaccard
 from gossiprec.measures import communities
 
 
@@ -39,8 +39,8 @@ def test_top_jaccard_is_its_definition(users, k):
 def test_beyond_the_limit_a_sample_of_users_is_compared_with_everyone(monkeypatch):
     split = load_split("synthetic", {"users": 60, "items": 90, "interactions": 1800}, "published", {}, 1)
     whole = top_jaccard(split.train, 90, 10)
-    monkeypatch.setattr(statistics, "COMPARED_USERS", 50)
-    monkeypatch.setattr(statistics, "SAMPLED_USERS", 4)
+    monkeypatch.setattr(reports, "COMPARED_USERS", 50)
+    monkeypatch.setattr(reports, "SAMPLED_USERS", 4)
     assert top_jaccard(split.train, 90, 10) == pytest.approx(whole[[0, 19, 39, 59]])
 
 

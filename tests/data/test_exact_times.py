@@ -13,7 +13,7 @@ from pyarrow import parquet
 from small_data import dataset, load, pack
 
 from gossiprec.data import load_split
-from gossiprec.data.moments import DIGITS, LATEST, seconds_and_fractions, unix_times
+from gossiprec.data.column_parsers import DIGITS, LATEST, seconds_and_fractions, unix_times
 
 START = 1_433_222_503
 PARTS = (".000", ".000000001", ".150", ".1500001", ".300000000000001", ".750")
@@ -102,7 +102,7 @@ def test_what_is_kept_keeps_fractions_and_the_order_of_the_file(tmp_path):
 
 
 def test_a_file_that_is_written_again_keeps_its_times(tmp_path):
-    from gossiprec.data.table_writer import write_table
+    from gossiprec.data.delimited_text import write_table
 
     data = load(pack(tmp_path / "a.csv", f"user,item,time\n1,5,{START}.000000001\n1,6,7.5\n1,7,3\n"))
     write_table(lambda: data, tmp_path / "b.csv", delimiter=",")

@@ -13,7 +13,7 @@ from small_data import dataset, interactions, pack, real
 
 from gossiprec.base.errors import DataError
 from gossiprec.data import load_split
-from gossiprec.data.filters import FilterOptions, apply_filters
+from gossiprec.data.base import FilterOptions, apply_filters
 
 ROWS = (
     ("1", "10", 5, 100),

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
 from gossiprec.base.errors import DataError
-from gossiprec.data.column_roles import column_role, column_roles
+from gossiprec.data.format_detection import column_role, column_roles
 
 NAMED = "customer,title,product,ts\nann,A,x,2010-10-19\nbob,B,y,2010-10-20\n"
 BY_NAME = {"user": "customer", "item": "product", "time": "ts"}

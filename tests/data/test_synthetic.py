@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from small_data import dataset
 
 from gossiprec.data import load_split
-from gossiprec.data.statistics import describe_interactions
-from gossiprec.data.synthetic_draws import draw_items
+from gossiprec.data.reports import describe_interactions
+from gossiprec.data.synthetic import draw_items
 
 SMALL = {"users": 60, "items": 90, "interactions": 1800}
 
@@ -82,7 +82,7 @@ def test_items_are_drawn_by_their_probabilities():
 @pytest.mark.parametrize("rounds", [0, 5])
 def test_both_ways_to_draw_leave_out_items_alike(monkeypatch, rounds):
     """Three items of four: the share of users who lack item i, within 4 deviations of its enumeration."""
-    monkeypatch.setattr("gossiprec.data.synthetic_draws.ROUNDS", rounds)
+    monkeypatch.setattr("gossiprec.data.synthetic.ROUNDS", rounds)
     weights = np.array([0.5, 0.3, 0.15, 0.05])
     n = 4_000
     _, items = draw_items(5, np.full(n, 3), np.ones((n, 1)), weights[None])
@@ -103,23 +103,23 @@ def _probability_last(weights, last):
 
 
 def test_blocks_of_users_cover_everyone(monkeypatch):
-    monkeypatch.setattr("gossiprec.data.synthetic_draws.USERS_PER_BLOCK", 7)
+    monkeypatch.setattr("gossiprec.data.synthetic.USERS_PER_BLOCK", 7)
     found = dataset("synthetic", **SMALL).load(1)
     assert len(set(zip(found.users.tolist(), found.items.tolist(), strict=True))) == 1800
     assert np.all(np.diff(found.users * 90 + found.items) > 0)
 
 
 def test_blocks_of_users_draw_apart(monkeypatch):
-    monkeypatch.setattr("gossiprec.data.synthetic_draws.USERS_PER_BLOCK", 1)
+    monkeypatch.setattr("gossiprec.data.synthetic.USERS_PER_BLOCK", 1)
     _, items = draw_items(1, np.array([20, 20]), np.ones((2, 1)), np.full((1, 200), 1 / 200))
     assert items[:20].tolist() != items[20:].tolist()
 
 
 def test_what_is_drawn_does_not_depend_on_how_many_threads_draw(monkeypatch):
-    monkeypatch.setattr("gossiprec.data.synthetic_draws.USERS_PER_BLOCK", 7)
+    monkeypatch.setattr("gossiprec.data.synthetic.USERS_PER_BLOCK", 7)
     drawn = []
     for cores in (1, 2, 5):
-        monkeypatch.setattr("gossiprec.data.synthetic_draws.usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("gossiprec.data.synthetic.usable_cores", lambda cores=cores: cores)
         drawn.append(digest(dataset("synthetic", **SMALL).load(1)))
     assert drawn[0] == drawn[1] == drawn[2]
 

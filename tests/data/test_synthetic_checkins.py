@@ -11,8 +11,8 @@ from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.cli.data import data as command
 from gossiprec.data import load_split
 from gossiprec.data.check_ins import SortedCheckIns
+from gossiprec.data.reports import check_distances, move_lengths_km, pairwise_distances_km
 from gossiprec.data.split_helpers import count_items_per_user, first_interactions
-from gossiprec.data.statistics import check_distances, move_lengths_km, pairwise_distances_km
 
 TINY = {"users": 20, "items": 60, "checkins": 400}
 

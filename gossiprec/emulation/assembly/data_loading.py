@@ -10,8 +10,7 @@ from gossiprec.base.errors import GossipRecError
 from gossiprec.base.inputs import changed_files
 from gossiprec.data import load_split
 from gossiprec.data.data_sizes import DataSizes, estimate_sizes
-from gossiprec.data.fingerprint import data_fingerprint
-from gossiprec.data.split import Split
+from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.scenario import Scenario
 
 

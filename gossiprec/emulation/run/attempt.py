@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.plugins import check_plugins_installed
-from gossiprec.data.fingerprint import data_identity
+from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import ClockReadings, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun

@@ -11,7 +11,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
 from gossiprec.compute.shards.shard_context import ShardContext
-from gossiprec.data.fingerprint import data_identity
+from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import ClockReadings, Progress
 from gossiprec.emulation.run.active_run import ActiveRun
