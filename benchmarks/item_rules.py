@@ -16,8 +16,7 @@ import time
 import numpy as np
 from common import emit, median
 
-from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators import Inbox, make_aggregator
 from gossiprec.rules.aggregators.base import ModelDelta
 
 TOUCHED = {"over": "touched"}

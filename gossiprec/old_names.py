@@ -39,7 +39,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.federated": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
     "gossiprec.federated.client_context": {"AtHand": "ClientContext"},
     "gossiprec.federated.coordinator_hook": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
-    "gossiprec.base.registry_options": {"OneOf": "RegisteredOptions"},
+    "gossiprec.base.options": {"OneOf": "RegisteredOptions"},
     "gossiprec.rules.servers": {"Answers": "ClientAnswers", "Round": "RoundContext"},
     "gossiprec.rules.servers.base": {"Answers": "ClientAnswers", "Round": "RoundContext"},
 }

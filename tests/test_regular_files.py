@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from gossiprec.base.errors import DataError, ScenarioError
-from gossiprec.base.regular_files import format_bytes, open_regular_file, read_regular_file
+from gossiprec.base.inputs import format_bytes, open_regular_file, read_regular_file
 
 
 def test_a_file_and_a_link_to_one_are_read(tmp_path):

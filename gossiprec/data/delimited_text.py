@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I64, Bools, Texts
 from gossiprec.base.errors import DataError, ResourceError
+from gossiprec.base.inputs import format_bytes
 from gossiprec.base.machine import available_bytes
-from gossiprec.base.regular_files import format_bytes
 from gossiprec.data.column_parsers import RATING, Convert, IdEncoder, TextColumn, seconds_and_fractions, times
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from gossiprec.base.errors import DataError, suggestion
-from gossiprec.base.regular_files import open_regular_file
+from gossiprec.base.inputs import open_regular_file
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.column_parsers import Convert, times

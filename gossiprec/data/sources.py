@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from gossiprec.base.errors import DataError
-from gossiprec.base.inputs import note_input
-from gossiprec.base.regular_files import format_bytes, open_regular_file
+from gossiprec.base.inputs import format_bytes, note_input, open_regular_file
 
 EXPECTED = "expected delimited text, plain or compressed as .gz or .zip, or Parquet"
 EXPORT = "export the table as CSV"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import LARGEST, Options
-from gossiprec.base.registry_options import registered_name
+from gossiprec.base.options import LARGEST, Options, registered_name
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
-from gossiprec.rules.aggregators import InboxConfig
-from gossiprec.rules.aggregators.aggregator_option import Rule, make_aggregator, reject_delta_rules
+from gossiprec.rules.aggregators import InboxConfig, Rule, make_aggregator, reject_delta_rules
 from gossiprec.rules.aggregators.base import Invalid
 
 

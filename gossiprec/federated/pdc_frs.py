@@ -17,8 +17,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, I32
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import LARGEST, Options
-from gossiprec.base.registry_options import RegisteredName, build_registered
+from gossiprec.base.options import LARGEST, Options, RegisteredName, build_registered
 from gossiprec.base.rng import generator
 from gossiprec.data.split import TrainingData
 from gossiprec.federated import RECOMMENDERS

@@ -27,7 +27,7 @@ class CheckpointStamp:
     Attributes
     ----------
     code : str
-        The version of the code, with plug-ins (:func:`gossiprec.base.plugins.combined_code_version`).
+        The version of the code, with plug-ins (:func:`gossiprec.base.registry.combined_code_version`).
     scenario : str
         SHA-256 of the run's ``scenario.yaml``.
     tick : int

@@ -24,7 +24,7 @@ from gossiprec.runs.lock import process_identity
 from gossiprec.runs.own_files import open_to_read, read_regular
 from gossiprec.base.machine import processor_name
 from gossiprec.native.numba_support import is_plain
-from gossiprec.base.plugins import Plugins
+from gossiprec.base.registry import Plugins
 from gossiprec.base.portable import describe_target
 from gossiprec.version import __version__, code_version
 

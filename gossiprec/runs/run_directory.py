@@ -47,7 +47,7 @@ from gossiprec.runs.run_tables import (
     write_run_table,
 )
 from gossiprec.runs.writer import EventWriter
-from gossiprec.base.plugins import Plugins, combined_code_version
+from gossiprec.base.registry import Plugins, combined_code_version
 
 TABLES = (METRICS, ATTACKS, FINDINGS)
 """The tables that grow during a run."""

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.base.errors import GossipRecError, ScenarioError
-from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.options import NoOptions, Options, options_class
 from gossiprec.base.registry import Registry
-from gossiprec.base.registry_options import options_class
 from gossiprec.modes import choose_mode_of_class
 from gossiprec.scenario.cross_checks import check_graph, check_portable, check_sections
 from gossiprec.scenario.definition import (

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.base.plugins import Plugins, combined_code_version, distributions_used
-from gossiprec.base.registry import Registry
-from gossiprec.base.registry_options import iter_registered
+from gossiprec.base.options import iter_registered
+from gossiprec.base.registry import Plugins, Registry, combined_code_version, distributions_used
 from gossiprec.measures import MEASURES
 from gossiprec.measures.metric import measure_name
 from gossiprec.scenario.definition import Scenario
@@ -23,7 +22,7 @@ def scenario_plugins(scenario: Scenario) -> Plugins:
 
 
 def scenario_code_version(scenario: Scenario) -> str:
-    """Return the version of all code that a scenario uses (:func:`gossiprec.base.plugins.combined_code_version`)."""
+    """Return the version of all code that a scenario uses (:func:`gossiprec.base.registry.combined_code_version`)."""
     return combined_code_version(scenario_plugins(scenario))
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gossiprec.base.errors import PluginError, suggestion
-from gossiprec.base.options import LARGEST
-from gossiprec.base.plugins import PREFIX, entry_points, origin_of
-from gossiprec.base.registry_options import options_class
+from gossiprec.base.options import LARGEST, options_class
+from gossiprec.base.registry import PREFIX, entry_points, origin_of
 from gossiprec.scenario.registries import KINDS, get_registry
 
 WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false", "object": "mapping"}

@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gossiprec.base.options import Options
+from gossiprec.base.options import Options, options_class
 from gossiprec.base.registry import Registry
-from gossiprec.base.registry_options import options_class
 from gossiprec.scenario.definition import (
     FIXED,
     AttackerChoice,

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.base.errors import suggestion
-from gossiprec.base.registry_options import RegisteredOptions
+from gossiprec.base.options import RegisteredOptions
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from gossiprec.base.errors import MovedWarning, ScenarioError, suggestion
-from gossiprec.base.regular_files import read_regular_file
+from gossiprec.base.inputs import read_regular_file
 from gossiprec.scenario.bundled import STUDIES, bundled_files, new_path
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from gossiprec.base.errors import GossipRecError, LogError
-from gossiprec.base.plugins import combined_code_version
+from gossiprec.base.registry import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.atomic_write import replace_file, wrap_write_errors

@@ -16,7 +16,7 @@ import numpy as np
 from gossiprec.base.errors import GossipRecError, ResourceError, describe_os_error
 from gossiprec.base.inputs import Inputs, note_inputs, record_inputs
 from gossiprec.base.machine import usable_cores
-from gossiprec.base.plugins import Plugins, check_plugins_installed, plugin_versions
+from gossiprec.base.registry import Plugins, check_plugins_installed, plugin_versions
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.scenario.definition import Scenario

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.store.update import ReceivedModels, Update
-from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators import Inbox, make_aggregator
 from gossiprec.rules.aggregators.base import ModelDelta, SummableRows
 
 BASE = np.float32([1, 2, 3, 4, 5])

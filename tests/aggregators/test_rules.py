@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.rules.aggregators import AGGREGATORS, Inbox
-from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox, make_aggregator
 from gossiprec.testing import check_aggregator
 
 RULES = list(AGGREGATORS)

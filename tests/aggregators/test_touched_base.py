@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.rules.aggregators import Inbox, base
-from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators import Inbox, base, make_aggregator
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.rules.aggregators.delta_ops import add_deltas
 from gossiprec.testing import check_aggregator

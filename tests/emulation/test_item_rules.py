@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.registry_options import registered_name
+from gossiprec.base.options import registered_name
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators import make_aggregator
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.sharded import Threads, divided

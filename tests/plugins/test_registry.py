@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 from fake_distributions import install
 
-from gossiprec.base import plugins
+from gossiprec.base import registry
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.registry import Registry
 
@@ -40,9 +40,9 @@ def site(tmp_path, monkeypatch):
     install(tmp_path, "unrelated", "7", {"console_scripts": {"ball": "nowhere:main"}})
     for name in ("ball", "kite"):
         (tmp_path / "toybox" / f"{name}.py").write_text(dedent(OURS.format(name)))
-    plugins.entry_points.cache_clear()
+    registry.entry_points.cache_clear()
     yield tmp_path
-    plugins.entry_points.cache_clear()
+    registry.entry_points.cache_clear()
     for name in set(sys.modules) - before:
         del sys.modules[name]
 
@@ -56,7 +56,7 @@ def test_a_plug_in_s_member_is_found_by_its_name_and_nothing_else_is_imported_fo
     install(site, "dolls", "3", {"gossiprec.toys": {"doll": "dolls"}}, dolls=THEIRS.format("doll"))
 
     assert toys()["top"].__doc__ == "A toy of somebody's."
-    assert plugins.origin_of(toys().entry_point("top")) == "tops 1.2"
+    assert registry.origin_of(toys().entry_point("top")) == "tops 1.2"
     assert "dolls" not in sys.modules
 
 
@@ -161,7 +161,7 @@ def test_of_two_copies_of_a_distribution_the_first_on_the_path_counts(site, monk
     )
 
     assert toys()["top"].__name__ == "top"
-    assert plugins.origin_of(toys().entry_point("top")) == "spinning-tops 2"
+    assert registry.origin_of(toys().entry_point("top")) == "spinning-tops 2"
 
 
 def test_a_file_that_is_run_again_replaces_what_it_registered(site):
@@ -191,8 +191,8 @@ def test_an_object_stands_for_the_function_it_wraps(site):
 
 
 def code_of(*names):
-    plugins._code.cache_clear()
-    used = plugins.distributions_used(toys().entry_point(name) for name in names)
+    registry._code.cache_clear()
+    used = registry.distributions_used(toys().entry_point(name) for name in names)
     assert list(used) == ["tops"]
     return used["tops"]["code"]
 

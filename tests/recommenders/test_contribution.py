@@ -10,8 +10,8 @@ import pytest
 from contributing import Given, alike, drawn_at_random, users_with
 
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import build_registered
 from gossiprec.base.ragged import Ragged
-from gossiprec.base.registry_options import build_registered
 from gossiprec.data import load_split
 from gossiprec.federated import contribution
 from gossiprec.federated.contribution import ExponentialMechanism, _inverse, perturb_items

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from gossiprec.base.registry_options import options_class
+from gossiprec.base.options import options_class
 from gossiprec.cli.scenario import scenario as command
 from gossiprec.scenario import Registries, json_schema, load_scenario
 from gossiprec.scenario.bundled import bundled_files as all_shipped

@@ -13,8 +13,7 @@ from conftest import Loader, registry
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gossiprec.base.errors import PluginError, ScenarioError
-from gossiprec.base.options import NoOptions, Options
-from gossiprec.base.registry_options import RegisteredOptions, iter_registered, options_class
+from gossiprec.base.options import NoOptions, Options, RegisteredOptions, iter_registered, options_class
 from gossiprec.defences import POLICIES
 from gossiprec.network.graphs import FAMILIES
 from gossiprec.network.overlay import SAMPLINGS

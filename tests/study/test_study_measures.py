@@ -9,7 +9,7 @@ import pytest
 from small_studies import COALITION, SINGLE, carried_out, planned
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.base import plugins
+from gossiprec.base import registry
 from gossiprec.base.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.selectors import MeasureSelector, read_measure
@@ -180,13 +180,13 @@ def test_a_study_needs_no_attack_that_it_does_not_name(tmp_path, monkeypatch):
         wreck="import nothing_of_the_kind",
     )
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.entry_points.cache_clear()
+    registry.entry_points.cache_clear()
     try:
         assert "wreck" in ATTACKS
         assert planned(tmp_path, axes={}, measures=["max_aac"]).measures == [MeasureSelector("max_aac")]
     finally:
         monkeypatch.undo()
-        plugins.entry_points.cache_clear()
+        registry.entry_points.cache_clear()
 
 
 def test_a_study_can_ask_for_a_measure_of_anybody(tmp_path, monkeypatch):

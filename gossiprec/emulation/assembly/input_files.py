@@ -10,8 +10,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import DataError, ScenarioError
-from gossiprec.base.inputs import note_input
-from gossiprec.base.regular_files import open_regular_file
+from gossiprec.base.inputs import note_input, open_regular_file
 from gossiprec.data.column_parsers import Convert, number_parser
 from gossiprec.data.delimited_text import read_columns, read_first_row
 from gossiprec.data.sources import FileSource

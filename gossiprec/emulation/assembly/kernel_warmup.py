@@ -8,8 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from gossiprec.base.gc_pause import gc_paused
-from gossiprec.base.machine import usable_cores
+from gossiprec.base.machine import gc_paused, usable_cores
 from gossiprec.emulation.progress import Progress
 from gossiprec.native.kernel_cache import (
     KernelNotCachedError,

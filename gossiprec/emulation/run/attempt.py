@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gossiprec.base.errors import LogError
-from gossiprec.base.plugins import check_plugins_installed
+from gossiprec.base.registry import check_plugins_installed
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import ClockReadings, read_clocks

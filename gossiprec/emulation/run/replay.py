@@ -13,7 +13,7 @@ import numpy as np
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
-from gossiprec.base.plugins import Plugins, check_plugins_installed, plugin_versions
+from gossiprec.base.registry import Plugins, check_plugins_installed, plugin_versions
 from gossiprec.emulation.progress import NullProgress, Progress, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.runs import Run, open_run, run_files

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
-from gossiprec.base.plugins import combined_code_version
+from gossiprec.base.registry import combined_code_version
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.progress import NullProgress, Progress, read_clocks

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from gossiprec.base.errors import DataError
-from gossiprec.base.inputs import note_input
-from gossiprec.base.regular_files import read_regular_file
+from gossiprec.base.inputs import note_input, read_regular_file
 
 if TYPE_CHECKING:
     import networkx as nx

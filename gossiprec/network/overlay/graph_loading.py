@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.base.errors import DataError, ScenarioError
-from gossiprec.base.inputs import note_input
-from gossiprec.base.regular_files import read_regular_file
+from gossiprec.base.inputs import note_input, read_regular_file
 from gossiprec.base.rng import generator
 from gossiprec.network import graphs
 from gossiprec.network.graphs.files import MAX_BYTES, SUFFIXES, build_graph, read_node_link_data

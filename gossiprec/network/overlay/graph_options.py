@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, U
 from pydantic import Discriminator, Field, Tag, create_model, field_validator
 
 from gossiprec.base.errors import suggestion
-from gossiprec.base.options import Options
-from gossiprec.base.registry_options import RegisteredOptions
+from gossiprec.base.options import Options, RegisteredOptions
 from gossiprec.network import graphs
 from gossiprec.network.graphs import FAMILIES
 

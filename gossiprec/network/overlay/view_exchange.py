@@ -14,8 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.base.options import Options
-from gossiprec.base.registry_options import RegisteredOptions
+from gossiprec.base.options import Options, RegisteredOptions
 from gossiprec.base.rng import distinct_below, purpose_id
 from gossiprec.network.overlay import SAMPLINGS
 from gossiprec.network.overlay.base import OverlayContext, Views

@@ -16,7 +16,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.registry_options import registered_name
+from gossiprec.base.options import registered_name
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.protocols import PROTOCOLS
@@ -30,8 +30,7 @@ from gossiprec.network.protocols.round_policy import (
     RoundPolicy,
 )
 from gossiprec.network.sim.clock import WakeClock
-from gossiprec.rules.aggregators import InboxConfig
-from gossiprec.rules.aggregators.aggregator_option import make_aggregator
+from gossiprec.rules.aggregators import InboxConfig, make_aggregator
 from gossiprec.rules.servers import Server
 from gossiprec.rules.servers.server_option import make_server
 

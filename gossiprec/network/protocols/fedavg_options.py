@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from gossiprec.base.options import LARGEST, Options
-from gossiprec.rules.aggregators.aggregator_option import Rule, reject_delta_rules
+from gossiprec.rules.aggregators import Rule, reject_delta_rules
 from gossiprec.rules.aggregators.base import Invalid
 from gossiprec.rules.servers.server_option import ServerChoice
 

@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.base.options import LARGEST
-from gossiprec.base.registry_options import registered_name
+from gossiprec.base.options import LARGEST, registered_name
 from gossiprec.compute.plan.tape import Op
 from gossiprec.network.overlay import SAMPLINGS
 from gossiprec.network.overlay.base import OverlayContext, Views
@@ -24,7 +23,7 @@ from gossiprec.network.overlay.graph_views import StaticViewOptions, make_graph_
 from gossiprec.network.overlay.view_exchange import ExchangeOptions, ExchangeView
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.gossip import CountedRefreshOptions, Gossip, GossipOptions, ViewOptions
-from gossiprec.rules.aggregators.aggregator_option import Rule, make_aggregator
+from gossiprec.rules.aggregators import Rule, make_aggregator
 
 
 def _kind_of_view(raw: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import simpy
 from simpy.events import NORMAL
 
-from gossiprec.base.gc_pause import gc_paused
+from gossiprec.base.machine import gc_paused
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.network.sim.compute_time import ComputeTime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from gossiprec.base.registry_options import RegisteredName, build_registered
+from gossiprec.base.options import RegisteredName, build_registered
 from gossiprec.rules.servers import SERVERS
 from gossiprec.rules.servers.base import Server
 

@@ -15,8 +15,7 @@ from gossiprec.data.file import open_text_source
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import TrainingData
 from gossiprec.rules.similarities import SIMILARITIES
-from gossiprec.rules.similarities.base import Similarity, item_words
-from gossiprec.rules.similarities.cosine import rounded_unit_vectors, shifted_cosines
+from gossiprec.rules.similarities.base import Similarity, item_words, rounded_unit_vectors, shifted_cosines
 
 
 @SIMILARITIES.register("word-vectors")
