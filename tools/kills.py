@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.emulation import resume, simulate
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.scenario import load_scenario
 
 FILES = ("events.mplog", "metrics.csv", "attacks.csv", "adversaries.npz")

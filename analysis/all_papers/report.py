@@ -12,7 +12,7 @@ from analysis.papers.report import INTERVALS, missing_blocks, versions_used
 from analysis.papers.study_file import Scale
 from analysis.papers.verdict import Runs
 from gossiprec.figures.figure_files import Cell, csv_bytes
-from gossiprec.runs.atomic_write import replace_file
+from gossiprec.runs.run_files import replace_file
 
 CSV_HEADER = ("row", "number", "seed", "value")
 _READ = (

@@ -29,7 +29,7 @@ from analysis.papers.report import INTERVALS, claim_blocks, format_clock, missin
 from analysis.papers.study_file import Scale
 from analysis.papers.verdict import HELD, NOT_HELD, ClaimVerdict, Runs, Verdict, mean
 from gossiprec.figures.figure_files import csv_bytes
-from gossiprec.runs.atomic_write import replace_file
+from gossiprec.runs.run_files import replace_file
 
 _LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from gossiprec.runs.atomic_write import replace_file
+from gossiprec.runs.run_files import replace_file
 
 try:
     from markdown_it import MarkdownIt

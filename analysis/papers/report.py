@@ -40,7 +40,7 @@ from analysis.papers.verdict import (
 )
 from gossiprec.figures.figure_files import csv_bytes
 from gossiprec.runs import Run
-from gossiprec.runs.atomic_write import replace_file
+from gossiprec.runs.run_files import replace_file
 
 INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without it is of one seed."
 

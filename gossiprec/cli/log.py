@@ -32,8 +32,7 @@ def log() -> None:
 @click.option("--limit", type=click.IntRange(min=0), help="Maximum number of rows to print.")
 def cat(source: Path, kind: str | None, limit: int | None) -> None:
     """Print events in order of virtual time, tab-separated; lines beginning with # are column headers."""
-    from gossiprec.runs.event_text import column_names, iter_rows_by_time
-    from gossiprec.runs.reader import read_log
+    from gossiprec.runs.reader import column_names, iter_rows_by_time, read_log
     from gossiprec.runs.run_files import log_path
 
     found = read_log(log_path(source))
@@ -156,8 +155,8 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
 
 def _write_csv(found: EventLog, kind: str, out: Path) -> None:
     from gossiprec.base.spreadsheet import safe_rows
-    from gossiprec.runs.atomic_write import open_replacement
-    from gossiprec.runs.event_text import column_names, iter_rows_of_kind
+    from gossiprec.runs.reader import column_names, iter_rows_of_kind
+    from gossiprec.runs.run_files import open_replacement
 
     names = column_names(found.schema[kind])
     with open_replacement(out) as file:
@@ -172,8 +171,8 @@ def _write_csv(found: EventLog, kind: str, out: Path) -> None:
 def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
     import pyarrow.parquet as pq
 
-    from gossiprec.runs.atomic_write import open_replacement
     from gossiprec.runs.run import to_arrow
+    from gossiprec.runs.run_files import open_replacement
 
     table = to_arrow(found.events(found.schema[kind].name))
     with open_replacement(out) as file:

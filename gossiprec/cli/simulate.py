@@ -175,7 +175,7 @@ def _print_results(run: Run, *, as_json: bool) -> None:
 
 
 def _say_interrupted(run: Run) -> None:
-    from gossiprec.runs.checkpoint_folder import CheckpointFolder
+    from gossiprec.runs.checkpoints import CheckpointFolder
 
     summary = run.summary or {}
     click.echo(

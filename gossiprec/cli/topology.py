@@ -103,7 +103,7 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
     from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
     from gossiprec.network.graphs.files import graph_text, infer_graph_format
     from gossiprec.network.overlay.graph_loading import scenario_errors
-    from gossiprec.runs.atomic_write import replace_file
+    from gossiprec.runs.run_files import replace_file
 
     with scenario_errors("--out"):
         kind = infer_graph_format(out)

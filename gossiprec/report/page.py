@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gossiprec.report.blocks import Section, to_plain_data
 from gossiprec.report.build import collect_sections
-from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
+from gossiprec.runs.run_files import replace_file, wrap_write_errors
 from gossiprec.version import __version__
 
 LIBRARIES = {

@@ -15,7 +15,7 @@ from gossiprec.figures.study.table_reader import Point, StudyTable, read_study
 from gossiprec.report.blocks import TableBlock, TableColumn
 from gossiprec.runs import open_run
 from gossiprec.runs.lock import LOCK, UNKNOWN, is_locked, resolve_status
-from gossiprec.runs.own_files import read_regular
+from gossiprec.runs.run_files import read_regular
 
 MARK, RUNS = "study.json", "runs"
 

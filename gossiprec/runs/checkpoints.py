@@ -1,4 +1,6 @@
-"""Checkpoint files: a tree of plain values and arrays, every byte under a CRC, written in one pass.
+"""Checkpoints of a run: writing and reading their files, and the folder that holds them.
+
+A file holds a tree of plain values and arrays, every byte under a CRC, and is written in one pass.
 
 ::
 
@@ -18,7 +20,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from io import FileIO
 from pathlib import Path
@@ -29,25 +32,42 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError
-from gossiprec.runs import checkpoint_blocks as blocks_
-from gossiprec.runs import record_format
-from gossiprec.runs.atomic_write import write_all
-from gossiprec.runs.checkpoint_blocks import GRAIN, ArrayBlock
-from gossiprec.runs.checkpoint_content import (
+from gossiprec.runs import record_format, run_files
+from gossiprec.runs.checkpoint_format import (
+    DTYPE,
     FORMAT,
+    GRAIN,
     MAGIC,
+    ArrayBlock,
     CheckpointContent,
     CheckpointReader,
     CheckpointStamp,
     DeltaBase,
+    all_covered,
+    byte_view,
+    clear_gaps,
+    extents_length,
+    measure_block,
+    read_block,
     read_content,
     read_head,
+    write_block,
 )
 from gossiprec.runs.checkpoint_state import PartialArray, State
 from gossiprec.runs.record_format import DamagedError
+from gossiprec.runs.run_files import (
+    NEW,
+    TEMPORARY_SUFFIX,
+    check_folder,
+    open_regular,
+    sync_folder,
+    temporary_name,
+    write_all,
+)
 
 __all__ = [
     "GRAIN",
+    "CheckpointFolder",
     "CheckpointStamp",
     "PartialArray",
     "base_tick",
@@ -91,7 +111,7 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     arrays: list[npt.NDArray[Any] | PartialArray] = []
     tree = msgpack.packb(state, default=lambda value: _numbered(value, arrays))
     last = _last(before, stamp)
-    blocks = [blocks_.measure_block(array, last.stamp.time if last else None) for array in arrays]
+    blocks = [measure_block(array, last.stamp.time if last else None) for array in arrays]
     if last is not None and not _is_worth(blocks):
         last, blocks = None, [block.whole() for block in blocks]
     rests = None if last is None else DeltaBase(last.stamp.tick, last.crc, last.deltas)
@@ -100,8 +120,8 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
         record_format.HEADER, {"format": FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
     )
     write_all(file, MAGIC + head)
-    flats = (blocks_.byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
-    done = [blocks_.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
+    flats = (byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
+    done = [write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
     start = len(MAGIC) + len(head) + sum(block.stored_bytes for block in done)
     listed = [block.packed() for block in done]
     write_all(file, record_format.pack_record(record_format.INDEX, {"state": tree, "blocks": listed}))
@@ -122,7 +142,7 @@ def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None
 def _is_worth(blocks: Sequence[ArrayBlock]) -> bool:
     """Return whether a delta is so much smaller than a base that it is worth writing."""
     tracked = [block for block in blocks if block.tracked]
-    whole = sum(blocks_.extents_length(block.extents) for block in tracked)
+    whole = sum(extents_length(block.extents) for block in tracked)
     return whole >= LEAST_BYTES and sum(block.stored_bytes for block in tracked) <= WORTH * whole
 
 
@@ -144,7 +164,7 @@ def _numbered(value: Any, arrays: list[npt.NDArray[Any] | PartialArray]) -> Any:
     if not isinstance(value, np.ndarray | PartialArray):
         raise TypeError(f"a checkpoint holds plain values and arrays, not {type(value).__name__}")
     array = value.array if isinstance(value, PartialArray) else value
-    if not blocks_.DTYPE.fullmatch(array.dtype.str):
+    if not DTYPE.fullmatch(array.dtype.str):
         raise TypeError(f"a checkpoint holds arrays of numbers, not of {array.dtype}")
     arrays.append(value)
     return msgpack.ExtType(_ARRAY, (len(arrays) - 1).to_bytes(4, "little"))
@@ -214,11 +234,11 @@ def read_checkpoint(
     with CheckpointReader(path) as file:
         file.seek(own.first)
         for flat, block in zip(flats, own.blocks, strict=True):
-            blocks_.read_block(file, block, flat)
+            read_block(file, block, flat)
         if below:
             _check_whole([own, *below])
             for flat, block in zip(flats, own.blocks, strict=True):
-                blocks_.clear_gaps(flat, block.extents)
+                clear_gaps(flat, block.extents)
         return own.stamp, _tree(own.tree, arrays, own.first)
 
 
@@ -250,7 +270,7 @@ def _read_tracked(content: CheckpointContent, flats: Sequence[npt.NDArray[np.uin
         file.seek(content.first)
         for block in content.blocks:
             if block.tracked:
-                blocks_.read_block(file, block, next(left))
+                read_block(file, block, next(left))
             else:
                 file.seek(block.stored_bytes, os.SEEK_CUR)
 
@@ -259,7 +279,7 @@ def _check_whole(contents: Sequence[CheckpointContent]) -> None:
     """Refuse a delta, the first of these, if it and the files below it do not hold everything that matters."""
     tracked = [[block for block in content.blocks if block.tracked] for content in contents]
     for several in zip(*tracked, strict=True):
-        if not blocks_.all_covered(several[0].extents, [block.stored for block in several]):
+        if not all_covered(several[0].extents, [block.stored for block in several]):
             raise DamagedError(contents[0].first, "it lacks required segments of an array")
 
 
@@ -276,3 +296,125 @@ def _tree(packed: bytes, arrays: list[npt.NDArray[Any]], first: int) -> dict[str
     if not isinstance(tree, dict):
         raise DamagedError(first, "the state is not a mapping")
     return tree
+
+
+class CheckpointFolder:
+    """The checkpoints of a run.
+
+    Parameters
+    ----------
+    run : Path
+        The run directory.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.path = run / run_files.CHECKPOINTS
+
+    def newest_first(self) -> list[Path]:
+        """Return the checkpoints, the one of the latest report first.
+
+        Raises
+        ------
+        LogError
+            If the folder is a link.
+        """
+        check_folder(self.path)
+        found = self.path.glob(f"[0-9]*{SUFFIX}") if self.path.is_dir() else ()
+        return sorted((path for path in found if path.stem.isdecimal()), key=_tick, reverse=True)
+
+    def write(
+        self,
+        stamp: CheckpointStamp,
+        state: State,
+        *,
+        keep: int,
+        wanted: Callable[[], bool],
+        after: int | None = None,
+    ) -> None:
+        """Write a checkpoint under a temporary name, rename it, and delete the files that are no longer needed.
+
+        The last `keep` checkpoints stay, and so do the files they build on. If these are several and all build on one
+        base, the base before it stays too.
+
+        Parameters
+        ----------
+        stamp : CheckpointStamp
+        state : State
+        keep : int
+        wanted : callable
+            Called before the file is renamed; if it returns false, the file is discarded.
+        after : int, optional
+            Tick of the last checkpoint that this process wrote; only changes since then need to be written.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; nothing of it is left then.
+        """
+        check_folder(self.path)
+        self.path.mkdir(exist_ok=True)
+        path, before = self._at(stamp.tick), None if after is None else self._at(after)
+        temporary = temporary_name(path)
+        try:
+            with FileIO(temporary, "w", opener=lambda name, _: open_regular(name, NEW)) as file:
+                write_checkpoint(file, stamp, state, before)
+                os.fsync(file.fileno())
+            if not wanted():
+                return
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+        sync_folder(self.path)
+        for old in self._unneeded(keep):
+            old.unlink(missing_ok=True)
+
+    def _unneeded(self, keep: int) -> list[Path]:
+        """Return the checkpoints that are neither among the last `keep` nor needed by those."""
+        found = self.newest_first()
+        needed, bases = set(found[:keep]), set()
+        for path in found[:keep]:
+            lower = path
+            while (tick := _rests_on(lower)) is not None:
+                lower = self._at(tick)
+                needed.add(lower)
+            bases.add(lower)
+        if keep > 1 and len(bases) == 1:
+            older = (path for path in found if path < min(bases) and _rests_on(path) is None)
+            needed.update([*older][:1])
+        return [path for path in found if path not in needed]
+
+    def _at(self, tick: int) -> Path:
+        return self.path / f"{tick:08d}{SUFFIX}"
+
+    def drop_after(self, tick: int) -> None:
+        """Delete the checkpoints of later reports, and files that a killed process left half written."""
+        for path in self.newest_first():
+            if _tick(path) > tick:
+                path.unlink(missing_ok=True)
+        self._drop_unfinished()
+
+    def clear(self) -> None:
+        """Delete all checkpoints, and the folder if it is then empty; files that cannot be deleted stay."""
+        with suppress(OSError):
+            for path in self.newest_first():
+                path.unlink(missing_ok=True)
+            self._drop_unfinished()
+            self.path.rmdir()
+
+    def _drop_unfinished(self) -> None:
+        check_folder(self.path)
+        for path in self.path.glob(f".*{SUFFIX}.*{TEMPORARY_SUFFIX}") if self.path.is_dir() else ():
+            path.unlink(missing_ok=True)
+
+
+def _tick(path: Path) -> int:
+    return int(path.stem)
+
+
+def _rests_on(path: Path) -> int | None:
+    """Return the tick of the checkpoint on which `path` builds, or None if there is none or it cannot be read."""
+    try:
+        return base_tick(path)
+    except LogError:
+        return None

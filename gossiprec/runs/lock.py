@@ -15,8 +15,7 @@ from typing import Any
 from filelock import SoftFileLock, Timeout, lock_descriptor
 
 from gossiprec.base.errors import GossipRecError, LogError, ResourceError
-from gossiprec.runs.atomic_write import wrap_write_errors
-from gossiprec.runs.own_files import open_regular
+from gossiprec.runs.run_files import open_regular, wrap_write_errors
 
 PATIENCE_S = 0.5
 """Seconds that a run waits for a process that only checks whether the run is alive."""

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.errors import LogError
-from gossiprec.runs import run_files
-from gossiprec.runs.atomic_write import replace_file
-from gossiprec.runs.lock import process_identity
-from gossiprec.runs.own_files import open_to_read, read_regular
 from gossiprec.base.machine import processor_name
-from gossiprec.native.numba_support import is_plain
-from gossiprec.base.registry import Plugins
 from gossiprec.base.portable import describe_target
+from gossiprec.base.registry import Plugins
+from gossiprec.native.numba_support import is_plain
+from gossiprec.runs import run_files
+from gossiprec.runs.lock import process_identity
+from gossiprec.runs.run_files import open_to_read, read_regular, replace_file
 from gossiprec.version import __version__, code_version
 
 LAYOUT = 1

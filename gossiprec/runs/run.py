@@ -14,12 +14,11 @@ import yaml
 
 from gossiprec.base.errors import LogError, ResourceError, suggestion
 from gossiprec.runs import run_files
-from gossiprec.runs.adversaries import Accuracies, read_adversaries
+from gossiprec.runs.adversaries import Accuracies, read_adversaries, read_arrays
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import read_json, read_manifest
-from gossiprec.runs.npz_files import read_arrays
-from gossiprec.runs.own_files import check_own_files, read_regular
 from gossiprec.runs.reader import Columns, EventLog, read_log
+from gossiprec.runs.run_files import check_own_files, read_regular
 from gossiprec.runs.run_tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_run_table
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ import numpy.typing as npt
 import yaml
 
 from gossiprec.base.errors import LogError
+from gossiprec.base.registry import Plugins, combined_code_version
 from gossiprec.runs import run_files
-from gossiprec.runs.adversaries import write_adversaries
-from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
-from gossiprec.runs.checkpoints import CheckpointStamp
+from gossiprec.runs.adversaries import Arrays, write_adversaries, write_arrays
+from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
 from gossiprec.runs.manifest import (
     FILES,
@@ -31,10 +30,16 @@ from gossiprec.runs.manifest import (
     write_json,
     write_manifest,
 )
-from gossiprec.runs.npz_files import Arrays, write_arrays
-from gossiprec.runs.own_files import check_own_files, leftovers, read_regular, temporary_name
 from gossiprec.runs.reader import read_log
 from gossiprec.runs.run import Run
+from gossiprec.runs.run_files import (
+    check_own_files,
+    leftovers,
+    read_regular,
+    replace_file,
+    temporary_name,
+    wrap_write_errors,
+)
 from gossiprec.runs.run_tables import (
     ATTACKS,
     FINDINGS,
@@ -47,7 +52,6 @@ from gossiprec.runs.run_tables import (
     write_run_table,
 )
 from gossiprec.runs.writer import EventWriter
-from gossiprec.base.registry import Plugins, combined_code_version
 
 TABLES = (METRICS, ATTACKS, FINDINGS)
 """The tables that grow during a run."""

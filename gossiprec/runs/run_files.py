@@ -1,8 +1,22 @@
-"""Names of the files in a run directory."""
+"""Files of a run or study directory: their names, how they are opened, and how they are replaced in one step.
+
+A directory may come from an untrusted source: a link in it could let a command write, delete or read elsewhere. So
+only regular files are opened, never through a link. Readers of a replaced file see the old one or the new one.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import BinaryIO
+
+from gossiprec.base.errors import LogError, ResourceError
 
 SCENARIO = "scenario.yaml"
 MANIFEST = "manifest.json"
@@ -34,3 +48,165 @@ STATUSES = ("running", "complete", "failed", "interrupted")
 def log_path(path: Path) -> Path:
     """Return the event log that `path` refers to: the file itself, or the log in that run directory."""
     return path / EVENTS if path.is_dir() else path
+
+
+TEMPORARY_SUFFIX = ".writing"
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+"""Flags for a file that must not exist yet; with O_EXCL a link at its name is refused too."""
+_ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO then fails at once instead of waiting
+_MODE = 0o666
+
+
+def open_regular(path: str | os.PathLike[str], flags: int) -> int:
+    """Return the descriptor of a regular file, opened with these flags of `os.open`.
+
+    Raises
+    ------
+    LogError
+        If there is a link, a folder, a pipe or a device at that name.
+    OSError
+        If the file cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, flags | _ALWAYS, _MODE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO) or os.path.islink(path):
+            raise not_regular(path) from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise not_regular(path)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def not_regular(path: str | os.PathLike[str]) -> LogError:
+    """Return the error for a path that is a link or otherwise no regular file."""
+    found = "a link" if os.path.islink(path) else "no regular file"
+    return LogError(
+        f"{path}: found {found}; expected a regular file of the run; replace it by the file, or delete it"
+    )
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a random name next to `path` for a file that is to replace it."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return the temporary files of `path` that killed processes have left."""
+    return [*path.parent.glob(f".{path.name}.*{TEMPORARY_SUFFIX}")]
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file.
+
+    Raises
+    ------
+    LogError
+        If it is a link or no regular file.
+    OSError
+        If it cannot be read.
+    """
+    with open_to_read(path) as file:
+        return file.read()
+
+
+def open_to_read(path: Path) -> BufferedReader:
+    """Open a regular file for reading; see :func:`read_regular`."""
+    return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
+
+
+def check_own_files(folder: Path) -> None:
+    """Refuse a run directory in which a name that gossiprec uses is a link.
+
+    Raises
+    ------
+    LogError
+        If there is such a link; the message names the first.
+    """
+    if folder.is_dir():
+        for name in (*FILES, CHECKPOINTS):
+            if (folder / name).is_symlink():
+                raise not_regular(folder / name)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a link at the path of a folder that belongs to a run or study.
+
+    Raises
+    ------
+    LogError
+    """
+    if path.is_symlink():
+        raise LogError(
+            f"{path}: found a link; expected a folder of the run; replace it by the folder, or delete it"
+        )
+
+
+@contextmanager
+def wrap_write_errors(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the body into a :class:`ResourceError` that names `path` and the next step."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ResourceError(
+            f"cannot write {path}: {reason}; free disk space, fix the permissions, or choose another --out"
+        ) from error
+
+
+def write_all(file: FileIO, content: bytes | memoryview) -> None:
+    """Write all of `content` to an unbuffered file."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+
+
+@contextmanager
+def open_replacement(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that replaces `path` when the body ends; until then it has a random name.
+
+    A link at `path` is replaced, not followed.
+
+    Raises
+    ------
+    ResourceError
+        If the disk or the permissions do not allow it; `path` is then unchanged.
+    """
+    temporary = temporary_name(path)
+    with wrap_write_errors(path):
+        try:
+            with os.fdopen(open_regular(temporary, NEW), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write `content` to `path` in one step; see :func:`open_replacement`."""
+    with open_replacement(path) as file:
+        file.write(content)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the names in a folder to disk, so that they survive a power failure."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Flush the content of a file to disk, so that it survives a power failure."""
+    with open_to_read(path) as file:
+        os.fsync(file.fileno())

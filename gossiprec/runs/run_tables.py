@@ -17,10 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError
-from gossiprec.runs import run_files
-from gossiprec.runs.atomic_write import replace_file, wrap_write_errors, write_all
-from gossiprec.runs.own_files import open_regular, read_regular
 from gossiprec.base.spreadsheet import safe_rows
+from gossiprec.runs import run_files
+from gossiprec.runs.run_files import open_regular, read_regular, replace_file, wrap_write_errors, write_all
 
 Quoting = Literal[0, 2]
 """``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""

@@ -1,4 +1,4 @@
-"""The schema of event logs: the kinds of event and their columns.
+"""The schema of event logs: the kinds of event and their columns, and the digest of rows.
 
 The header of a log holds the schema with which it was written, so a reader follows the file, not this module. A new
 kind, or a new column at the end of a kind, raises the version of :data:`SCHEMA`, and ``CHANGELOG.md`` says so.
@@ -6,10 +6,11 @@ kind, or a new column at the end of a kind, raises the version of :data:`SCHEMA`
 
 from __future__ import annotations
 
+import hashlib
 import math
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -238,3 +239,35 @@ SCHEMA = EventSchema(
     ),
 )
 """The schema of logs written by this version."""
+
+
+class ContentDigest:
+    """SHA-256 over kinds and column bytes, independent of how rows were grouped into chunks.
+
+    Each column has its own running hash; :meth:`hexdigest` hashes one line per column of the kinds that have
+    rows. A kind without rows leaves no trace, so a schema with more kinds gives an old run its old digest.
+    """
+
+    def __init__(self, schema: EventSchema) -> None:
+        self.rows = {kind.name: 0 for kind in schema.kinds}
+        self._schema = schema
+        self._hashes = {kind.name: [hashlib.sha256() for _ in kind.columns] for kind in schema.kinds}
+
+    def update(self, kind: EventKind, rows: int, columns: Sequence[bytes | memoryview]) -> None:
+        """Add the next rows of a kind: its packed columns, in schema order."""
+        self.rows[kind.name] += rows
+        for running, column in zip(self._hashes[kind.name], columns, strict=True):
+            running.update(column)
+
+    def hexdigest(self) -> str:
+        """Return the digest of all rows added so far."""
+        total = hashlib.sha256()
+        for kind in sorted(self._schema.kinds, key=lambda kind: kind.name):
+            if self.rows[kind.name]:
+                for column, running in zip(kind.columns, self._hashes[kind.name], strict=True):
+                    total.update(self._line(kind, column, running.hexdigest()).encode())
+        return total.hexdigest()
+
+    def _line(self, kind: EventKind, column: Column, digest: str) -> str:
+        size = "-" if column.size is None else column.size
+        return f"{kind.name} {column.name} {column.dtype} {size} {self.rows[kind.name]} {digest}\n"

@@ -10,9 +10,9 @@ from gossiprec.base.errors import LogError
 from gossiprec.runs import run_files
 from gossiprec.runs.lock import is_locked
 from gossiprec.runs.manifest import file_faults, has_digests, manifest_fault, read_manifest
-from gossiprec.runs.own_files import check_own_files
 from gossiprec.runs.reader import EventLog, LogDamage, open_log
 from gossiprec.runs.record_format import DamagedError
+from gossiprec.runs.run_files import check_own_files
 
 _NO_DIGESTS = (
     "; the manifest has no digests of the other files of the run, because an earlier version of gossiprec "

@@ -13,11 +13,9 @@ import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.runs import record_format
-from gossiprec.runs.atomic_write import wrap_write_errors, write_all
-from gossiprec.runs.digest import ContentDigest
-from gossiprec.runs.own_files import open_regular
 from gossiprec.runs.reader import read_log
-from gossiprec.runs.schema import SCHEMA, EventKind, EventSchema
+from gossiprec.runs.run_files import open_regular, wrap_write_errors, write_all
+from gossiprec.runs.schema import SCHEMA, ContentDigest, EventKind, EventSchema
 from gossiprec.version import __version__
 
 _REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW

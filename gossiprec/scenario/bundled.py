@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from gossiprec.base.errors import ScenarioError, suggestion
-from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
+from gossiprec.runs.run_files import replace_file, wrap_write_errors
 
 STUDIES = "studies"
 PLACES = {"scenarios": ("*.yaml", "papers/*/*.yaml"), STUDIES: (f"{STUDIES}/*.yaml",)}

@@ -14,10 +14,9 @@ from gossiprec.base.errors import GossipRecError, LogError
 from gossiprec.base.registry import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.runs import Run, open_run
-from gossiprec.runs.atomic_write import replace_file, wrap_write_errors
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer
 from gossiprec.runs.manifest import manifest_fault
-from gossiprec.runs.own_files import check_folder, read_regular
+from gossiprec.runs.run_files import check_folder, read_regular, replace_file, wrap_write_errors
 from gossiprec.study.deduplication import SharedSimulation
 from gossiprec.study.run_hash import canonical_json
 

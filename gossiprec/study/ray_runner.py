@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from gossiprec.emulation.assembly.executor_selection import require_ray
 from gossiprec.emulation.shards.ray_backend import LOCAL, connect_to_cluster, start_local_ray
-from gossiprec.runs.atomic_write import wrap_write_errors
-from gossiprec.runs.own_files import temporary_name
 from gossiprec.runs.run_directory import remove_run
+from gossiprec.runs.run_files import temporary_name, wrap_write_errors
 from gossiprec.study.task import StudyTask, TaskResult, run_task, threads_per_job
 
 if TYPE_CHECKING:

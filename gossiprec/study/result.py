@@ -16,7 +16,7 @@ from gossiprec.figures.study.table_reader import StudyTable, order_quantities, r
 from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run, open_run, run
 from gossiprec.runs.lock import LOCK, is_locked
-from gossiprec.runs.own_files import open_to_read
+from gossiprec.runs.run_files import open_to_read
 from gossiprec.study.folder import MARK, RUNS, read_study_status
 from gossiprec.study.table_writer import PARQUET
 

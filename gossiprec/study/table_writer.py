@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.base.spreadsheet import safe_cell, safe_rows
-from gossiprec.runs.atomic_write import open_replacement, replace_file
+from gossiprec.runs.run_files import open_replacement, replace_file
 from gossiprec.study.table_rows import Row
 
 PARQUET, CSV = "table.parquet", "table.csv"

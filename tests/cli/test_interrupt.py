@@ -13,8 +13,7 @@ from calls import ROOT, SMOKE, environment, invoke
 from gossiprec import open_run
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.progress import ProgressLines
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
-from gossiprec.runs.checkpoints import read_stamp
+from gossiprec.runs.checkpoints import CheckpointFolder, read_stamp
 from gossiprec.runs.verify import verify_log
 
 OFTEN = ("--set", "evaluate.every=1", "--executor", "reference")

@@ -13,7 +13,8 @@ import pytest
 
 from gossiprec.base.errors import LogError
 from gossiprec.emulation import resume, simulate
-from gossiprec.runs import checkpoint_folder, open_run
+from gossiprec.runs import checkpoints as checkpoints_module
+from gossiprec.runs import open_run
 from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, read_stamp, write_checkpoint
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.record_format import MAGIC, read_record
@@ -224,7 +225,7 @@ def check_the_run_went_on(run, progress, whole, reason):
 
 
 def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, whole, monkeypatch):
-    monkeypatch.setattr(checkpoint_folder, "write_checkpoint", full)
+    monkeypatch.setattr(checkpoints_module, "write_checkpoint", full)
     progress = Patient()
     run = simulate(often(), out=tmp_path / "run", progress=progress)
 
@@ -244,7 +245,7 @@ def test_a_file_that_may_not_grow_leaves_no_half_checkpoint(tmp_path, whole):
 
 
 def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypatch):
-    monkeypatch.setattr(checkpoint_folder, "write_checkpoint", lambda *_: os.kill(os.getpid(), 9))
+    monkeypatch.setattr(checkpoints_module, "write_checkpoint", lambda *_: os.kill(os.getpid(), 9))
     progress = Patient()
     run = simulate(often(), out=tmp_path / "run", progress=progress)
 

@@ -13,10 +13,9 @@ from test_checkpoints import read, same
 
 from gossiprec.base.errors import LogError
 from gossiprec.runs import checkpoints
-from gossiprec.runs.checkpoint_blocks import all_covered
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoint_format import all_covered
 from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
-from gossiprec.runs.checkpoints import CheckpointStamp, base_tick
+from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp, base_tick
 
 WIDTH, N_ROWS = 5, 8
 

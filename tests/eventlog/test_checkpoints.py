@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.runs import checkpoints
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
 from gossiprec.runs.checkpoints import (
+    CheckpointFolder,
     CheckpointStamp,
     PartialArray,
     read_checkpoint,

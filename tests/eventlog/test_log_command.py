@@ -12,7 +12,7 @@ from small_logs import write_small_log
 
 from gossiprec.base.errors import LogError
 from gossiprec.cli.log import log
-from gossiprec.runs import event_text
+from gossiprec.runs import reader
 from gossiprec.runs.reader import read_log
 from gossiprec.runs.writer import EventWriter
 
@@ -34,7 +34,7 @@ def rows(output):
 
 def test_cat_prints_all_kinds_in_the_order_of_time(small, monkeypatch):
     everything = call("cat", small).stdout
-    monkeypatch.setattr(event_text, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(reader, "BLOCK_ROWS", 2)
 
     assert [row[:2] for row in rows(everything)] == [
         ["wake", "0.25"],
@@ -131,7 +131,7 @@ def test_verify_leaves_with_2_for_a_log_without_an_index(tmp_path):
 
 
 def test_export_writes_a_kind_as_it_was_logged(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(event_text, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(reader, "BLOCK_ROWS", 3)
     out = tmp_path / "m.csv"
     call("export", small, "--kind", "message", "--out", out)
     with out.open() as file:

@@ -14,13 +14,12 @@ from small_logs import SIZES, WAKES, file_size_limit, same
 from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.machine import processor_name
 from gossiprec.base.portable import describe_target
-from gossiprec.runs import atomic_write
+from gossiprec.runs import run_files
 from gossiprec.runs.adversaries import attack_key
-from gossiprec.runs.atomic_write import open_replacement, replace_file
 from gossiprec.runs.manifest import git_commit
 from gossiprec.runs.run import open_run
 from gossiprec.runs.run_directory import RunDirectory
-from gossiprec.runs.run_files import FILES
+from gossiprec.runs.run_files import FILES, open_replacement, replace_file
 from gossiprec.version import __version__
 
 SCENARIO = {"name": "tiny", "seed": 7, "model": {"name": "gmf", "init_std": 1e-05}, "policies": [], "b": True}
@@ -366,7 +365,7 @@ def test_a_replacement_on_a_full_disk_is_a_resource_error(tmp_path, monkeypatch)
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(atomic_write.os, "fsync", full)
+    monkeypatch.setattr(run_files.os, "fsync", full)
     with pytest.raises(ResourceError, match=r"cannot write .*summary\.json: No space left"):
         replace_file(tmp_path / "summary.json", b"new")
 

@@ -10,14 +10,12 @@ from small_logs import SIZES, WAKES
 
 from gossiprec.base.errors import GossipRecError, LogError
 from gossiprec.runs import run_files
-from gossiprec.runs.atomic_write import replace_file, sync_file
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
-from gossiprec.runs.checkpoints import read_stamp
-from gossiprec.runs.direct_file import DirectFile
+from gossiprec.runs.checkpoints import CheckpointFolder, read_stamp
 from gossiprec.runs.lock import RunLock, exclusive_writer, is_locked
 from gossiprec.runs.reader import read_log
 from gossiprec.runs.run import open_run
 from gossiprec.runs.run_directory import RunDirectory
+from gossiprec.runs.run_files import NEW, open_regular, replace_file, sync_file
 from gossiprec.runs.verify import verify_log
 from gossiprec.study.folder import StudyFolder
 
@@ -121,9 +119,13 @@ def test_linked_checkpoints_are_neither_read_nor_deleted(run, outside):
     assert files_in(outside) == before
 
 
+def open_new(path):
+    os.close(open_regular(path, NEW))
+
+
 @pytest.mark.parametrize(
     "use",
-    [RunLock, DirectFile, sync_file, read_log, read_stamp],
+    [RunLock, open_new, sync_file, read_log, read_stamp],
     ids=lambda use: use.__name__,
 )
 def test_a_linked_file_is_opened_by_nobody(tmp_path, outside, use):

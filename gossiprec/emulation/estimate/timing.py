@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from gossiprec.base.cache_dir import PRIVATE, cache_dir, exposed
 from gossiprec.base.errors import ResourceError
 from gossiprec.models import Layout, Model
-from gossiprec.runs.atomic_write import replace_file
+from gossiprec.runs.run_files import replace_file
 from gossiprec.scenario import Scenario
 
 PATIENCE_S = 2.0

@@ -19,7 +19,7 @@ from gossiprec.emulation.run.reopened_run import NoCheckpointError, check_manife
 from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
 from gossiprec.emulation.shards.shard_group import make_shard_group, retry_after_shard_loss
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
+from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.plugins import scenario_plugins

@@ -13,9 +13,9 @@ from typing import NoReturn
 from gossiprec.emulation.assembly.control_plane import ReportTick
 from gossiprec.emulation.progress import Progress
 from gossiprec.runs import RunDirectory
-from gossiprec.runs.atomic_write import sync_file
 from gossiprec.runs.checkpoint_state import State
 from gossiprec.runs.checkpoints import CheckpointStamp
+from gossiprec.runs.run_files import sync_file
 from gossiprec.scenario.sections import CheckpointOptions
 
 NICENESS = 5

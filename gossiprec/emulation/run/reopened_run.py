@@ -18,8 +18,7 @@ from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import execute_run
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
-from gossiprec.runs.checkpoint_folder import CheckpointFolder
-from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, read_stamp
+from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp, read_checkpoint, read_stamp
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import scenario_hash

@@ -17,8 +17,8 @@ from gossiprec.base.registry import Plugins, check_plugins_installed, plugin_ver
 from gossiprec.emulation.progress import NullProgress, Progress, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.runs import Run, open_run, run_files
-from gossiprec.runs.own_files import read_regular
 from gossiprec.runs.reader import Columns
+from gossiprec.runs.run_files import read_regular
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.plugins import scenario_plugins
 from gossiprec.scenario.sections import CheckpointOptions

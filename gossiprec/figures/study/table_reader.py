@@ -16,7 +16,7 @@ from gossiprec.figures.study.labels import measure_label
 from gossiprec.figures.study.quantity import Label, Quantity, format_label
 from gossiprec.figures.style import MAX_NAME, short_name
 from gossiprec.measures.selectors import FILTERS, read_measure
-from gossiprec.runs.own_files import open_to_read, read_regular
+from gossiprec.runs.run_files import open_to_read, read_regular
 
 Point = tuple[Label, ...]
 """A combination: one label per axis, in the order of the axes."""
