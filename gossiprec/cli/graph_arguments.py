@@ -73,7 +73,7 @@ def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
     """
     from gossiprec.network import graphs
     from gossiprec.network.graphs.files import SUFFIXES
-    from gossiprec.network.overlay.graph_loading import scenario_errors
+    from gossiprec.network.overlay.graph_options import scenario_errors
 
     path = Path(text)
     if path.suffix.lower() in SCENARIOS:
@@ -86,7 +86,7 @@ def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
 
 def _of_the_package(text: str, asked: GraphRequest) -> NamedGraph:
     from gossiprec.network import graphs
-    from gossiprec.network.overlay.graph_loading import load_graph
+    from gossiprec.network.overlay.graph_options import load_graph
 
     name, _, inline = text.partition(":")
     frozen = text.removeprefix(FROZEN)
@@ -177,8 +177,7 @@ def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[N
 
 def _in_force(graph: Any, protocol: Protocol) -> Iterator[tuple[str, nx.Graph]]:
     """Yield a scenario's one graph, or each graph of its sequence with the time from which it is used."""
-    from gossiprec.network.overlay.graph_loading import load_graph, load_graph_sequence
-    from gossiprec.network.overlay.graph_options import GraphSequence
+    from gossiprec.network.overlay.graph_options import GraphSequence, load_graph, load_graph_sequence
 
     where: Any = {"seed": protocol.seed, "key": KEY, "profiles": protocol.profiles}
     if isinstance(graph, GraphSequence):
@@ -197,8 +196,12 @@ def _star_around(coordinator: int) -> nx.Graph:
 def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: float) -> NamedGraph:
     """Play the scenario's wakes without models; return the last views, and how soon nodes met."""
     from gossiprec.network.overlay import SAMPLINGS
-    from gossiprec.network.overlay.base import OverlayContext
-    from gossiprec.network.overlay.contact_times import first_contact_matrix, fraction_contacted, time_to_meet
+    from gossiprec.network.overlay.base import (
+        OverlayContext,
+        first_contact_matrix,
+        fraction_contacted,
+        time_to_meet,
+    )
 
     setting = OverlayContext(
         protocol.n_users, fanout, protocol.seed, protocol.availability, protocol.profiles

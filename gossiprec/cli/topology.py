@@ -63,7 +63,7 @@ _MEETING = add_options(
 def list_(as_json: bool) -> None:
     """List the families with their options, and the frozen graphs."""
     from gossiprec.network import graphs
-    from gossiprec.network.graphs.frozen_graphs import frozen_summary
+    from gossiprec.network.graphs.files import frozen_summary
 
     families: dict[str, Any] = {
         name: {
@@ -102,7 +102,7 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
     from gossiprec.base.errors import ScenarioError
     from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
     from gossiprec.network.graphs.files import graph_text, infer_graph_format
-    from gossiprec.network.overlay.graph_loading import scenario_errors
+    from gossiprec.network.overlay.graph_options import scenario_errors
     from gossiprec.runs.run_files import replace_file
 
     with scenario_errors("--out"):
@@ -160,7 +160,7 @@ def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
     """Draw graphs, one panel each, and highlight colluders that observe every link."""
     from gossiprec.base.errors import ScenarioError
     from gossiprec.figures import topology as picture
-    from gossiprec.network.overlay.graph_loading import scenario_errors
+    from gossiprec.network.overlay.graph_options import scenario_errors
 
     found = _found(what, asked)
     without = [one.name for one in found if one.graph is None]
@@ -183,7 +183,7 @@ def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[NamedGraph]:
 def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the facts of each graph with its name."""
     from gossiprec.network.graphs.summary import summarise_graph
-    from gossiprec.network.overlay.graph_loading import scenario_errors
+    from gossiprec.network.overlay.graph_options import scenario_errors
 
     measured = []
     for one in _found(what, asked):

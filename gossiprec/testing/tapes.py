@@ -13,8 +13,7 @@ from gossiprec.compute.train.node_settings import NO_LIMIT
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.distributions import Constant, Exponential
 from gossiprec.network.sim.engine import Engine
-from gossiprec.network.sim.latency import Latency
-from gossiprec.network.sim.network import Network
+from gossiprec.network.sim.network import Latency, Network
 from gossiprec.network.sim.transport import Transport
 
 

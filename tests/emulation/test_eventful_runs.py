@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec import simulate
-from gossiprec.network.sim import event_causes
+from gossiprec.network.sim import network
 from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
@@ -47,14 +47,14 @@ def run(request, tmp_path_factory):
 def test_codes_of_the_engine_are_those_of_the_log():
     assert DROP_CAUSES == ("loss", "receiver_offline", "sender_offline", "run_ended", "partition")
     numbers = [
-        event_causes.LOSS,
-        event_causes.RECEIVER_OFFLINE,
-        event_causes.SENDER_OFFLINE,
-        event_causes.RUN_ENDED,
-        event_causes.PARTITION,
+        network.LOSS,
+        network.RECEIVER_OFFLINE,
+        network.SENDER_OFFLINE,
+        network.RUN_ENDED,
+        network.PARTITION,
     ]
     assert numbers == list(range(5))
-    assert (MISS_CAUSES[event_causes.OFFLINE], MISS_CAUSES[event_causes.BUSY]) == ("offline", "busy")
+    assert (MISS_CAUSES[network.OFFLINE], MISS_CAUSES[network.BUSY]) == ("offline", "busy")
 
 
 def test_every_message_is_delivered_or_dropped(run):
@@ -96,7 +96,7 @@ def test_nobody_does_anything_while_away(run):
         events = run.events(kind)
         assert all(online(node, time) for node, time in zip(events[who], events["time"], strict=True)), kind
     missed = run.events("miss")
-    away = missed["cause"] == event_causes.OFFLINE
+    away = missed["cause"] == network.OFFLINE
     assert not any(
         online(node, time) for node, time in zip(missed["node"][away], missed["time"][away], strict=True)
     )

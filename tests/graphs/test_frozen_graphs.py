@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from gossiprec.network import graphs
-from gossiprec.network.graphs.frozen_graphs import frozen_summary, frozen_text
+from gossiprec.network.graphs.files import frozen_summary, frozen_text
 
 CLASSICS = {
     "karate-club": nx.karate_club_graph,

@@ -14,12 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import distinct_below
 from gossiprec.network import graphs
-from gossiprec.network.overlay.base import OverlayContext
-from gossiprec.network.overlay.graph_loading import load_graph, load_graph_sequence
-from gossiprec.network.overlay.graph_options import Graph, family_options
+from gossiprec.network.overlay.base import OverlayContext, WordStreams, pick_distinct
+from gossiprec.network.overlay.graph_options import Graph, family_options, load_graph, load_graph_sequence
 from gossiprec.network.overlay.graph_views import StaticViewOptions, make_graph_views
 from gossiprec.network.overlay.random_views import CHOICE
-from gossiprec.network.overlay.wake_draws import WordStreams, pick_distinct
 from gossiprec.network.sim.availability import Availability
 
 KEY = "protocol.view.graph"

@@ -7,8 +7,7 @@ import numpy as np
 from gossiprec.compute.plan.tape import Tape, TapeEvent
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.engine import Engine
-from gossiprec.network.sim.event_causes import LOSS
-from gossiprec.network.sim.network import loss_marker
+from gossiprec.network.sim.network import LOSS, loss_marker
 from gossiprec.network.sim.transport import Transport
 from gossiprec.testing.tapes import make_test_protocol
 

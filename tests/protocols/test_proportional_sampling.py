@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.network.protocols.client_tasks import quotas, sample_proportionally
+from gossiprec.network.protocols.round_policy import quotas, sample_proportionally
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 from tests.protocols.star_plays import Script, away, coordinator_lines, fedavg, play

@@ -12,8 +12,7 @@ from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.network.sim import event_batch
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.engine import Engine
-from gossiprec.network.sim.event_causes import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED
-from gossiprec.network.sim.network import loss_marker
+from gossiprec.network.sim.network import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED, loss_marker
 from gossiprec.network.sim.transport import Transport
 
 

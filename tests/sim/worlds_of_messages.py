@@ -8,13 +8,11 @@ import numpy as np
 
 from gossiprec.compute.plan.tape import Tape
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.clock import WakeClock
-from gossiprec.network.sim.compute_time import ComputeTime
+from gossiprec.network.sim.clock import ComputeTime, WakeClock
 from gossiprec.network.sim.distributions import Constant, Exponential, Uniform
 from gossiprec.network.sim.engine import Engine
 from gossiprec.network.sim.fair_share import FairShare
-from gossiprec.network.sim.latency import Latency, MatrixLatency
-from gossiprec.network.sim.network import Network, Partition
+from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition
 from gossiprec.network.sim.transport import Transport
 
 N = 5

@@ -16,8 +16,7 @@ from gossiprec.base.rng import NodeStreams, distinct_below, exponentials, purpos
 from gossiprec.network.overlay.random_views import PoissonRefresh, RandomViews
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.network.sim.distributions import Constant, Exponential
-from gossiprec.network.sim.latency import Latency
-from gossiprec.network.sim.network import Network
+from gossiprec.network.sim.network import Latency, Network
 from gossiprec.testing.tapes import make_test_protocol, record_tape
 
 LEVEL = 0.001

@@ -15,10 +15,9 @@ from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim import distributions
-from gossiprec.network.sim.compute_time import ComputeTime
+from gossiprec.network.sim.clock import ComputeTime
 from gossiprec.network.sim.fair_share import FairShare
-from gossiprec.network.sim.latency import Latency, MatrixLatency
-from gossiprec.network.sim.network import Network, Partition
+from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition
 from gossiprec.network.sim.transport import Transport
 from gossiprec.scenario import Scenario
 

@@ -17,10 +17,14 @@ from gossiprec.network.graphs.families.star import star
 from gossiprec.network.graphs.families.stochastic_block import stochastic_block
 from gossiprec.network.graphs.families.torus import torus
 from gossiprec.network.graphs.families.watts_strogatz import watts_strogatz
-from gossiprec.network.graphs.files import check_node_count, read_graph, write_graph
-from gossiprec.network.graphs.frozen_graphs import frozen_graph, frozen_names
-from gossiprec.network.graphs.neighbors import out_neighbors
-from gossiprec.network.graphs.registry import FAMILIES, REQUIRED, GraphFamily
+from gossiprec.network.graphs.files import (
+    check_node_count,
+    frozen_graph,
+    frozen_names,
+    read_graph,
+    write_graph,
+)
+from gossiprec.network.graphs.registry import FAMILIES, REQUIRED, GraphFamily, out_neighbors
 
 __all__ = [
     "FAMILIES",

@@ -1,14 +1,16 @@
-"""Graphs in files: GraphML, edge lists and node-link JSON.
+"""Graphs in files: GraphML, edge lists and node-link JSON, and the bundled graphs.
 
-A file's nodes must be 0 .. n - 1, as numbers or texts; they are not renumbered, because node n holds the data of user
-n.
+The bundled graphs are files in ``gossiprec/network/graphs/frozen`` that never change. A file's nodes must be 0 .. n -
+1, as numbers or texts; they are not renumbered, because node n holds the data of user n.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
@@ -361,3 +363,37 @@ def _checked(graph: nx.Graph) -> nx.Graph:
                 f"found node {node} without any link; add a link, or remove its user from the data"
             )
     return graph
+
+
+_FOLDER = resources.files("gossiprec.network.graphs") / "frozen"
+_SUFFIX = ".edges"
+
+
+@functools.cache
+def frozen_names() -> tuple[str, ...]:
+    """Return the names of the bundled graphs, in alphabetical order."""
+    files = (file.name for file in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)))
+
+
+def frozen_graph(name: str) -> nx.Graph:
+    """Return a bundled graph.
+
+    Raises
+    ------
+    ValueError
+        If there is no graph of that name.
+    """
+    return build_graph(*read_edge_list(frozen_text(name)), directed=None)
+
+
+def frozen_summary(name: str) -> str:
+    """Return the description of a bundled graph: the second line of its file."""
+    return frozen_text(name).splitlines()[1].lstrip("# ")
+
+
+def frozen_text(name: str) -> str:
+    """Return the text of a bundled graph's file."""
+    if name not in frozen_names():
+        raise ValueError(f"unknown bundled graph {name!r}; expected one of {', '.join(frozen_names())}")
+    return (_FOLDER / f"{name}{_SUFFIX}").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 A family is a function. Its signature declares its inputs: `n` (number of nodes), `seed`, `items` (of every node's
 user) and `places` are passed by the caller that draws a graph; every other argument is an option, which the decorator
-describes.
+describes. The emulator takes a graph as lists of out-neighbours (:func:`out_neighbors`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from gossiprec.base.arrays import I64
 from gossiprec.base.registry import Registry
 from gossiprec.old_names import forward
 
 if TYPE_CHECKING:
     import networkx as nx
+
 
 GIVEN = ("n", "seed", "items", "places")
 """Arguments of a family that are not options."""
@@ -124,3 +128,25 @@ def register_family(name: str, **options: FamilyOption) -> Callable[[Draw], Draw
 
 
 forward(__name__)
+
+
+def out_neighbors(graph: nx.Graph) -> list[I64]:
+    """Return the out-neighbours of nodes 0 .. n - 1, each list in ascending order.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or networkx.DiGraph
+        Over nodes 0 .. n - 1; a link of an undirected graph leads both ways.
+
+    Raises
+    ------
+    ValueError
+        If the nodes are not 0 .. n - 1, or a node is linked to itself.
+    """
+    if set(graph) != set(range(len(graph))):
+        raise ValueError(f"found a graph whose nodes are not 0 to {len(graph) - 1}; relabel them")
+    if any(graph.has_edge(node, node) for node in graph):
+        raise ValueError(
+            "found a node linked to itself; remove the link, because a node does not send to itself"
+        )
+    return [np.array(sorted(graph[node]), np.int64) for node in range(len(graph))]

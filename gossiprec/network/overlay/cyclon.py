@@ -14,9 +14,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import OverlayContext
+from gossiprec.network.overlay.base import OverlayContext, pick_distinct
 from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
-from gossiprec.network.overlay.wake_draws import pick_distinct
 
 
 class CyclonOptions(ExchangeOptions):

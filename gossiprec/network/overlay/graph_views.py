@@ -11,11 +11,15 @@ from pydantic import model_validator
 from gossiprec.base.arrays import I64
 from gossiprec.base.options import Options
 from gossiprec.network import graphs
-from gossiprec.network.overlay.base import OverlayContext, Views
-from gossiprec.network.overlay.graph_loading import load_graph, load_graph_sequence
-from gossiprec.network.overlay.graph_options import KINDS, Graph, GraphSequence
+from gossiprec.network.overlay.base import OverlayContext, Views, WordStreams, pick_distinct
+from gossiprec.network.overlay.graph_options import (
+    KINDS,
+    Graph,
+    GraphSequence,
+    load_graph,
+    load_graph_sequence,
+)
 from gossiprec.network.overlay.random_views import CHOICE
-from gossiprec.network.overlay.wake_draws import WordStreams, pick_distinct
 
 
 class StaticViewOptions(Options):

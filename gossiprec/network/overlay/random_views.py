@@ -10,8 +10,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.rng import NodeStreams, distinct_below, purpose_id, uniforms
-from gossiprec.network.overlay.base import Views
-from gossiprec.network.overlay.wake_draws import wake_words
+from gossiprec.network.overlay.base import Views, wake_words
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
 

@@ -17,8 +17,7 @@ from pydantic import Field, model_validator
 from gossiprec.base.options import Options, RegisteredOptions
 from gossiprec.base.rng import distinct_below, purpose_id
 from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import OverlayContext, Views
-from gossiprec.network.overlay.wake_draws import WordStreams, pick_distinct, wake_words
+from gossiprec.network.overlay.base import OverlayContext, Views, WordStreams, pick_distinct, wake_words
 from gossiprec.old_names import forward
 
 FIRST = purpose_id("first-view")

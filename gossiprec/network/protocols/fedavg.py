@@ -21,13 +21,14 @@ from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.base import Protocol
-from gossiprec.network.protocols.client_tasks import ClientTasks, sample_proportionally
 from gossiprec.network.protocols.fedavg_options import BufferedOptions, FedAvgOptions
 from gossiprec.network.protocols.round_policy import (
     BufferedRounds,
+    ClientTasks,
     ClockedRounds,
     DeadlineRounds,
     RoundPolicy,
+    sample_proportionally,
 )
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator

@@ -1,14 +1,17 @@
-"""Clocks: the wake times of nodes."""
+"""Times of nodes: the intervals between their wakes, and the durations of their local updates."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from gossiprec.base.arrays import F64
+from gossiprec.base.arrays import F64, Bools
 from gossiprec.base.rng import NodeStreams, exponentials, purpose_id
+from gossiprec.network.sim.distributions import Distribution
 
 WAKE = purpose_id("wake")
 
@@ -66,3 +69,78 @@ class WakeClock:
         """Return the time from the node's last wake (or from the start) to its next."""
         interval: float = self._streams.take(node - self._offset)
         return interval
+
+
+COMPUTE = purpose_id("compute")
+NODE_COMPUTE = purpose_id("compute-of-node")
+
+
+class ComputeTime:
+    """Durations of local updates.
+
+    Parameters
+    ----------
+    law : Distribution
+    per : {'update', 'node'}
+        Whether to draw for each update, or once for each node, so that a slow node stays slow.
+    scale : ndarray of float64, shape (n_nodes,)
+        Factors of the drawn times.
+    on_wake, on_receive : ndarray of bool, shape (n_nodes,)
+        Whether each node runs a local update when it wakes, and when it receives a message.
+    seed : int
+
+    Attributes
+    ----------
+    busy_until : list of float
+        Time at which each node finishes the updates that it has begun.
+    begun : list of int
+        Number of local updates that each node has begun.
+    """
+
+    def __init__(
+        self,
+        law: Distribution,
+        *,
+        per: Literal["update", "node"],
+        scale: F64,
+        on_wake: Bools,
+        on_receive: Bools,
+        seed: int,
+    ) -> None:
+        self._law = law
+        self._per = per
+        self._scale = scale
+        self._seed = seed
+        self._on_wake: list[bool] = on_wake.tolist()
+        self._on_receive: list[bool] = on_receive.tolist()
+        self._streams = NodeStreams(len(scale), self._durations)
+        self.busy_until = [0.0] * len(scale)
+        self.begun = [0] * len(scale)
+
+    def _durations(self, first: int, count: int) -> F64:
+        nodes: npt.NDArray[Any] = np.arange(len(self._scale))[:, None]
+        number = np.arange(first, first + count)
+        if self._per == "node":
+            return self._scale[:, None] * self._law.draw(
+                self._seed, np.zeros_like(number), nodes, NODE_COMPUTE
+            )
+        return self._scale[:, None] * self._law.draw(self._seed, number, nodes, COMPUTE)
+
+    @property
+    def hindered_by_deliveries(self) -> bool:
+        """Whether deliveries can keep a node busy."""
+        return any(self._on_receive)
+
+    def woke(self, node: int, now: float) -> float:
+        """Return the time at which the node finishes the work of this wake."""
+        return self._finished(node, now) if self._on_wake[node] else now
+
+    def received(self, node: int, now: float) -> float:
+        """Return the time at which the node finishes its work on a delivery, after all work begun before."""
+        return self._finished(node, max(now, self.busy_until[node])) if self._on_receive[node] else now
+
+    def _finished(self, node: int, begin: float) -> float:
+        self.begun[node] += 1
+        until: float = begin + self._streams.take(node)
+        self.busy_until[node] = until
+        return until

@@ -18,10 +18,9 @@ from simpy.events import NORMAL
 
 from gossiprec.base.machine import gc_paused
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.clock import WakeClock
-from gossiprec.network.sim.compute_time import ComputeTime
+from gossiprec.network.sim.clock import ComputeTime, WakeClock
 from gossiprec.network.sim.event_batch import EventBatch, EventBatchBuilder
-from gossiprec.network.sim.event_causes import ARRIVED, BUSY, OFFLINE, WAITS
+from gossiprec.network.sim.network import ARRIVED, BUSY, OFFLINE, WAITS
 from gossiprec.network.sim.transport import MessageOutcome, Transport
 
 

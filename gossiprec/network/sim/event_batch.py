@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I32, I64
-from gossiprec.network.sim.event_causes import ARRIVED
+from gossiprec.network.sim.network import ARRIVED
 from gossiprec.network.sim.transport import MessageOutcomes, Transport
 
 WAKE, DELIVER, DROP = range(3)

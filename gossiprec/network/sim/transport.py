@@ -18,9 +18,8 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.event_causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS
 from gossiprec.network.sim.fair_share import FairShare
-from gossiprec.network.sim.network import Network
+from gossiprec.network.sim.network import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS, Network
 
 
 class MessageOutcome(NamedTuple):

@@ -1,4 +1,4 @@
-"""Operations on deltas: clipping of item rows and of each client's shared weights, and sums."""
+"""Operations on the deltas of an inbox: norms, clipping of item rows and of shared weights, and weighted sums."""
 
 from __future__ import annotations
 

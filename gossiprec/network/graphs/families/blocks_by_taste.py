@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gossiprec.network.graphs.block_graphs import draw_block_graph
+from gossiprec.network.graphs.checks import draw_block_graph
 from gossiprec.network.graphs.registry import FamilyOption, register_family
 from gossiprec.network.graphs.similarity import nearest_neighbors, taste_similarity
 

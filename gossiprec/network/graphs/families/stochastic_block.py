@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gossiprec.network.graphs.block_graphs import draw_block_graph
-from gossiprec.network.graphs.checks import check_size
+from gossiprec.network.graphs.checks import check_size, draw_block_graph
 from gossiprec.network.graphs.registry import FamilyOption, register_family
 
 if TYPE_CHECKING:
