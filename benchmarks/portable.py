@@ -42,7 +42,7 @@ name, has = sys.argv[1], json.loads(sys.argv[2])
 features = llvm.FeatureMap({each: each in has for each in llvm.get_host_cpu_features()})
 llvm.get_host_cpu_name, llvm.get_host_cpu_features = lambda: name, lambda: features
 sys.argv[1:] = sys.argv[3:]
-from gossiprec.cli.main import run
+from gossiprec.entry import run
 run()
 """
 CDA = {

@@ -1,5 +1,5 @@
 """The command line: commands parse, call and print; they decide nothing."""
 
-from gossiprec.entry import INTERRUPTED
+from gossiprec.streams import INTERRUPTED
 
 __all__ = ["INTERRUPTED"]

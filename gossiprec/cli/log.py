@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli.options import JSON, REPLACE, SAFE_CSV
-from gossiprec.entry import silence
+from gossiprec.streams import silence
 
 if TYPE_CHECKING:
     from gossiprec.runs.reader import EventLog

@@ -16,7 +16,7 @@ import click
 from gossiprec.base.errors import GossipRecError, MovedWarning, describe_os_error, suggestion
 from gossiprec.base.portable import NotPortableError, environment
 from gossiprec.cli import INTERRUPTED
-from gossiprec.entry import is_unread, run, silence
+from gossiprec.streams import is_unread, silence
 from gossiprec.version import __version__
 
 COMMANDS = (
@@ -220,7 +220,3 @@ def _foreign_error(error: Exception) -> tuple[str, int]:
             "`gossiprec simulate SCENARIO --dry-run`"
         ), 1
     return "", 1
-
-
-if __name__ == "__main__":
-    run()

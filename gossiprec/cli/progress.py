@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gossiprec.entry import is_unread, silence
+from gossiprec.streams import is_unread, silence
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

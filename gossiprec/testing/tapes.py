@@ -12,7 +12,7 @@ from gossiprec.compute.plan.tape import Tape, TapeSegment
 from gossiprec.compute.train.node_settings import NO_LIMIT
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.distributions import Constant, Exponential
-from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.network import Latency, Network
 from gossiprec.network.sim.transport import Transport
 
@@ -36,17 +36,15 @@ def record_tape(
     """Run a protocol to its end; return its tape, cut at intervals of `every`, and whether deliveries are implied."""
     times = Constant(latency) if law == "constant" else Exponential(latency)
     n, seed = control.n_nodes, control.seed
-    network = Network(n, latency=Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
+    network = Network(Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
     if inline is None:
         inline = network.instant and not control.replies
     tape, segments = Tape(), list[TapeSegment]()
     engine = Engine(
         control=control,
-        clock=control.clock,
+        plan=WakePlan(control.clock, control.wakes, control.availability),
         transport=Transport(network, control.availability),
         recorder=tape,
-        wakes=control.wakes,
-        availability=control.availability,
         mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
         steering=control if control.steers else None,
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from gossiprec.compute.plan.tape import Tape, TapeEvent
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.network import LOSS, loss_marker
 from gossiprec.network.sim.transport import Transport
 from gossiprec.testing.tapes import make_test_protocol
@@ -51,11 +51,9 @@ def play(control, network, until=1000.0):
     tape = Tape()
     engine = Engine(
         control=control,
-        clock=control.clock,
+        plan=WakePlan(control.clock, control.wakes, control.availability),
         transport=Transport(network, control.availability),
         recorder=tape,
-        wakes=control.wakes,
-        availability=control.availability,
         mode="step",
         steering=control if control.steers else None,
     )

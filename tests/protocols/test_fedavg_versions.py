@@ -175,7 +175,7 @@ def noisy(control, latency, loss):
     """Return a network of exponential latencies with losses and copies."""
     n, seed = control.n_nodes, control.seed
     times = Latency(Exponential(latency), n_nodes=n, seed=seed)
-    return Network(n, latency=times, loss=loss, duplication=loss / 2, seed=seed)
+    return Network(times, loss=loss, duplication=loss / 2, seed=seed)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

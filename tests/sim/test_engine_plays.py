@@ -11,7 +11,7 @@ import pytest
 from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.network.sim import event_batch
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.network import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED, loss_marker
 from gossiprec.network.sim.transport import Transport
 
@@ -87,11 +87,9 @@ def play(script, *, wakes=1, mode="step", until=100.0, availability=None, held=F
     availability = availability or Availability.forever(3)
     engine = Engine(
         control=script,
-        clock=script,
+        plan=WakePlan(script, wakes, availability),
         transport=Transport(script, availability, held=held),
         recorder=trace,
-        wakes=wakes,
-        availability=availability,
         mode=mode,
     )
     script.engine = engine

@@ -10,7 +10,7 @@ from gossiprec.compute.plan.tape import Tape
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import ComputeTime, WakeClock
 from gossiprec.network.sim.distributions import Constant, Exponential, Uniform
-from gossiprec.network.sim.engine import Engine
+from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.fair_share import FairShare
 from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition
 from gossiprec.network.sim.transport import Transport
@@ -59,8 +59,7 @@ def played(world, mode, *, every=2.0, compiled=False):
     seed, availability = world["seed"], presence_of(world["changes"])
     n, up, down = N, world["up"], world["down"]
     network = Network(
-        n,
-        latency=latency_of(world["latency"], seed),
+        latency_of(world["latency"], seed),
         loss=world["loss"],
         duplication=world["duplication"],
         reordering=world["reordering"],
@@ -78,13 +77,13 @@ def played(world, mode, *, every=2.0, compiled=False):
     tape = Tape()
     engine = Engine(
         control=Pushing(),
-        clock=WakeClock(range(n), mean=1.0, law=world["clock"], seed=seed),
+        plan=WakePlan(
+            WakeClock(range(n), mean=1.0, law=world["clock"], seed=seed), world["wakes"], availability
+        ),
         transport=Transport(
             network, availability, held=world["held"], in_order=world["in_order"], sharing=sharing
         ),
         recorder=tape,
-        wakes=world["wakes"],
-        availability=availability,
         work=work,
         mode=mode,
     )

@@ -24,7 +24,7 @@ LEVEL = 0.001
 
 def network_of(n_nodes, law, loss):
     """Return a network whose latencies follow a law."""
-    return Network(n_nodes, latency=Latency(law, n_nodes=n_nodes, seed=1), loss=loss, seed=1)
+    return Network(Latency(law, n_nodes=n_nodes, seed=1), loss=loss, seed=1)
 
 
 def delays_of(network, senders=range(20), each=1000):

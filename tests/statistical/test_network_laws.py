@@ -80,19 +80,19 @@ def test_times_in_progress_of_a_trace_are_met_as_often_as_they_are_long():
 @pytest.mark.parametrize(("per", "distinct"), [("message", 20 * 50), ("node", 20), ("pair", 20 * 10)])
 def test_latencies_are_drawn_per_message_node_or_pair(per, distinct):
     latency = Latency(Exponential(1.0), per=per, n_nodes=20, seed=1)
-    network = Network(20, latency=latency, seed=1)
+    network = Network(latency, seed=1)
     found = [network.one(sender, k % 10, 0.0) for sender in range(20) for k in range(50)]
 
     assert len(set(found)) == distinct
     if per != "message":
-        repeated = Network(20, latency=latency, seed=1)
+        repeated = Network(latency, seed=1)
         assert [repeated.one(3, k % 10, 0.0) for k in range(20)] == found[150:170]
 
 
 @pytest.mark.parametrize("per", ["message", "node", "pair"])
 def test_a_hub_draws_what_it_would_draw_as_any_node(per):
     latency = Latency(Exponential(1.0), per=per, n_nodes=4, seed=1)
-    plain, star = (Network(4, latency=latency, loss=0.2, hub=hub, seed=1) for hub in (False, True))
+    plain, star = (Network(latency, loss=0.2, hub=hub, seed=1) for hub in (False, True))
 
     for sender in (3, 0, 3):
         drawn = [[network.one(sender, k % 3, 0.0) for k in range(1500)] for network in (plain, star)]
@@ -102,7 +102,7 @@ def test_a_hub_draws_what_it_would_draw_as_any_node(per):
 def test_messages_are_copied_and_held_back_with_the_stated_probabilities():
     """20,000 messages: deviations sqrt(0.3 * 0.7 / 20000) = 0.0032 and sqrt(0.1 * 0.9 / 20000) = 0.0021; five each."""
     latency = Latency(Constant(1.0), n_nodes=2, seed=1)
-    network = Network(2, latency=latency, duplication=0.3, reordering=(0.1, 5.0), seed=1)
+    network = Network(latency, duplication=0.3, reordering=(0.1, 5.0), seed=1)
     copies = sum(len(network.with_copies(0, [1])) - 1 for _ in range(N))
     delays = np.array([network.one(0, 1, 0.0) for _ in range(N)])
 

@@ -14,7 +14,7 @@ from gossiprec.compute.plan.tape import Tape, TapeEvent, TapeSegment, insert_res
 from gossiprec.emulation.assembly.network_setup import EngineConditions, trains_on_event
 from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.engine import ControlProtocol, Engine
+from gossiprec.network.sim.engine import ControlProtocol, Engine, WakePlan
 from gossiprec.scenario import Scenario
 
 
@@ -56,11 +56,9 @@ def make_engine(
         together = False
     engine = Engine(
         control=control,
-        clock=protocol.clock,
+        plan=WakePlan(protocol.clock, protocol.wakes, protocol.availability),
         transport=conditions.transport,
         recorder=tape,
-        wakes=protocol.wakes,
-        availability=protocol.availability,
         work=conditions.work,
         mode="inline" if inline else "stretch" if together else "step",
         steering=protocol if protocol.steers else None,

@@ -168,8 +168,7 @@ def _transport(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> Transp
     """Return the transport of a run's messages."""
     options, n_nodes, seed = scenario.network, protocol.n_nodes, scenario.seed
     network = Network(
-        n_nodes,
-        latency=_latency(options.latency, n_nodes, seed),
+        _latency(options.latency, n_nodes, seed),
         loss=options.loss,
         duplication=options.duplication,
         reordering=(options.reordering.share, options.reordering.delay),

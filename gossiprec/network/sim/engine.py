@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from heapq import heappush
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import simpy
 from simpy.events import NORMAL
@@ -115,19 +115,32 @@ class _Agenda(simpy.Environment):
 Mode = Literal["inline", "stretch", "step"]
 
 
+class WakePlan(NamedTuple):
+    """The nodes that wake, and how often.
+
+    Attributes
+    ----------
+    clock : WakeClock
+        Clock of the nodes that wake.
+    wakes : int
+        Number of rings of each node's clock, including those that it misses.
+    availability : Availability
+    """
+
+    clock: WakeClock
+    wakes: int
+    availability: Availability
+
+
 class Engine:
     """The engine of the control plane.
 
     Parameters
     ----------
     control : ControlProtocol
-    clock : WakeClock
-        Clock of the nodes that wake.
+    plan : WakePlan
     transport : Transport
     recorder : Recorder
-    wakes : int
-        Number of rings of each node's clock, including those that it misses.
-    availability : Availability
     work : ComputeTime, optional
         Computation times of nodes; no time if omitted.
     mode : {'inline', 'stretch', 'step'}
@@ -142,15 +155,14 @@ class Engine:
         self,
         *,
         control: ControlProtocol,
-        clock: WakeClock,
+        plan: WakePlan,
         transport: Transport,
         recorder: Recorder,
-        wakes: int,
-        availability: Availability,
         work: ComputeTime | None = None,
         mode: Mode,
         steering: Steering | None = None,
     ) -> None:
+        clock, wakes, availability = plan
         self._agenda = _Agenda()
         self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
         self.n_wakes = 0

@@ -54,7 +54,7 @@ class Latency:
         self._law = law
         self._per = per
         self._seed = seed
-        self._n_nodes = n_nodes
+        self.n_nodes = n_nodes
         self._rows: dict[int, list[float]] = {}
         self.by_pair = per == "pair" and not isinstance(law, Constant)
         self.certain = isinstance(law, Constant) or self.by_pair
@@ -72,8 +72,8 @@ class Latency:
     def between(self, sender: int, receiver: int) -> float:
         """Return the latency from one node to another."""
         if sender not in self._rows:
-            receivers = np.arange(self._n_nodes)
-            self._rows[sender] = self.between_all(np.full(self._n_nodes, sender), receivers).tolist()
+            receivers = np.arange(self.n_nodes)
+            self._rows[sender] = self.between_all(np.full(self.n_nodes, sender), receivers).tolist()
         return self._rows[sender][receiver]
 
     def between_all(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any]) -> F64:
@@ -148,8 +148,8 @@ class Network:
 
     Parameters
     ----------
-    n_nodes : int
     latency : Latency
+        Latencies of messages between the nodes of the network.
     loss : float
         Probability that a message is lost.
     duplication : float
@@ -171,9 +171,8 @@ class Network:
 
     def __init__(
         self,
-        n_nodes: int,
-        *,
         latency: Latency,
+        *,
         loss: float = 0.0,
         duplication: float = 0.0,
         reordering: tuple[float, float] = (0.0, 0.0),
@@ -181,6 +180,7 @@ class Network:
         hub: bool = False,
         seed: int,
     ) -> None:
+        n_nodes = latency.n_nodes
         self._nodes = np.arange(n_nodes)[:, None]
         self._latency = latency
         self._loss = loss
