@@ -32,12 +32,12 @@ MOST_COUNT = 2**40
 """Upper bound of every count of a run; a larger number in a checkpoint is invalid."""
 
 
-def check_array(where: str, found: object, like: npt.NDArray[Any], *, grows: bool = False) -> None:
+def check_array(name: str, found: object, like: npt.NDArray[Any], *, grows: bool = False) -> None:
     """Refuse an object that is no array of the type and shape of another.
 
     Parameters
     ----------
-    where : str
+    name : str
         Name of the array, for the message.
     found : object
     like : ndarray
@@ -50,13 +50,13 @@ def check_array(where: str, found: object, like: npt.NDArray[Any], *, grows: boo
     """
     if not isinstance(found, np.ndarray) or found.dtype != like.dtype:
         kind = found.dtype if isinstance(found, np.ndarray) else type(found).__name__
-        raise ValueError(f"{where}: found {kind}; expected an array of {like.dtype}")
+        raise ValueError(f"{name}: found {kind}; expected an array of {like.dtype}")
     skipped = 1 if grows else 0
     if found.ndim != like.ndim or found.shape[skipped:] != like.shape[skipped:]:
-        raise ValueError(f"{where}: found shape {found.shape}; expected {like.shape}")
+        raise ValueError(f"{name}: found shape {found.shape}; expected {like.shape}")
 
 
-def check_range(where: str, found: npt.NDArray[Any], low: int, high: int) -> None:
+def check_range(name: str, found: npt.NDArray[Any], low: int, high: int) -> None:
     """Refuse integers outside of ``low .. high``.
 
     Raises
@@ -64,6 +64,6 @@ def check_range(where: str, found: npt.NDArray[Any], low: int, high: int) -> Non
     ValueError
     """
     if not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(f"{where}: found {found.dtype}; expected integers")
+        raise ValueError(f"{name}: found {found.dtype}; expected integers")
     if found.size and (int(found.min()) < low or int(found.max()) > high):
-        raise ValueError(f"{where}: found {found.min()} to {found.max()}; expected {low} to {high}")
+        raise ValueError(f"{name}: found {found.min()} to {found.max()}; expected {low} to {high}")

@@ -150,16 +150,16 @@ def note_input(path: str | os.PathLike[str]) -> None:
     if not records or all(os.fspath(path) in record for record in records):
         return
     with suppress(OSError, GossipRecError):
-        told = fingerprint_of(path)
+        fingerprint = fingerprint_of(path)
         for record in records:
-            record.setdefault(os.fspath(path), told)
+            record.setdefault(os.fspath(path), fingerprint)
 
 
 def note_inputs(inputs: Mapping[str, Mapping[str, Any]]) -> None:
     """Note files that were read earlier, for data that several runs share."""
     for record in _recording.get():
-        for path, told in inputs.items():
-            record.setdefault(path, dict(told))
+        for path, fingerprint in inputs.items():
+            record.setdefault(path, dict(fingerprint))
 
 
 def fingerprint_of(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -179,8 +179,8 @@ def fingerprint_of(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def changed_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the differences between two records; the same bytes under another path are no difference."""
-    lost = {path: told for path, told in then.items() if now.get(path) != told}
-    came = {path: told for path, told in now.items() if then.get(path) != told}
+    lost = {path: fingerprint for path, fingerprint in then.items() if now.get(path) != fingerprint}
+    came = {path: fingerprint for path, fingerprint in now.items() if then.get(path) != fingerprint}
     moved = [*_pairs(lost, came)]
     for old, new in moved:
         del lost[old], came[new]
@@ -192,8 +192,8 @@ def changed_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
 def _pairs(lost: Mapping[str, Any], came: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the recorded and the present path of files with the same bytes."""
     left = dict(came)
-    for old, told in lost.items():
-        new = next((path for path, other in left.items() if other == told), None)
+    for old, fingerprint in lost.items():
+        new = next((path for path, other in left.items() if other == fingerprint), None)
         if new is not None:
             del left[new]
             yield old, new

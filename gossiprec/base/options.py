@@ -176,14 +176,14 @@ class RegisteredName(RegisteredOptions):
         return raw
 
 
-def build_registered(registry: Registry[Any], told: Any) -> Any:
+def build_registered(registry: Registry[Any], spec: Any) -> Any:
     """Return the named thing, made with its options.
 
     Parameters
     ----------
     registry : Registry
         Registry of classes with ``Options``.
-    told : str or mapping
+    spec : str or mapping
         ``name``, or ``{name: ..., options}``.
 
     Raises
@@ -193,22 +193,22 @@ def build_registered(registry: Registry[Any], told: Any) -> Any:
     ValueError
         If it has no such option.
     """
-    if isinstance(told, dict) and not isinstance(told.get("name"), str):
-        raise ValueError(f"found {told!r}, must be a name or {{name: ...}} with one of {', '.join(registry)}")
-    name = registered_name(told)
+    if isinstance(spec, dict) and not isinstance(spec.get("name"), str):
+        raise ValueError(f"found {spec!r}, must be a name or {{name: ...}} with one of {', '.join(registry)}")
+    name = registered_name(spec)
     made = registry[name]
     try:
         options = (
-            {key: value for key, value in told.items() if key != "name"} if isinstance(told, dict) else {}
+            {key: value for key, value in spec.items() if key != "name"} if isinstance(spec, dict) else {}
         )
         return made(made.Options.model_validate(options))
     except ValidationError as error:
         raise ValueError("; ".join(_said(name, made, entry) for entry in error.errors())) from None
 
 
-def registered_name(told: Any) -> str:
+def registered_name(spec: Any) -> str:
     """Return the name in a name or a ``{name: ..., options}`` mapping."""
-    return str(told["name"] if isinstance(told, dict) else told)
+    return str(spec["name"] if isinstance(spec, dict) else spec)
 
 
 def _said(name: str, made: Any, entry: Any) -> str:

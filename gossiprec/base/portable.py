@@ -1,8 +1,8 @@
 """One target for all processors of an architecture, so that they give the same bytes (``executor.portable``).
 
-Kernels are compiled for the processor that compiles them, and numpy and OpenBLAS choose loops by what the processor
-has: widths of vectors, and with them the order of sums, differ from one to the next. All of them take a target from
-the environment when they are loaded, and never again; so a process is for the target from its beginning, or is not.
+Kernels are compiled for the processor that compiles them, and numpy and OpenBLAS choose loops by the features of the
+processor: widths of vectors, and with them the order of sums, differ between processors. All of them read a target
+from the environment once, when they are loaded. So a process uses the target from its beginning, or not at all.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from gossiprec.base.errors import ResourceError
 TARGET = "x86-64-v3"
 """The third level of the x86-64 psABI, with AVX2 and fused multiply-add: Intel since 2013, AMD since 2015."""
 NEEDS = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
-"""What the target has and the second level has not, by LLVM's names."""
+"""Features that the target has in addition to the second level, by LLVM's names."""
 ENVIRONMENT = {
     "NUMBA_CPU_NAME": TARGET,
-    "NUMBA_CPU_FEATURES": "",  # those of the target, no more
-    "NUMBA_DISABLE_INTEL_SVML": "1",  # chooses by processor, where it is installed
+    "NUMBA_CPU_FEATURES": "",  # only the features of the target
+    "NUMBA_DISABLE_INTEL_SVML": "1",  # if installed, it chooses by processor
     "NPY_ENABLE_CPU_FEATURES": "X86_V3 AVX2 FMA3",  # numpy before 2.4 knows the level by its parts
     "OPENBLAS_CORETYPE": "Haswell",
 }
-"""What numba, numpy and OpenBLAS read."""
-_IN_THE_WAY = ("NPY_DISABLE_CPU_FEATURES",)
-"""numpy refuses both at a time."""
+"""The variables that numba, numpy and OpenBLAS read."""
+_CONFLICTING = ("NPY_DISABLE_CPU_FEATURES",)
+"""Variables that numpy refuses in addition to those."""
 _READ_BY = ("numpy", "scipy", "numba")
-_TELLING = ("avx512f", "avx2", "fma", "sve", "neon")
+_DECISIVE = ("avx512f", "avx2", "fma", "sve", "neon")
 """Features that decide how wide vectors are, and how a product and a sum are rounded."""
 
 
 class NotPortableError(ResourceError):
-    """The process computes for the processor that it runs on."""
+    """The process computes for its own processor instead of the portable target."""
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which a process computes for the portable target."""
-    return {key: value for key, value in given.items() if key not in _IN_THE_WAY} | ENVIRONMENT
+    return {key: value for key, value in given.items() if key not in _CONFLICTING} | ENVIRONMENT
 
 
 def is_portable_env(given: Mapping[str, str] = os.environ) -> bool:
@@ -53,9 +53,9 @@ def enter() -> None:
     Raises
     ------
     ResourceError
-        If the processor is not fit for it.
+        If the processor cannot run the code of the target.
     NotPortableError
-        If libraries that would have to know have been loaded.
+        If libraries that read the target have been loaded.
     """
     check_processor()
     if is_portable_env():
@@ -66,20 +66,20 @@ def enter() -> None:
             f"gossiprec.base.portable.enter() was called too late: {', '.join(loaded)} are already loaded with "
             "code specific to this processor; call it before importing numpy or anything that imports it"
         )
-    for name in _IN_THE_WAY:
+    for name in _CONFLICTING:
         os.environ.pop(name, None)
     os.environ.update(ENVIRONMENT)
 
 
 def require() -> None:
-    """Refuse to go on where the processor, or this process, is not for the portable target.
+    """Refuse a processor, or a process, that does not compute for the portable target.
 
     Raises
     ------
     ResourceError
-        If the processor is not fit for it.
+        If the processor cannot run the code of the target.
     NotPortableError
-        If this process is not; the command line then begins anew.
+        If this process does not; the command line then restarts itself.
     """
     check_processor()
     if not is_portable_env():
@@ -88,7 +88,7 @@ def require() -> None:
             "executor.portable: found true, but the libraries of this process were loaded with code "
             "specific to this processor; begin the script with `import gossiprec.base.portable; "
             f"gossiprec.base.portable.enter()`, before any other import, or start it with {needed} and without "
-            f"{_IN_THE_WAY[0]}"
+            f"{_CONFLICTING[0]}"
         )
 
 
@@ -98,9 +98,9 @@ def check_processor(features: Collection[str] | None = None, machine: str | None
     Parameters
     ----------
     features : collection of str, optional
-        What the processor has, by LLVM's names.
+        Features of the processor, by LLVM's names.
     machine : str, optional
-        Its architecture.
+        Architecture of the processor.
 
     Raises
     ------
@@ -125,30 +125,30 @@ def check_processor(features: Collection[str] | None = None, machine: str | None
 
 
 def host_features() -> frozenset[str]:
-    """Return what the processor has, by LLVM's names; nothing where LLVM cannot tell."""
+    """Return the features of the processor, by LLVM's names; none if LLVM does not know them."""
     import llvmlite.binding
 
     try:
         found = llvmlite.binding.get_host_cpu_features()
     except RuntimeError:
         return frozenset()
-    return frozenset(name for name, there in found.items() if there)
+    return frozenset(name for name, is_present in found.items() if is_present)
 
 
 def target_features() -> frozenset[str]:
-    """Return what kernels are compiled for: the features that numba is told, else those of the processor."""
+    """Return the features for which kernels are compiled: the ones set for numba, or else all of the processor."""
     import numba
 
     if numba.config.CPU_NAME == TARGET and numba.config.CPU_FEATURES == "":  # type: ignore[attr-defined]
         return frozenset(NEEDS)
-    told = numba.config.CPU_FEATURES  # type: ignore[attr-defined]
-    if told is None:
+    configured = numba.config.CPU_FEATURES  # type: ignore[attr-defined]
+    if configured is None:
         return host_features()
-    return frozenset(word[1:] for word in told.split(",") if word.startswith("+"))
+    return frozenset(word[1:] for word in configured.split(",") if word.startswith("+"))
 
 
 def describe_target() -> str:
-    """Return for what kernels are compiled, in words: a processor's name, and of its features those that tell."""
+    """Return the target of kernels as text: the processor's name and its features that decide the bytes."""
     import llvmlite.binding
     import numba
 
@@ -156,4 +156,4 @@ def describe_target() -> str:
         return f"{TARGET}, portable"
     name = numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()  # type: ignore[attr-defined]
     have = target_features()
-    return " ".join([name, *(feature for feature in _TELLING if feature in have)])
+    return " ".join([name, *(feature for feature in _DECISIVE if feature in have)])

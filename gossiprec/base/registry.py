@@ -33,13 +33,13 @@ Plugins = dict[str, dict[str, str]]
 @functools.cache
 def entry_points() -> Mapping[str, Mapping[str, list[EntryPoint]]]:
     """Return the entry points of all installed plug-ins by group and name; none of them is imported."""
-    of_each: dict[str, list[EntryPoint]] = {}
+    by_distribution: dict[str, list[EntryPoint]] = {}
     for dist in importlib.metadata.distributions():
         ours = [point for point in dist.entry_points if point.group.startswith(PREFIX)]
         if ours:  # the first of a name on sys.path is the one that is imported
-            of_each.setdefault(re.sub(r"[-_.]+", "-", dist.name).lower(), ours)
+            by_distribution.setdefault(re.sub(r"[-_.]+", "-", dist.name).lower(), ours)
     found: dict[str, dict[str, list[EntryPoint]]] = {}
-    for point in itertools.chain.from_iterable(of_each.values()):
+    for point in itertools.chain.from_iterable(by_distribution.values()):
         found.setdefault(point.group, {}).setdefault(point.name, []).append(point)
     return found
 
@@ -85,13 +85,13 @@ def distributions_used(points: Iterable[EntryPoint]) -> Plugins:
     }
 
 
-def check_plugins_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -> None:
+def check_plugins_installed(plugins: Plugins, subject: str, error: type[GossipRecError]) -> None:
     """Refuse to continue without the plug-ins of a run; their versions may differ.
 
     Parameters
     ----------
     plugins : Plugins
-    whose : str
+    subject : str
         Subject and verb of the message (``"the run runs/x uses"``).
     error : type
         Class of the error.
@@ -104,7 +104,7 @@ def check_plugins_installed(plugins: Plugins, whose: str, error: type[GossipRecE
     absent = [name for name in plugins if not any(importlib.metadata.distributions(name=name))]
     if absent:
         wanted = " ".join(f"{name}=={plugins[name]['version']}" for name in absent)
-        raise error(f"{whose} plug-ins that are not installed; install them with: pip install {wanted}")
+        raise error(f"{subject} plug-ins that are not installed; install them with: pip install {wanted}")
 
 
 def combined_code_version(plugins: Plugins, code: str | None = None) -> str:

@@ -75,12 +75,12 @@ def read_columns(
     return {name: np.concatenate([arrays[name] for arrays in found]) for name in readers}
 
 
-def require_memory(where: object, held: int) -> None:
+def require_memory(source_name: object, held: int) -> None:
     """Refuse data if their columns would not fit into memory when they are joined.
 
     Parameters
     ----------
-    where : object
+    source_name : object
         The file, for the message.
     held : int
         Bytes of the columns that have been read so far.
@@ -92,7 +92,7 @@ def require_memory(where: object, held: int) -> None:
     """
     if held > ALWAYS_HELD and held > (available := available_bytes()):
         raise ResourceError(
-            f"{where}: found more than {format_bytes(held)} of rows; expected at most "
+            f"{source_name}: found more than {format_bytes(held)} of rows; expected at most "
             f"{format_bytes(available)}, the available memory; use a part of the file, or a machine with "
             "more memory"
         )

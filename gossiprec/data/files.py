@@ -218,19 +218,19 @@ def split_provenance(parts: dict[str, SplitPart]) -> dict[str, str]:
 def _require_trained(data: Interactions, parts: dict[str, SplitPart]) -> None:
     """Refuse users without a training item, naming a line with another item of theirs if any."""
     trained = np.bincount(parts["train"].users, minlength=data.n_users) > 0
-    where = parts["train"].source
+    source = parts["train"].source
     for part in parts.values():
         lacking = ~trained[part.users]
         if lacking.any():
             place = int(np.argmax(lacking))
             user = display_name(data.user_names, int(part.users[place]))
             raise part.error(
-                place, f"user {user}", f"users of {where}, because other users have no training items"
+                place, f"user {user}", f"users of {source}, because other users have no training items"
             )
     if not trained.all():
         user = display_name(data.user_names, int(np.argmin(trained)))
         raise DataError(
-            f"{where}: holds nothing of user {user} of {data.name} ({int((~trained).sum())} such users); "
+            f"{source}: holds nothing of user {user} of {data.name} ({int((~trained).sum())} such users); "
             "take dataset: {name: files, ..., split: {name: published}}, which uses only the files, or "
             "remove such users"
         )

@@ -127,7 +127,7 @@ class FoursquareNYC(Dataset):
         )
 
     def _read_joined(self) -> Interactions:
-        venues, where = self._venues()
+        venues, coordinates = self._venues()
         users = IdEncoder()
         most = self.options.flags
         _require_header(self._source, JOINED_LAYOUT)
@@ -150,7 +150,7 @@ class FoursquareNYC(Dataset):
             n_users=len(users.ids),
             n_items=len(venues),
             times=np.where(minutes < 0, -1, MINUTE_0 + 60 * minutes),
-            coordinates=where,
+            coordinates=coordinates,
         )
 
     def _venues(self) -> tuple[I64, F64]:

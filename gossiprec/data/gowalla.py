@@ -101,7 +101,7 @@ class Gowalla(Dataset):
         )
         if not len(table["user"]):
             raise DataError(
-                f"{self._source}: no check-in lies in bounding_box {list(self.options.bounding_box or ())}; "
+                f"{self._source}: no check-in is in bounding_box {list(self.options.bounding_box or ())}; "
                 "expected a box [south, west, north, east] that contains some"
             )
         inside, people = np.unique(sort_positions(tuple(users.ids))[table["user"]], return_inverse=True)

@@ -80,17 +80,17 @@ def check_trainable(split: Split) -> Split:
         If a user has not; the message names the first one.
     """
     sizes = split.train.sizes
-    for reason, where in (
+    for reason, faulty in (
         ("has no training item", sizes == 0),
         (
             f"has all {split.n_items} items as training items, so no negative can be drawn",
             sizes >= split.n_items,
         ),
     ):
-        if where.any():
-            user = display_name(split.user_names, int(np.argmax(where)))
+        if faulty.any():
+            user = display_name(split.user_names, int(np.argmax(faulty)))
             raise DataError(
-                f"{split.name}: user {user} {reason} ({int(where.sum())} such users); remove such users from "
+                f"{split.name}: user {user} {reason} ({int(faulty.sum())} such users); remove such users from "
                 "the data, or choose another split"
             )
     return split

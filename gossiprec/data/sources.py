@@ -87,7 +87,7 @@ KEY = re.compile(r"\s*([A-Za-z][\w/ -]*):(?:\s|$)")
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
-def refuse_binary(where: object, head: bytes) -> None:
+def refuse_binary(source_name: object, head: bytes) -> None:
     """Refuse a file that begins with the first bytes of another format.
 
     Raises
@@ -97,9 +97,9 @@ def refuse_binary(where: object, head: bytes) -> None:
     """
     for magic, name, step in MAGIC:
         if head.startswith(magic) and (magic not in TEXTUAL or not _is_text(head[len(magic) : 64])):
-            raise _refusal(where, name, step)
+            raise _refusal(source_name, name, step)
     if head[TAR_MARK] == b"ustar":
-        raise _refusal(where, "a tar archive", "unpack it, and pass the path of the table inside it")
+        raise _refusal(source_name, "a tar archive", "unpack it, and pass the path of the table inside it")
 
 
 def _is_text(data: bytes) -> bool:
@@ -111,7 +111,7 @@ def document_of(members: Sequence[str]) -> str | None:
     return next((name for member, name in SHEETS.items() if member in members), None)
 
 
-def refuse_document(where: object, members: Sequence[str]) -> None:
+def refuse_document(source_name: object, members: Sequence[str]) -> None:
     """Refuse an archive that is a document.
 
     Raises
@@ -121,15 +121,15 @@ def refuse_document(where: object, members: Sequence[str]) -> None:
     """
     name = document_of(members)
     if name is not None:
-        raise _refusal(where, name, EXPORT)
+        raise _refusal(source_name, name, EXPORT)
 
 
-def refuse_text(where: object, head: str) -> None:
+def refuse_text(source_name: object, head: str) -> None:
     """Refuse a text that begins like another format.
 
     Parameters
     ----------
-    where : object
+    source_name : object
         The file, for the message.
     head : str
         The beginning of the text.
@@ -147,46 +147,48 @@ def refuse_text(where: object, head: str) -> None:
         (MATRIX_MARKET, "a Matrix Market file", "remove the comments and the line of sizes"),
     ):
         if form.match(head):
-            raise _refusal(where, name, step)
+            raise _refusal(source_name, name, step)
     separator = SEPARATOR.match(head)
     if separator:
         raise _refusal(
-            where,
+            source_name,
             f"the line sep={separator[1]}, which Excel adds",
             f"remove this line and set delimiter: {separator[1]!r}",
         )
     if NETFLIX.search(head):
         raise _refusal(
-            where,
+            source_name,
             "blocks as in the Netflix Prize data, with a line 'movie:' before its ratings",
             "write the movie on each line, as user,item,rating,time",
         )
-    _refuse_shapes(where, [line.strip() for line in head.splitlines()[:LINES] if line.strip()])
+    _refuse_shapes(source_name, [line.strip() for line in head.splitlines()[:LINES] if line.strip()])
 
 
-def _refuse_shapes(where: object, lines: Sequence[str]) -> None:
+def _refuse_shapes(source_name: object, lines: Sequence[str]) -> None:
     """Refuse lines with a common form that no table has."""
     if not lines:
         return
     if 2 * sum(SPARSE.fullmatch(line) is not None for line in lines) > len(lines):
         raise _refusal(
-            where, "lines of 'item:value' (libsvm, LibFM)", "write one user, item and rating per line"
+            source_name, "lines of 'item:value' (libsvm, LibFM)", "write one user, item and rating per line"
         )
     if any(RULE.fullmatch(line) and len(line) > 2 for line in lines[:3]):
-        raise _refusal(where, "a table drawn with lines (Markdown, or database output)", EXPORT)
+        raise _refusal(source_name, "a table drawn with lines (Markdown, or database output)", EXPORT)
     keys = [match[1] if (match := KEY.match(line)) else None for line in lines]
     if len(keys) > 2 and keys[0] is not None and keys[0] in keys[1:] and keys.count(None) < len(keys) / 2:
         raise _refusal(
-            where,
+            source_name,
             f"blocks of 'key: value' such as '{keys[0]}: ...' (reviews from SNAP, BeerAdvocate)",
             "write one review per line, as user,item,rating,time",
         )
     if len(lines) > 1 and all(BRACKETS.get(line[0]) == line.rstrip(",;")[-1:] for line in lines):
-        raise _refusal(where, f"brackets around every line, as in {lines[0][:40]!r}", "remove the brackets")
+        raise _refusal(
+            source_name, f"brackets around every line, as in {lines[0][:40]!r}", "remove the brackets"
+        )
 
 
-def _refusal(where: object, found: str, step: str) -> DataError:
-    return DataError(f"{where}: found {found}; {EXPECTED}; {step}")
+def _refusal(source_name: object, found: str, step: str) -> DataError:
+    return DataError(f"{source_name}: found {found}; {EXPECTED}; {step}")
 
 
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)

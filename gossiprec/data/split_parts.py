@@ -55,7 +55,7 @@ class SplitPart:
         users: Mapping[str, int],
         items: Mapping[str, int],
         codes: tuple[IdEncoder, IdEncoder],
-        whose: str,
+        owner: str,
     ) -> SplitPart:
         """Return the pairs with the ids of their names.
 
@@ -73,7 +73,7 @@ class SplitPart:
             ids = np.array([known.get(name, -1) for name in names], np.int64)[column]
             if (ids < 0).any():
                 place = int(np.argmax(ids < 0))
-                raise self.error(place, f"{kind} {names[column[place]]!r}", f"{kind}s of {whose}")
+                raise self.error(place, f"{kind} {names[column[place]]!r}", f"{kind}s of {owner}")
             found.append(ids)
         return replace(self, users=found[0], items=found[1])
 
@@ -177,9 +177,9 @@ def build_split(data: Interactions, parts: Mapping[str, SplitPart]) -> Split:
         if twice.any():
             place = int(np.argmax(twice))
             before = int(np.argmax(keys[one] == keys[other][place]))
-            where = f"{parts[one].source}, line {parts[one].line_of(before)}"
+            earlier = f"{parts[one].source}, line {parts[one].line_of(before)}"
             raise parts[other].error(
-                place, _pair(data, parts[other], place), f"each pair in one part, but {where} also has it"
+                place, _pair(data, parts[other], place), f"each pair in one part, but {earlier} also has it"
             )
 
     def sets(name: str) -> Ragged:

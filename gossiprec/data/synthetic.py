@@ -146,8 +146,8 @@ def draw_user_activity(seed: int, *, n_users: int, total: int, least: int, most:
 
 def draw_item_popularity(seed: int, *, n_items: int, shape: float) -> F64:
     """Return the share of each item, from a gamma distribution."""
-    law = _quantiles(n_items, shape) + 1e-5
-    return generator(seed, "data.synthetic.popularity").permutation(law / law.sum())
+    values = _quantiles(n_items, shape) + 1e-5
+    return generator(seed, "data.synthetic.popularity").permutation(values / values.sum())
 
 
 def draw_memberships(seed: int, counts: I64, *, n_communities: int, mixing: float) -> F64:
@@ -205,8 +205,8 @@ def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F6
     """Return log odds that change the exponent of popularity from 1 by normally distributed amounts."""
     normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
     leanings = MAINSTREAM * draws.permutation(normal)
-    law = np.log(popular)
-    lifted: F64 = np.minimum(leanings[:, None] * (law - popular @ law), MOST_LIFT)
+    values = np.log(popular)
+    lifted: F64 = np.minimum(leanings[:, None] * (values - popular @ values), MOST_LIFT)
     return lifted
 
 
@@ -215,13 +215,13 @@ def _quantiles(count: int, shape: float) -> F64:
     return quantiles
 
 
-def _shares_up_to(law: F64, total: int, most: int) -> I64:
-    """Divide `total` into whole parts proportional to `law`, none above `most`."""
-    low, high = 0.0, (total + 1) / law.min() if total else 0.0
+def _shares_up_to(values: F64, total: int, most: int) -> I64:
+    """Divide `total` into whole parts proportional to `values`, none above `most`."""
+    low, high = 0.0, (total + 1) / values.min() if total else 0.0
     for _ in range(200):  # bisection of the factor that makes the capped parts add up
         middle = (low + high) / 2
-        low, high = (middle, high) if np.minimum(middle * law, most).sum() < total else (low, middle)
-    exact = np.minimum(low * law, most)
+        low, high = (middle, high) if np.minimum(middle * values, most).sum() < total else (low, middle)
+    exact = np.minimum(low * values, most)
     parts = np.floor(exact).astype(np.int64)
     by_remainder = np.argsort(parts - exact, kind="stable")
     parts[by_remainder[: total - int(parts.sum())]] += 1

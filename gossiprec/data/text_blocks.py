@@ -222,11 +222,11 @@ def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
         for bad, called in FORBIDDEN.items():
             if bad in text:
                 asks = bad == "\0" and "encoding" in layout.keys
-                wish = "; if it is UTF-16, set encoding: utf-16-le or utf-16-be" if asks else ""
+                remedy = "; if it is UTF-16, set encoding: utf-16-le or utf-16-be" if asks else ""
                 raise source.error(
                     line + count_line_ends(text[: text.index(bad)]),
                     called,
-                    f"text without control characters{wish}",
+                    f"text without control characters{remedy}",
                 )
         if header_due and not text.isspace():
             header_due = False
@@ -276,8 +276,8 @@ def _decoded(source: FileSource, layout: TextFormat, stream: BinaryIO) -> Iterat
             line += count_line_ends(error.object[: error.start].decode(encoding, "replace"))
             raise _no_text(source, line, encoding, layout.keys) from error
         except UnicodeError as error:  # UTF-16 or UTF-32 without a mark
-            wish = f"its byte order mark; without one, set encoding: {encoding}-le or {encoding}-be"
-            raise source.error(line, f"no byte order mark of {encoding}", wish) from error
+            remedy = f"its byte order mark; without one, set encoding: {encoding}-le or {encoding}-be"
+            raise source.error(line, f"no byte order mark of {encoding}", remedy) from error
         if is_first:
             text, is_first = text.removeprefix("\ufeff"), not text
         yield raw, text

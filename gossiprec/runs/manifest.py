@@ -146,8 +146,8 @@ def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
 
 def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest with the digest of all its other keys under ``digest``."""
-    told: dict[str, Any] = to_plain({key: value for key, value in content.items() if key != DIGEST})
-    return {**told, DIGEST: _digest(told)}
+    plain: dict[str, Any] = to_plain({key: value for key, value in content.items() if key != DIGEST})
+    return {**plain, DIGEST: _digest(plain)}
 
 
 def read_manifest(run: Path) -> dict[str, Any]:
@@ -224,10 +224,10 @@ def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _shown(told: Any) -> str:
-    if not isinstance(told, Mapping):
-        return repr(told)
-    return f"{told.get('bytes')} bytes with SHA-256 {told.get('sha256')}"
+def _shown(fingerprint: Any) -> str:
+    if not isinstance(fingerprint, Mapping):
+        return repr(fingerprint)
+    return f"{fingerprint.get('bytes')} bytes with SHA-256 {fingerprint.get('sha256')}"
 
 
 def _digest_of_file(path: Path) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_a_block_wholly_outside_the_box_changes_nothing(path, monkeypatch):
 
 
 def test_a_box_around_nothing_is_refused(path):
-    with pytest.raises(DataError, match=r"no check-in lies in bounding_box \[0.0, 0.0, 1.0, 1.0\]"):
+    with pytest.raises(DataError, match=r"no check-in is in bounding_box \[0.0, 0.0, 1.0, 1.0\]"):
         load(path, bounding_box=[0, 0, 1, 1])
 
 

@@ -291,7 +291,7 @@ def build_graph(
     return _checked(graph)
 
 
-def check_node_count(graph: nx.Graph, n_nodes: int, where: str) -> nx.Graph:
+def check_node_count(graph: nx.Graph, n_nodes: int, source: str) -> nx.Graph:
     """Return the graph if its number of nodes is the number of users in the data.
 
     Raises
@@ -301,7 +301,7 @@ def check_node_count(graph: nx.Graph, n_nodes: int, where: str) -> nx.Graph:
     """
     if len(graph) != n_nodes:
         raise ValueError(
-            f"{where}: found {len(graph)} nodes, but the data have {n_nodes} users; choose another graph, or "
+            f"{source}: found {len(graph)} nodes, but the data have {n_nodes} users; choose another graph, or "
             f"limit the data to {len(graph)} users (dataset.limit_users)"
         )
     return graph

@@ -125,8 +125,8 @@ def order_by_eclipse(contacts: Matrix, victim: int) -> I64:
     """Return all nodes but the victim, by messages received from it, then by messages sent to it."""
     both = sparse.csr_array(contacts + contacts.T)
     heard = sparse.csr_array(contacts)[[victim]].toarray()[0]
-    told = sparse.csc_array(contacts)[:, [victim]].toarray()[:, 0]
-    order = _sorted(-heard, -told, hops_to(both, np.array([victim])))
+    sent = sparse.csc_array(contacts)[:, [victim]].toarray()[:, 0]
+    order = _sorted(-heard, -sent, hops_to(both, np.array([victim])))
     return np.asarray(order[order != victim])
 
 

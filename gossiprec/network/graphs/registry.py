@@ -144,7 +144,7 @@ def out_neighbors(graph: nx.Graph) -> list[I64]:
         If the nodes are not 0 .. n - 1, or a node is linked to itself.
     """
     if set(graph) != set(range(len(graph))):
-        raise ValueError(f"found a graph whose nodes are not 0 to {len(graph) - 1}; relabel them")
+        raise ValueError(f"found a graph with nodes other than 0 to {len(graph) - 1}; relabel them")
     if any(graph.has_edge(node, node) for node in graph):
         raise ValueError(
             "found a node linked to itself; remove the link, because a node does not send to itself"

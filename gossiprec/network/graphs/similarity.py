@@ -13,7 +13,7 @@ from gossiprec.base.arrays import F64
 if TYPE_CHECKING:
     import networkx as nx
 
-Likeness = Callable[[slice], F64]
+BlockSimilarity = Callable[[slice], F64]
 EARTH_RADIUS_KM = 6371.0088
 """Mean radius in kilometres."""
 EVERYONE = slice(None)
@@ -43,8 +43,8 @@ def taste_similarity(
     owns = sparse.csr_matrix((np.ones(len(everything)), everything, offsets), shape=shape)
     common: F64 = (owns[rows] @ owns.T).toarray()
     union = sizes[rows, None] + sizes[None, :] - common
-    likeness: F64 = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-    return likeness
+    similarity: F64 = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
+    return similarity
 
 
 def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
@@ -62,17 +62,17 @@ def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
     ValueError
         If a place is not on the globe.
     """
-    where = np.asarray(places, np.float64)
-    if where.ndim != 2 or where.shape[1] != 2:
-        raise ValueError(f"found places of shape {where.shape}, must be (n, 2): latitude and longitude")
-    good = (np.abs(where) <= (90, 180)).all(axis=1)  # false for NaN
+    degrees = np.asarray(places, np.float64)
+    if degrees.ndim != 2 or degrees.shape[1] != 2:
+        raise ValueError(f"found places of shape {degrees.shape}, must be (n, 2): latitude and longitude")
+    good = (np.abs(degrees) <= (90, 180)).all(axis=1)  # false for NaN
     if not good.all():
         node = int(np.argmin(good))
         raise ValueError(
-            f"found latitude {where[node, 0]}, longitude {where[node, 1]} for node {node}, must be from -90 "
+            f"found latitude {degrees[node, 0]}, longitude {degrees[node, 1]} for node {node}, must be from -90 "
             "to 90 and -180 to 180 degrees"
         )
-    latitude, longitude = np.radians(where).T
+    latitude, longitude = np.radians(degrees).T
     height = np.sin((latitude[rows, None] - latitude) / 2) ** 2
     across = np.sin((longitude[rows, None] - longitude) / 2) ** 2
     # haversine of the angle between the places
@@ -81,27 +81,27 @@ def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
     return nearness
 
 
-def iter_similarity_blocks(likeness: Likeness, n: int) -> Iterator[tuple[int, F64]]:
+def iter_similarity_blocks(similarity: BlockSimilarity, n: int) -> Iterator[tuple[int, F64]]:
     """Yield the first of a block of nodes, and the similarities of the block to all nodes; -inf to themselves.
 
     All at once would take n * n numbers, several times over.
     """
     height = max(1, BLOCK_CELLS // n)
     for first in range(0, n, height):
-        block = likeness(slice(first, min(first + height, n)))
+        block = similarity(slice(first, min(first + height, n)))
         rows = np.arange(len(block))
         block[rows, first + rows] = -np.inf
         yield first, block
 
 
-def nearest_neighbors(likeness: Likeness, n: int, k: int) -> nx.Graph:
+def nearest_neighbors(similarity: BlockSimilarity, n: int, k: int) -> nx.Graph:
     """Return the graph in which two nodes are linked if either is among the other's `k` most similar.
 
     Parameters
     ----------
-    likeness : callable
+    similarity : callable
         Function from a slice of nodes to their similarities to all nodes, shape (n_rows, n); ties go to the lower id.
-        Links keep the similarity as the attribute ``likeness``.
+        Links keep the similarity as the attribute ``similarity``.
     n : int
     k : int
         1 <= k < n.
@@ -116,12 +116,14 @@ def nearest_neighbors(likeness: Likeness, n: int, k: int) -> nx.Graph:
     if not 1 <= k < n:
         raise ValueError(f"found k = {k}; expected 1 to {n - 1}, the number of other nodes")
     graph = nx.empty_graph(n)
-    for first, block in iter_similarity_blocks(likeness, n):
+    for first, block in iter_similarity_blocks(similarity, n):
         nearest = np.argsort(-block, axis=1, kind="stable")[:, :k]
         worth = np.take_along_axis(block, nearest, axis=1)
-        for node, (peers, alike) in enumerate(zip(nearest.tolist(), worth.tolist(), strict=True), first):
+        for node, (peers, similarities) in enumerate(
+            zip(nearest.tolist(), worth.tolist(), strict=True), first
+        ):
             graph.add_edges_from(
-                (node, peer, {"likeness": like}) for peer, like in zip(peers, alike, strict=True)
+                (node, peer, {"similarity": like}) for peer, like in zip(peers, similarities, strict=True)
             )
     return graph
 

@@ -24,7 +24,7 @@ from gossiprec.base.arrays import F64, I32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import purpose_id, uniforms
 from gossiprec.network.graphs.similarity import (
-    Likeness,
+    BlockSimilarity,
     iter_similarity_blocks,
     spatial_proximity,
     taste_similarity,
@@ -117,7 +117,7 @@ def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
             "nodes; lower dataset.limit_users, or use sampling: cyclon"
         )
     places = np.empty((n, n), np.int32)
-    for first, block in iter_similarity_blocks(_likeness(rank, setting, key), n):
+    for first, block in iter_similarity_blocks(_similarity(rank, setting, key), n):
         order = np.argsort(-block, axis=1, kind="stable")
         np.put_along_axis(
             places[first : first + len(block)], order, np.arange(n, dtype=np.int32)[None, :], axis=1
@@ -125,11 +125,11 @@ def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
     return places
 
 
-def _likeness(rank: str, setting: OverlayContext, key: str) -> Likeness:
+def _similarity(rank: str, setting: OverlayContext, key: str) -> BlockSimilarity:
     """Return the similarity function of a rank, as a function of a block of nodes."""
     profiles, n = setting.profiles, setting.n_nodes
     if rank == "random":
-        return partial(_drawn_likeness, setting)
+        return partial(_drawn_similarity, setting)
     if profiles is None:
         raise ScenarioError(f"{key}: found {rank!r}, but no user profiles are available; use random")
     if rank == "taste":
@@ -142,7 +142,7 @@ def _likeness(rank: str, setting: OverlayContext, key: str) -> Likeness:
     return partial(spatial_proximity, profiles.places)
 
 
-def _drawn_likeness(setting: OverlayContext, rows: slice) -> F64:
+def _drawn_similarity(setting: OverlayContext, rows: slice) -> F64:
     """Return random similarities, drawn once for each pair of nodes and symmetric."""
     nodes = np.arange(setting.n_nodes)
     some = nodes[rows, None]

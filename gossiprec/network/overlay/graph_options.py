@@ -233,12 +233,12 @@ def load_graph(
             return _drawn(graph, n_nodes, seed, profiles, place)
     with scenario_errors(key):
         if isinstance(graph, FrozenGraph):
-            found, where = graphs.frozen_graph(graph.frozen), f"frozen graph {graph.frozen}"
+            found, source = graphs.frozen_graph(graph.frozen), f"frozen graph {graph.frozen}"
         else:
             path = Path(graph.file)
             found = graphs.read_graph(path, directed=graph.directed, format=graph.format)
-            where = graph.file
-        return graphs.check_node_count(found, n_nodes, where)
+            source = graph.file
+        return graphs.check_node_count(found, n_nodes, source)
 
 
 def load_graph_sequence(
@@ -339,11 +339,11 @@ def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
     ]
 
 
-def _time(said: Any, where: str) -> float:
+def _time(said: Any, source: str) -> float:
     try:
         time = float(said)
     except (TypeError, ValueError):
         time = math.nan
     if isinstance(said, bool) or not 0 <= time < math.inf:
-        raise ValueError(f"{where}: found time {said!r}; expected a number of at least 0")
+        raise ValueError(f"{source}: found time {said!r}; expected a number of at least 0")
     return time

@@ -89,10 +89,10 @@ def make_graph_views(graph: Graph, setting: OverlayContext, *, key: str) -> Grap
     ScenarioError
         If there is no such graph over this number of nodes.
     """
-    where: Any = {"seed": setting.seed, "key": key, "profiles": setting.profiles}
+    inputs: Any = {"seed": setting.seed, "key": key, "profiles": setting.profiles}
     if isinstance(graph, GraphSequence):
-        starts, drawn = load_graph_sequence(graph, setting.n_nodes, **where)
+        starts, drawn = load_graph_sequence(graph, setting.n_nodes, **inputs)
     else:
-        starts, drawn = [0.0], [load_graph(graph, setting.n_nodes, **where)]
+        starts, drawn = [0.0], [load_graph(graph, setting.n_nodes, **inputs)]
     in_each = [graphs.out_neighbors(found) for found in drawn]
     return GraphViews(starts, in_each, fanout=setting.fanout, seed=setting.seed)

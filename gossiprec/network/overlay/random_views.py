@@ -19,7 +19,7 @@ HEAL = purpose_id("view-healing")
 CANDIDATES = 12
 """Number of nodes drawn with a view as replacements of offline peers."""
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class ViewHealer:
@@ -111,13 +111,13 @@ class ViewHealer:
         Returns
         -------
         ndarray of int64, shape (n_nodes, n_wakes, n_receivers)
-            Rows that cannot be filled end with `NOBODY`.
+            Rows that cannot be filled end with `NO_NODE`.
         """
         nodes = np.broadcast_to(np.arange(self._n_nodes)[:, None], times.shape)
         away = ~self._online(receivers, np.broadcast_to(times[..., None], receivers.shape))
         node, wake = np.nonzero(away.any(axis=-1) & self._online(nodes, times))
         rows, view, time = receivers[node, wake], views[node, wake], times[node, wake]
-        rows[away[node, wake]] = NOBODY
+        rows[away[node, wake]] = NO_NODE
         candidates = self.candidates(node, drawn[node, wake][:, None])[:, 0]
         short = np.arange(len(node))  # rows with places to fill
         for other in candidates.T:
@@ -125,13 +125,13 @@ class ViewHealer:
             fits = self._online(some, time[short])
             fits &= (view[short] != some[:, None]).all(axis=1) & (rows[short] != some[:, None]).all(axis=1)
             filled = short[fits]
-            rows[filled, np.argmax(rows[filled] == NOBODY, axis=1)] = some[fits]
-            short = short[(rows[short] == NOBODY).any(axis=1)]
+            rows[filled, np.argmax(rows[filled] == NO_NODE, axis=1)] = some[fits]
+            short = short[(rows[short] == NO_NODE).any(axis=1)]
         for place in short.tolist():
             peers = receivers[node[place], wake[place]].tolist()
             known, tried = view[place].tolist(), candidates[place].tolist()
             found = self.healed(int(node[place]), peers, known, tried, float(time[place]))
-            rows[place] = NOBODY
+            rows[place] = NO_NODE
             rows[place, : len(found)] = found
         healed = receivers.copy()
         healed[node, wake] = rows
@@ -236,7 +236,7 @@ class RandomViews(Views):
         if self._healing is None:
             return row
         if self._clock is not None:
-            return row if row[-1] != NOBODY else [peer for peer in row if peer != NOBODY]
+            return row if row[-1] != NO_NODE else [peer for peer in row if peer != NO_NODE]
         self._rows[node] = row
         return self.healed(node, row[: self._fanout], now)
 

@@ -43,7 +43,7 @@ class Central(Protocol):
 
     @classmethod
     def mode_of(cls, options: CentralOptions) -> str:
-        """Return the mode in which nobody but the coordinator holds data."""
+        """Return the mode in which only the coordinator holds data."""
         return "central"
 
     @property

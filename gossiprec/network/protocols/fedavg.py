@@ -50,8 +50,8 @@ class FedAvg(Protocol):
     has_coordinator = True
     peers_meet = False
 
-    def __init__(self, options: Any, **world: Any) -> None:
-        super().__init__(options, **world)
+    def __init__(self, options: Any, **setting: Any) -> None:
+        super().__init__(options, **setting)
         if self.options.slice is not None and self.options.slice > self.n_users:
             raise ScenarioError(
                 f"protocol.slice: found {self.options.slice}, but there are only {self.n_users} clients; "

@@ -51,8 +51,8 @@ class PersGossip(Gossip):
     options: PersGossipOptions
     merging = Op.APPRAISE
 
-    def __init__(self, options: Any, **world: Any) -> None:
-        super().__init__(options, **world)
+    def __init__(self, options: Any, **setting: Any) -> None:
+        super().__init__(options, **setting)
         self._heard: list[dict[int, float]] = [{} for _ in range(self.n_users)]
         self._view: list[list[int]] = [[] for _ in range(self.n_users)]
 

@@ -27,13 +27,13 @@ from gossiprec.rules.aggregators import Rule, make_aggregator
 
 
 def _kind_of_view(raw: Any) -> str:
-    told = {
+    given = {
         key: raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)
         for key in ("graph", "sampling")
     }
-    if told["graph"] is not None:
+    if given["graph"] is not None:
         return "StaticViewOptions"
-    return "ViewOptions" if told["sampling"] in (None, "uniform") else "ExchangeOptions"
+    return "ViewOptions" if given["sampling"] in (None, "uniform") else "ExchangeOptions"
 
 
 View: TypeAlias = Annotated[

@@ -43,7 +43,7 @@ class WakeClock:
     ) -> None:
         self.node_ids = node_ids
         self.mean = mean
-        self._law = law
+        self._distribution = law
         self._redraw = redraw
         self._seed = seed
         self._offset = node_ids[0]
@@ -55,12 +55,12 @@ class WakeClock:
     def of_first(self, count: int) -> WakeClock:
         """Return the clock of the first `count` nodes only."""
         some = self.node_ids[:count]
-        return WakeClock(some, mean=self.mean, law=self._law, redraw=self._redraw, seed=self._seed)
+        return WakeClock(some, mean=self.mean, law=self._distribution, redraw=self._redraw, seed=self._seed)
 
     def intervals(self, first: int, count: int) -> F64:
         """Return the intervals before wakes number first .. first + count - 1, shape (n_wakers, count)."""
         shape = (len(self.node_ids), count)
-        if self._law == "constant":
+        if self._distribution == "constant":
             return np.full(shape, self.mean)
         counter = np.arange(first, first + count) if self._redraw else np.zeros(count, np.int64)
         return self.mean * exponentials(self._seed, counter, np.array(self.node_ids)[:, None], WAKE)
@@ -80,7 +80,7 @@ class ComputeTime:
 
     Parameters
     ----------
-    law : Distribution
+    distribution : Distribution
     per : {'update', 'node'}
         Whether to draw for each update, or once for each node, so that a slow node stays slow.
     scale : ndarray of float64, shape (n_nodes,)
@@ -99,7 +99,7 @@ class ComputeTime:
 
     def __init__(
         self,
-        law: Distribution,
+        distribution: Distribution,
         *,
         per: Literal["update", "node"],
         scale: F64,
@@ -107,7 +107,7 @@ class ComputeTime:
         on_receive: Bools,
         seed: int,
     ) -> None:
-        self._law = law
+        self._distribution = distribution
         self._per = per
         self._scale = scale
         self._seed = seed
@@ -121,10 +121,10 @@ class ComputeTime:
         nodes: npt.NDArray[Any] = np.arange(len(self._scale))[:, None]
         number = np.arange(first, first + count)
         if self._per == "node":
-            return self._scale[:, None] * self._law.draw(
+            return self._scale[:, None] * self._distribution.draw(
                 self._seed, np.zeros_like(number), nodes, NODE_COMPUTE
             )
-        return self._scale[:, None] * self._law.draw(self._seed, number, nodes, COMPUTE)
+        return self._scale[:, None] * self._distribution.draw(self._seed, number, nodes, COMPUTE)
 
     @property
     def hindered_by_deliveries(self) -> bool:

@@ -29,7 +29,7 @@ class Latency:
 
     Parameters
     ----------
-    law : Distribution
+    distribution : Distribution
     per : {'message', 'node', 'pair'}
         Whether to draw for each message, once for each sender, or once for each ordered pair of nodes.
     n_nodes : int
@@ -45,29 +45,31 @@ class Latency:
 
     def __init__(
         self,
-        law: Distribution,
+        distribution: Distribution,
         *,
         per: Literal["message", "node", "pair"] = "message",
         n_nodes: int,
         seed: int,
     ) -> None:
-        self._law = law
+        self._distribution = distribution
         self._per = per
         self._seed = seed
         self.n_nodes = n_nodes
         self._rows: dict[int, list[float]] = {}
-        self.by_pair = per == "pair" and not isinstance(law, Constant)
-        self.certain = isinstance(law, Constant) or self.by_pair
-        self.constant = law.value if isinstance(law, Constant) else 0.0 if self.by_pair else math.nan
-        self.length = law.length if per == "message" else None
+        self.by_pair = per == "pair" and not isinstance(distribution, Constant)
+        self.certain = isinstance(distribution, Constant) or self.by_pair
+        self.constant = (
+            distribution.value if isinstance(distribution, Constant) else 0.0 if self.by_pair else math.nan
+        )
+        self.length = distribution.length if per == "message" else None
 
     def draw(self, number: I64, sender: npt.NDArray[Any]) -> F64:
         """Return the part of the latencies that does not depend on the receiver."""
         if self.certain:
             return np.full(np.broadcast_shapes(number.shape, sender.shape), self.constant)
         if self._per == "node":
-            return self._law.draw(self._seed, np.zeros_like(number), sender, NODE_LATENCY)
-        return self._law.draw(self._seed, number, sender, LATENCY)
+            return self._distribution.draw(self._seed, np.zeros_like(number), sender, NODE_LATENCY)
+        return self._distribution.draw(self._seed, number, sender, LATENCY)
 
     def between(self, sender: int, receiver: int) -> float:
         """Return the latency from one node to another."""
@@ -78,7 +80,7 @@ class Latency:
 
     def between_all(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any]) -> F64:
         """Return the latencies of pairs of nodes."""
-        return self._law.draw(self._seed, receiver, sender, PAIR_LATENCY)
+        return self._distribution.draw(self._seed, receiver, sender, PAIR_LATENCY)
 
 
 class MatrixLatency(Latency):

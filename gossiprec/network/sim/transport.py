@@ -179,8 +179,8 @@ class Transport:
             if not whole:
                 self.lose(outcome._replace(time=time, cause=SENDER_OFFLINE))
                 continue
-            alone = float(sharing.unhindered(outcome.sender, outcome.receiver))
-            queued = max(0.0, time - (outcome.time + alone))
+            unshared = float(sharing.unhindered(outcome.sender, outcome.receiver))
+            queued = max(0.0, time - (outcome.time + unshared))
             self._arrive(outcome._replace(time=time, queued=queued), delay)
 
     def _arrive(self, outcome: MessageOutcome, delay: float) -> None:

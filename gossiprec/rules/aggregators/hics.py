@@ -103,10 +103,10 @@ class HiCS(Aggregator):
         return delta_ops.clip_rows(rows, float(delta_ops.row_norms(rows).mean()) if c2 == "mean" else c2)
 
 
-def _bound(told: Bound, norms: F64, medians: list[float]) -> float:
+def _bound(bound: Bound, norms: F64, medians: list[float]) -> float:
     """Return a bound, and record the median from which it follows."""
-    if told != "median":
-        return told
+    if bound != "median":
+        return bound
     norms = norms[norms > 0]
     if len(norms):
         medians.append(float(np.median(norms[norms <= LOOKS_BENIGN * np.median(norms)])))

@@ -145,10 +145,10 @@ class StackedDeltas:
         touched = self.items.values
         uploads = Ragged.from_pairs(touched, np.arange(len(touched)), n_items)
         for n in np.unique(uploads.sizes[uploads.sizes > 0]).tolist():
-            alike = np.flatnonzero(uploads.sizes == n)
+            items = np.flatnonzero(uploads.sizes == n)
             at_once = max(1, base.BLOCK // max(n * self.rows.shape[1], 1))
-            for low in range(0, len(alike), at_once):
-                some = alike[low : low + at_once]
+            for low in range(0, len(items), at_once):
+                some = items[low : low + at_once]
                 which = uploads.values[uploads.offsets[some, None] + np.arange(n)]
                 yield some, np.ascontiguousarray(self.rows[which].transpose(0, 2, 1)).transpose(2, 0, 1)
 

@@ -60,7 +60,7 @@ def taste_communities(items: Sequence[Sequence[int]], nearest: int, seed: int) -
     import networkx as nx
 
     ties = nearest_neighbors(partial(taste_similarity, items), len(items), nearest)
-    communities = nx.community.louvain_communities(ties, weight="likeness", seed=seed % 2**32)
+    communities = nx.community.louvain_communities(ties, weight="similarity", seed=seed % 2**32)
     block_of = [0] * len(items)
     for block, members in enumerate(sorted(communities, key=min)):
         for node in sorted(members):
