@@ -26,7 +26,7 @@ _READ = (
 )
 
 
-def write_study_report(
+def write_report(
     folder: Path, runs: Runs, reasons: Mapping[str, str], *, planned: int, scale: Scale = "full"
 ) -> list[Path]:
     """Write report and ``cells.csv``, each file in one step; return the paths of the texts.

@@ -1,30 +1,24 @@
-"""The acceptance targets of the study, each reached or not, with evidence for those that are missed."""
+"""The acceptance targets of ``targets.yaml``, each reached or not, with evidence for those that are missed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
-from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import (
-    AUTHORS100,
-    FULL943,
-    checkin_experiment,
-    dp_experiment,
-    experiments,
-    observer_name,
-)
+from analysis.cda_paper.experiments import experiments
 from analysis.cda_paper.measures import (
     RULES,
     AttackNumber,
     RunNumber,
-    attack_seconds,
     combine,
     format_mean_number,
-    ratio_of,
-    single_attack,
+    read_number,
     summary_number,
 )
 from analysis.cda_paper.plan import selectable_names
@@ -57,86 +51,17 @@ class TargetResult:
 
 def judge_targets(runs: Runs) -> list[TargetResult]:
     """Return the result of each target."""
-    return [*(_judged(target, runs) for target in acceptance_targets()), *_totals(runs)]
+    totals = (_time_of_tables if "select" in one else _total for one in _plan()["totals"])
+    found = [judge(one, runs) for judge, one in zip(totals, _plan()["totals"], strict=True)]
+    return [*(_judged(target, runs) for target in acceptance_targets()), *found]
 
 
 def acceptance_targets() -> list[AcceptanceTarget]:
     """Return the targets that depend on one measure."""
-    none, speed = dp_experiment("rand-gossip", None), "local epochs/s"
-    cost = "All 943 adversaries over the simulation without them, thread time"
     return [
-        *_federated_targets(),
-        *_gossip_targets(),
-        AcceptanceTarget(
-            f"Pers-Gossip over Rand-Gossip, {speed}", ratio_of(_pace(ex.ML_PERS), _pace(ex.ML_RAND)), 1 / 3
-        ),
-        AcceptanceTarget(
-            f"DP-SGD over none, {speed}",
-            ratio_of(_pace(dp_experiment("rand-gossip", 100)), _pace(none)),
-            1 / 4,
-        ),
-        AcceptanceTarget(cost, _attack_share(none), high=0.5),
+        AcceptanceTarget(one["label"], read_number(one["number"]), *one["range"], one.get("unit", ""))
+        for one in _plan()["targets"]
     ]
-
-
-def _near(label: str, measure: RunNumber, value: float, by: float) -> AcceptanceTarget:
-    return AcceptanceTarget(label, measure, value - by, value + by, "%")
-
-
-def _federated_targets() -> list[AcceptanceTarget]:
-    less = single_attack(ex.ML_FEDAVG_LESS)
-    return [
-        _near("Max AAC, FedAvg, full models", single_attack(ex.ML_FEDAVG), 57.4, 8),
-        _near("Max AAC, FedAvg, Share less, own row, momentum 0", replace(less, momentum=0.0), 39.4, 8),
-        _near("Max AAC, FedAvg, Share less, own row, momentum 0.99", less, 39.4, 8),
-    ]
-
-
-def _gossip_targets() -> list[AcceptanceTarget]:
-    """Return the targets of Tables 5 to 8, in the setting of the published code and at full size."""
-    found = []
-    for setting, rand, pers, less, k in (
-        (AUTHORS100, ex.AUTHORS_RAND, ex.AUTHORS_PERS, ex.AUTHORS_RAND_LESS, 5),
-        (FULL943, ex.ML_RAND, ex.ML_PERS, ex.ML_RAND_LESS, 50),
-    ):
-        found += [
-            _near(f"Max AAC, Rand-Gossip, {setting}", single_attack(rand, k), 14.6, 4),
-            _near(f"Max AAC, Pers-Gossip, {setting}", single_attack(pers, k), 14.6, 5),
-            _near(f"Upper bound, Rand-Gossip, {setting}", single_attack(rand, k, "upper_bound"), 81, 3),
-            _near(f"Upper bound, Pers-Gossip, {setting}", single_attack(pers, k, "upper_bound"), 72, 4),
-        ]
-        for beta, by, values in ((0.99, 8, (24.8, 31, 45)), (0.0, 6, (18.4, 21.8, 17.6))):
-            for share, value in zip((5, 10, 20), values, strict=True):
-                attack = AttackNumber(rand, f"coalition-{share}%", beta, k)
-                found.append(_near(f"{share} % colluders, momentum {beta:g}, {setting}", attack, value, by))
-        for share in (5, 10, 20):
-            label = f"Max AAC, Share less, row trained once, {share} % colluders, {setting}"
-            found.append(
-                AcceptanceTarget(
-                    label, AttackNumber(less, observer_name("paper", f"{share}%"), k=k), 8, 20, "%"
-                )
-            )
-    return found
-
-
-def _pace(experiment: str) -> RunNumber:
-    """Return the local epochs per second of the data plane, without compilation."""
-    return ratio_of(
-        summary_number(experiment, "node_updates"), summary_number(experiment, "seconds", "compute")
-    )
-
-
-def _attack_share(experiment: str) -> RunNumber:
-    """Return the thread time of the attacks divided by all other thread time, without compilation."""
-    wall, compiling = (
-        summary_number(experiment, "wall_seconds"),
-        summary_number(experiment, "seconds", "compile"),
-    )
-    running = combine(wall, compiling, lambda whole, part: whole - part)
-    threads = combine(running, summary_number(experiment, "threads"), lambda seconds, count: seconds * count)
-    return combine(
-        attack_seconds(experiment, "cda-single"), threads, lambda part, whole: part / (whole - part)
-    )
 
 
 def _judged(target: AcceptanceTarget, runs: Runs) -> TargetResult:
@@ -162,53 +87,53 @@ def _evidence(measure: RunNumber, runs: Runs) -> str:
         return ""
     others = {rule: measure.mean(runs, rule) for rule in RULES[1:]}
     parts = [f"{value:.1f} % under {rule}" for rule, value in others.items() if np.isfinite(value)]
-    at, last, bound = (measure.of(name).mean(runs) for name in ("at_round", "last_aac", "upper_bound"))
-    parts.append(f"best at round {at / 100:.0f}")  # a round, not a percentage
+    best_round, last, bound = (
+        measure.of(name).mean(runs) for name in ("at_round", "last_aac", "upper_bound")
+    )
+    parts.append(f"best at round {best_round / 100:.0f}")  # a round, not a percentage
     return "; ".join([*parts, f"{last:.1f} % at the end", f"upper bound {bound:.1f} %"])
 
 
-def _totals(runs: Runs) -> list[TargetResult]:
-    """Return the targets that are sums or maxima over experiments: first seeds, and all seeds of ``authors100``."""
-    places = [
-        checkin_experiment("foursquare", p, m) for p in ("fedavg", "rand-gossip") for m in ("gmf", "prme")
-    ]
-    return [
-        _time_of_the_tables(runs),
-        _total("Foursquare-NYC at full size, time", places, "wall_seconds", 120, runs),
-        _total("Foursquare-NYC at full size, memory", places, "peak_rss_mib", 24, runs),
-    ]
-
-
-def _time_of_the_tables(runs: Runs) -> TargetResult:
-    """Judge the time of Tables 4 to 10 on two cores, from the thread time of each run."""
-    most, label = 25.0, "MovieLens-100k, Tables 4-10 and switches, one seed, 20 of authors100; two cores"
-    lacking, minutes = [], 0.0
-    for name in selectable_names()["movielens-tables"]:
-        wanted = experiments()[name].get("seeds", 1)
+def _time_of_tables(target: Mapping[str, Any], runs: Runs) -> TargetResult:
+    """Judge the time on two cores of all selected experiments, from the thread time of each run."""
+    minutes, missing = 0.0, []
+    for name in selectable_names()[target["select"]]:
+        n_seeds = experiments()[name].get("seeds", 1)
         threads = combine(
             summary_number(name, "wall_seconds"), summary_number(name, "threads"), lambda wall, n: wall * n
         )
-        known = [value for seed, value in threads.per_seed(runs).items() if seed <= wanted]
+        known = [value for seed, value in threads.per_seed(runs).items() if seed <= n_seeds]
         minutes += sum(known) / 120
-        if len(known) < wanted:
-            lacking.append(name)
-    if not minutes:
-        return TargetResult(label, f"at most {most:g} min", "", NOT_MEASURED)
-    verdict = NOT_REACHED if minutes > most else NOT_MEASURED if lacking else REACHED
-    evidence = f"without all runs of {', '.join(lacking)}" if lacking else ""
-    return TargetResult(label, f"at most {most:g} min", f"{minutes:.1f} min", verdict, evidence)
+        if len(known) < n_seeds:
+            missing.append(name)
+    return _within_limit(target, minutes or None, missing, "without all runs of")
 
 
-def _total(label: str, experiments: Iterable[str], key: str, most: float, runs: Runs) -> TargetResult:
-    """Judge the total time (minutes), or the largest memory (GiB), of the first seeds."""
-    unit, per, take = ("min", 60.0, sum) if key == "wall_seconds" else ("GiB", 1024.0, max)
-    found = {name: summary_number(name, key).per_seed(runs).get(1) for name in experiments}
+def _total(target: Mapping[str, Any], runs: Runs) -> TargetResult:
+    """Judge the total time, or the largest memory, of the first seeds of some experiments."""
+    key, per = ("wall_seconds", 60.0) if target["unit"] == "min" else ("peak_rss_mib", 1024.0)
+    found = {name: summary_number(name, key).per_seed(runs).get(1) for name in target["experiments"]}
     known = [value / per for value in found.values() if value is not None]
-    wanted = f"at most {most:g} {unit}"
-    if not known:
-        return TargetResult(label, wanted, "", NOT_MEASURED)
-    value = take(known)
-    missing = [name for name, one in found.items() if one is None]
-    verdict = NOT_REACHED if value > most else NOT_MEASURED if missing else REACHED
-    evidence = f"without {', '.join(missing)}" if missing else ""
-    return TargetResult(label, wanted, f"{value:.1f} {unit}", verdict, evidence)
+    value = (sum if target["unit"] == "min" else max)(known) if known else None
+    return _within_limit(target, value, [name for name, one in found.items() if one is None], "without")
+
+
+def _within_limit(
+    target: Mapping[str, Any], value: float | None, missing: Iterable[str], words: str
+) -> TargetResult:
+    """Return the result of an upper limit; without some runs it can be missed but not reached."""
+    unit, missing = target["unit"], list(missing)
+    wanted = f"at most {target['most']:g} {unit}"
+    if value is None:
+        return TargetResult(target["label"], wanted, "", NOT_MEASURED)
+    verdict = NOT_REACHED if value > target["most"] else NOT_MEASURED if missing else REACHED
+    evidence = f"{words} {', '.join(missing)}" if missing else ""
+    return TargetResult(target["label"], wanted, f"{value:.1f} {unit}", verdict, evidence)
+
+
+@cache
+def _plan() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(
+        Path(__file__).with_name("targets.yaml").read_text(encoding="utf-8")
+    )
+    return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from analysis.papers.comparison import PublishedTables
+from analysis.papers.study_file import PaperStudyFile
 
-STUDY = Path(__file__).with_name("study.yaml")
+STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 
 EPSILONS = (1, 10, 100, 1000)
 ML_FEDAVG = "table4-ml100k-fedavg"
@@ -28,6 +28,7 @@ AUTHORS_PERS = "table5-ml100k-authors100-pers-gossip"
 AUTHORS_RAND_LESS = "table7-ml100k-authors100-share-less"
 PRME_10_EPOCHS = "table4-foursquare146-fedavg-prme-10-epochs"
 
+PUBLISHED = PublishedTables(Path(__file__).with_name("published.yaml"))
 PROTOCOLS = {"fedavg": "FedAvg", "rand-gossip": "Rand-Gossip", "pers-gossip": "Pers-Gossip"}
 """Names of the protocols in experiments, and their labels."""
 MOVIELENS = dict(zip(PROTOCOLS, (ML_FEDAVG, ML_RAND, ML_PERS), strict=True))
@@ -51,17 +52,9 @@ FICTIVE = {
 """Suffixes and names that distinguish observers with different replacements of hidden rows."""
 
 
-@cache
-def load_paper_study() -> dict[str, Any]:
-    """Return the study as written."""
-    told: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    return told
-
-
 def experiments() -> dict[str, dict[str, Any]]:
     """Return the overrides of each experiment, in the order in which they are run: cheap and important ones first."""
-    found: dict[str, dict[str, Any]] = load_paper_study()["axes"]["experiment"]["values"]
-    return found
+    return STUDY.experiments
 
 
 def dp_experiment(protocol: str, epsilon: int | None) -> str:
@@ -127,8 +120,7 @@ def checkin_experiments(variant: str, model: str, *, share_less: bool = False) -
 
 def dataset_name(experiment: str) -> str:
     """Return the folder name of an experiment's data set."""
-    folders = {"gowalla": "gowalla", "foursquare": "foursquare-nyc", "ml100k": "ml-100k"}
-    return next(folder for word, folder in folders.items() if word in experiment)
+    return STUDY.dataset_name(experiment)
 
 
 def table_momentum(experiment: str) -> float:

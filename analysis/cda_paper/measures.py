@@ -211,24 +211,64 @@ def summary_number(experiment: str, *keys: str) -> FunctionNumber:
     return function_number(experiment, read, uses_rule=False)
 
 
-def attack_seconds(experiment: str, label: str) -> FunctionNumber:
-    """Return the time of an attack, such as ``cda-coordinator``, over all threads."""
-    return summary_number(experiment, "attack_seconds", label)
+def read_number(spec: Mapping[str, Any]) -> RunNumber:
+    """Return the number that an entry of a plan names.
+
+    Parameters
+    ----------
+    spec : mapping
+        One of the keys of this function's cases, with the other arguments of the number; facts of the row or the
+        column that this number does not use are ignored.
+    """
+    match spec:
+        case {"attack": experiment, **own}:
+            return _attack(experiment, own)
+        case {"utility": experiment}:
+            return utility_number(experiment, spec.get("metric", "hr@20"))
+        case {"summary": experiment, "keys": keys}:
+            return summary_number(experiment, *keys)
+        case {"membership": experiment, "threshold": threshold, "rate": rate}:
+            return membership_rate(single_attack(experiment), threshold, rate)
+        case {"among": [first, second]}:
+            return accuracy_among(_as_attack(first), _as_attack(second))
+        case {"largest": attack}:
+            return adversary_number(_as_attack(attack), lambda found, _: float(found.max()))
+        case {"quantile": share, "of": attack}:
+            return adversary_number(_as_attack(attack), lambda found, _: float(np.quantile(found, share)))
+        case {"fraction": words, "of": attack}:
+            return adversary_number(_as_attack(attack), _fraction(words))
+    operation = next(key for key in _OPERATIONS if key in spec)
+    first, second = (read_number(one) for one in spec[operation])
+    return combine(first, second, _OPERATIONS[operation])
 
 
-def difference_of(first: RunNumber, second: RunNumber) -> FunctionNumber:
-    """Return first - second."""
-    return combine(first, second, lambda a, b: a - b)
+def _attack(experiment: str, own: Mapping[str, Any]) -> AttackNumber:
+    """Return an attack of an experiment; by default the coordinator's, or single nodes' if there is none."""
+    names = ("observer", "momentum", "k", "quantity", "relevance")
+    return replace(single_attack(experiment), **{name: own[name] for name in names if name in own})
 
 
-def ratio_of(first: RunNumber, second: RunNumber) -> FunctionNumber:
-    """Return first / second; NaN if second is zero."""
-    return combine(first, second, lambda a, b: a / b if b else float("nan"))
+def _as_attack(spec: Mapping[str, Any]) -> AttackNumber:
+    return _attack(spec["attack"], spec)
 
 
-def relative_loss(before: RunNumber, after: RunNumber) -> FunctionNumber:
-    """Return the loss from `before` to `after`, in percent of `before`."""
-    return combine(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
+def _fraction(words: str) -> Callable[[F64, float], float]:
+    """Return the function for a fraction of the adversaries, such as ``above 0.8`` or ``below guessing``."""
+    relation, level = words.rsplit(" ", 1)
+    compare = {"above": np.greater, "below": np.less, "equal to": np.equal}[relation]
+    return lambda found, random: float(
+        np.mean(compare(found, random if level == "guessing" else float(level)))
+    )
+
+
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "difference": lambda a, b: a - b,
+    "ratio": lambda a, b: a / b if b else float("nan"),
+    "product": lambda a, b: a * b,
+    "loss": lambda a, b: 100 * (a - b) / a if a else float("nan"),
+    "share": lambda part, whole: part / (whole - part),
+}
+"""Numbers made of two numbers: the loss is in percent of the first, the share relative to the rest of the whole."""
 
 
 def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:

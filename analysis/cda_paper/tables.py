@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from analysis.cda_paper.cells import COLUMNS, NO_GOWALLA_TABLE
-from analysis.cda_paper.experiments import PROTOCOLS, SETTINGS
+from analysis.cda_paper.cells import COLUMNS
+from analysis.cda_paper.experiments import PROTOCOLS, PUBLISHED, SETTINGS
 from analysis.cda_paper.measures import RULES
-from analysis.cda_paper.published import PrintedCell, printed_numbers, table_notes, table_titles
 from analysis.cda_paper.verdicts import CellResult, NumberResults, count_verdicts
+from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import (
     Collapsible,
     DocumentBlock,
@@ -24,6 +24,7 @@ from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_widt
 
 NAMES = {"movielens-100k": "MovieLens-100k", "foursquare-nyc": "Foursquare-NYC", "gowalla": "Gowalla"}
 DASH = "–"
+NO_GOWALLA_TABLE = "the published paper has no table for this data set"
 _WORDS = {**PROTOCOLS, "gmf": "GMF", "prme-g": "PRME-G", "mia": "MIA", "cda": "CDA", "aia": "AIA"}
 
 
@@ -45,7 +46,7 @@ def row_title(row: str) -> str:
     return named.replace("%", " %").replace("K=", "K = ")
 
 
-def printed_field(number: PrintedCell) -> GridCell:
+def printed_field(number: PrintedNumber) -> GridCell:
     """Return the field of a printed number, with its band below."""
     if number.value == "":
         return GridCell(DASH)
@@ -53,12 +54,12 @@ def printed_field(number: PrintedCell) -> GridCell:
     return GridCell(format_printed(number), (band,) if band else (), kind="printed")
 
 
-def format_printed(number: PrintedCell) -> str:
+def format_printed(number: PrintedNumber) -> str:
     """Return a printed number as text."""
     return number.value if isinstance(number.value, str) else f"{number.value:,}"
 
 
-def format_band(number: PrintedCell) -> str:
+def format_band(number: PrintedNumber) -> str:
     """Return the band of a printed number; empty if there is none, or it must be met exactly."""
     if number.band is None or number.band[0] == number.band[1]:
         return ""
@@ -79,7 +80,7 @@ def measured_field(result: CellResult, *small: str, has_verdict: bool = True) ->
     )
 
 
-def format_measured(values: PerSeed, number: PrintedCell) -> str:
+def format_measured(values: PerSeed, number: PrintedNumber) -> str:
     """Return the mean over seeds, with ± half of its 95 % interval if the seeds differ."""
     digits = _digits(mean(values), number)
     text = f"{mean(values):,.{digits}f}"
@@ -87,12 +88,12 @@ def format_measured(values: PerSeed, number: PrintedCell) -> str:
     return f"{text} ± {half:,.{digits}f}" if half > 0 else text  # NaN with one seed
 
 
-def _digits(value: float, number: PrintedCell) -> int:
+def _digits(value: float, number: PrintedNumber) -> int:
     is_count = number.band is not None and number.band[0] == number.band[1]
     return 0 if is_count or abs(value) >= 1000 else 2 if _is_fraction(number) or abs(value) < 1 else 1
 
 
-def _is_fraction(number: PrintedCell) -> bool:
+def _is_fraction(number: PrintedNumber) -> bool:
     return number.column in ("accuracy", "precision", "recall")
 
 
@@ -144,7 +145,7 @@ def _printed_random(group: NumberResults) -> float:
     number = group.printed
     if number.table != "table9":
         return PRINTED_RANDOM.get(number.dataset, float("nan"))
-    others = (other for other in printed_numbers() if other.table == "table9" and other.column == "random")
+    others = (other for other in PUBLISHED.printed if other.table == "table9" and other.column == "random")
     return next(float(other.value) for other in others if other.row == number.row)
 
 
@@ -160,7 +161,7 @@ Picked = Sequence[tuple[NumberResults, CellResult]]
 def paper_tables(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlock]:
     """Return every table: a heading, the setting compared first, and the others in collapsible parts."""
     blocks: list[DocumentBlock] = []
-    for name, title in table_titles().items():
+    for name, title in PUBLISHED.titles.items():
         own = [group for group in found if group.printed.table == name]
         if not own:
             continue
@@ -197,7 +198,7 @@ def _folds(title: str, own: Sequence[NumberResults], runs: Runs) -> Iterator[Col
 
 def _tally(picked: Picked) -> str:
     """Return the number of printed numbers per verdict, with its mark."""
-    found = count_verdicts(result for group, result in picked if group.printed in printed_numbers())
+    found = count_verdicts(result for group, result in picked if group.printed in PUBLISHED.printed)
     told = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
     return " ".join(told) or "nothing printed"
 
@@ -231,7 +232,7 @@ def _grid(label: str, own: Sequence[NumberResults], picked: Picked, *, hints: bo
         Whether a field names another setting that is nearer.
     """
     columns = dict.fromkeys(group.printed.column for group in own)
-    is_printed = {group.printed.column for group in own if group.printed in printed_numbers()}
+    is_printed = {group.printed.column for group in own if group.printed in PUBLISHED.printed}
     rows: dict[tuple[str, str], dict[str, tuple[NumberResults, CellResult]]] = {}
     for group, result in picked:
         place = (group.printed.dataset, group.printed.row)
@@ -286,7 +287,7 @@ def _remarks(name: str, own: Sequence[NumberResults], picked: Picked) -> list[Pa
         for note in result.cell.note.splitlines():
             of_row.setdefault(note, {})[_row(group, own)] = None
     every = {_row(group, own) for group in own}
-    lines = [f"- The print: {table_notes()[name]}"] if name in table_notes() else []
+    lines = [f"- The print: {PUBLISHED.notes[name]}"] if name in PUBLISHED.notes else []
     lines += [f"- {_begin(rows, every)}{note}" for note, rows in of_row.items()]
     lines += [
         f"- {dataset_title(dataset)}: {NO_GOWALLA_TABLE}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.cda_paper.experiments import ML_FULL_BATCH, ML_RAND, WITH_ALL, variant_experiments
+from analysis.cda_paper.experiments import ML_FULL_BATCH, ML_RAND, PUBLISHED, WITH_ALL, variant_experiments
 from analysis.cda_paper.measures import AttackNumber
-from analysis.cda_paper.published import PrintedCell, printed_numbers
 from analysis.cda_paper.tables import format_measured, format_printed
 from analysis.cda_paper.verdicts import judge_number
+from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.verdict import PerSeed, Runs
 
@@ -57,7 +57,7 @@ def training_variants() -> list[TrainingVariant]:
     ]
 
 
-def variant_columns() -> list[tuple[str, PrintedCell, str, float]]:
+def variant_columns() -> list[tuple[str, PrintedNumber, str, float]]:
     """Return the columns of the table: title, printed number, observer and momentum."""
     shares = list(WITH_ALL)
     told = [("single", "single", "with_momentum", 0.99)]
@@ -93,7 +93,7 @@ def _line(way: TrainingVariant, runs: Runs) -> Sequence[GridCell]:
     ]
 
 
-def _entry(number: PrintedCell, values: PerSeed, *, is_judged: bool) -> GridCell:
+def _entry(number: PrintedNumber, values: PerSeed, *, is_judged: bool) -> GridCell:
     if not values:
         return GridCell("")
     verdict, small = judge_number(number, values), (f"n = {len(values)}",)
@@ -105,8 +105,8 @@ def _in_words(way: tuple[str, ...]) -> str:
     return ", ".join(WAYS[one] for one in way)
 
 
-def _printed(share: str, column: str) -> PrintedCell:
+def _printed(share: str, column: str) -> PrintedNumber:
     """Return the number of Table 8, or for single adversaries of Table 6."""
     of_eight = ("table8", f"{share} colluders", column)
     wanted = ("table6", "single adversary", "max_aac") if share == "single" else of_eight
-    return next(number for number in printed_numbers() if (number.table, number.row, number.column) == wanted)
+    return next(number for number in PUBLISHED.printed if (number.table, number.row, number.column) == wanted)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analysis.cda_paper.cells import ReportCell, report_cells
+from analysis.cda_paper.experiments import PUBLISHED
 from analysis.cda_paper.measures import RULES
-from analysis.cda_paper.published import PrintedCell, printed_numbers
+from analysis.papers.comparison import PrintedNumber
 from analysis.papers.verdict import PerSeed, Runs, Verdict, judge_agreement
 
 
-def judge_number(number: PrintedCell, values: PerSeed) -> Verdict:
+def judge_number(number: PrintedNumber, values: PerSeed) -> Verdict:
     """Return the agreement of measured values, by seed, with the band of a printed number."""
     return judge_agreement(number.band, values)
 
@@ -39,7 +40,7 @@ class CellResult:
 class NumberResults:
     """A number of the paper with the result of each setting, the setting compared first at the front."""
 
-    printed: PrintedCell
+    printed: PrintedNumber
     results: tuple[CellResult, ...]
 
     @property
@@ -60,7 +61,7 @@ class NumberResults:
 
 def number_results(runs: Runs) -> list[NumberResults]:
     """Return every number of the report, in the order of the paper."""
-    found: dict[PrintedCell, list[CellResult]] = {}
+    found: dict[PrintedNumber, list[CellResult]] = {}
     for cell in report_cells():
         found.setdefault(cell.printed, []).append(cell_result(cell, runs))
     return [NumberResults(number, tuple(results)) for number, results in found.items()]
@@ -75,7 +76,7 @@ def cell_result(cell: ReportCell, runs: Runs) -> CellResult:
 
 def printed_results(found: Iterable[NumberResults]) -> list[NumberResults]:
     """Return the groups of printed numbers, each once, without second readings and unprinted numbers."""
-    wanted = set(printed_numbers())
+    wanted = set(PUBLISHED.printed)
     return [group for group in found if group.printed in wanted]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from analysis.cl4fedrec.figures import paper_figures
-from analysis.cl4fedrec.plan import ATTACKS, DEFENCES, PAPER, RULES, ExperimentName, experiments
+from analysis.cl4fedrec.plan import ATTACKS, PAPER, RULES, ExperimentName, experiments
 from analysis.cl4fedrec.uniformity import uniformity_tables
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.curves import metric_by_epoch, reported_score
@@ -29,9 +29,9 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
         plain = partial(_exposure, method=f"{attack}-original", bound=EXPOSED, sign=1)
         found.append(judge_claim(PAPER, f"{words}, against Original: {shown}", plain, runs))
         found.append(judge_claim(PAPER, f"{words}, against CL4FedRec undefended: {shown}", undefended, runs))
-        for defence in ("hics", "regulariser"):
+        for defence, label in {"hics": "HiCS", "regulariser": "Regularizer"}.items():
             defended = partial(_exposure, method=f"{attack}-{defence}", bound=HIDDEN, sign=-1)
-            found.append(judge_claim(PAPER, f"{words}, under {DEFENCES[defence]}: {hidden}", defended, runs))
+            found.append(judge_claim(PAPER, f"{words}, under {label}: {hidden}", defended, runs))
     costly = partial(_cost, rules=("krum", "median"), share=0.75, sign=-1)
     cheap = partial(_cost, rules=("trimmed-mean", "hics"), share=0.9, sign=1)
     found.append(judge_claim(PAPER, "Krum and Median cost at least a quarter of recall", costly, runs))
@@ -82,3 +82,4 @@ REPORT = StudyReport(
     kind="loop",
     kind_of=lambda name: ExperimentName.read(name).loop,
 )
+write_report = REPORT.write

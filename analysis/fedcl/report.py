@@ -171,3 +171,4 @@ REPORT = StudyReport(
     kind="what",
     kind_of=timing_group,
 )
+write_report = REPORT.write

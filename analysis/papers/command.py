@@ -46,12 +46,6 @@ def add_study_options(*, data: str, only: str, seeds: str) -> Decorator[Callable
     )
 
 
-def list_subjects(subjects: Mapping[str, Collection[str]], experiments: Collection[str]) -> None:
-    """Print the names for ``--only``."""
-    for name, own in subjects.items():
-        click.echo(name if name in experiments else f"{name}: {len(own)} experiments")
-
-
 def parse_names(only: str) -> list[str]:
     """Return the names between the commas of ``--only``."""
     return [name for part in only.split(",") if (name := part.strip())]
@@ -155,83 +149,72 @@ def missing_reasons(
 
 @dataclass(frozen=True)
 class StudyCommand:
-    """The parts of a study's command that are specific to its paper.
+    """The command of a study, with the texts and options of its plan.
 
     Attributes
     ----------
     file : PaperStudyFile
     subjects : mapping
         What ``--only`` can name, each with its experiments.
-    about : str
-        Help text of the command.
-    data, only : str
-        Help texts of these options.
-    place : callable
-        Maps the folder of ``--data`` and the scale to the path of the data and the reasons why experiments cannot be
-        run.
-    study_of : callable
-        Maps names, ``data``, ``scale``, ``seeds`` and ``epochs`` to their study.
     report : str
-        The module with the study's ``REPORT``, imported late because it draws.
+        The module with the study's ``write_report``, imported late because it draws.
+    describe : callable, optional
+        Maps an experiment to its line in the list; by default its name.
     """
 
     file: PaperStudyFile
     subjects: Mapping[str, Collection[str]]
-    about: str
-    data: str
-    only: str
-    place: Callable[[Path | None, Scale], tuple[Path | None, Mapping[str, str]]]
-    study_of: Callable[..., LoadedStudy]
     report: str
+    describe: Callable[[str], str] = str
 
     def made(self) -> click.Command:
         """Return the click command."""
-        command = click.command(help=self.about, context_settings={"help_option_names": ["-h", "--help"]})
-        options = add_study_options(
-            data=self.data, only=self.only, seeds="Number of seeds of every experiment.  [default: 3]"
-        )
-        epochs = click.option(
-            "--epochs",
-            type=click.IntRange(1),
-            metavar="N",
-            help=f"Epochs of every run; fewer make a shorter study.  [default: {self.file.lengths_in_words()}]",
-        )
-
-        def run(context: click.Context, /, **told: Any) -> None:
-            self._run(context, **told)
-
-        return command(options(epochs(run)))
+        texts = self.file.plan["command"]
+        run: Callable[..., Any] = lambda context, /, **options: self._run(context, **options)  # noqa: E731
+        for name in texts.get("options", ()):
+            run = _OPTIONS[name](self.file)(run)
+        seeds = texts.get("seeds", "Number of seeds of every experiment.  [default: 3]")
+        run = add_study_options(data=texts["data"], only=texts["only"], seeds=seeds)(run)
+        settings = {"help_option_names": ["-h", "--help"]}
+        return click.command(help=texts["about"], context_settings=settings)(run)
 
     def _run(
-        self,
-        context: click.Context,
-        /,
-        data: Path | None,
-        only: str,
-        seeds: int | None,
-        epochs: int | None,
-        scale: Scale,
-        *,
-        is_list: bool,
-        **how: Any,
+        self, context: click.Context, /, only: str, scale: Scale, *, is_list: bool, **options: Any
     ) -> None:
         experiments = list(self.file.experiments)
         if is_list:
-            list_subjects(self.subjects, experiments)
+            for name, own in self.subjects.items():
+                click.echo(self.describe(name) if name in experiments else f"{name}: {len(own)} experiments")
             return
         names = select_experiments(parse_names(only), self.subjects, experiments)
-        place, lacking = self.place(data, scale)
-        length, planned = self.file.epochs_of(scale, epochs), self.file.count_runs(seeds)
+        own = {name: options.pop(name) for name in ("data", "seeds", "epochs", "dataset") if name in options}
+        where = {name: own[name] for name in ("data", "dataset") if name in own}
+        lacking = self.file.missing_data(experiments, **where, scale=scale)
 
         def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
-            own = import_module(self.report).REPORT
-            written: list[Path] = own.write(
-                folder, runs, reasons, planned=planned, epochs=length, scale=scale
+            length = {"epochs": self.file.epochs_of(scale, own["epochs"])} if "epochs" in own else {}
+            planned = self.file.count_runs(own["seeds"], scale)
+            written: list[Path] = import_module(self.report).write_report(
+                folder, runs, reasons, planned=planned, scale=scale, **length
             )
             return written
 
-        def study_of(some: Collection[str]) -> LoadedStudy:
-            return self.study_of(some, data=place, scale=scale, seeds=seeds, epochs=epochs)
+        def study_of(some: Sequence[str]) -> LoadedStudy:
+            return self.file.study(some, scale=scale, **own)
 
-        if run_and_report(names, study_of, lacking, report, experiments=experiments, **how).failed:
+        if run_and_report(names, study_of, lacking, report, experiments=experiments, **options).failed:
             context.exit(1)
+
+
+def _epochs_option(file: PaperStudyFile) -> Decorator[Callable[..., Any]]:
+    words = f"Epochs of every run; fewer make a shorter study.  [default: {file.lengths_in_words()}]"
+    return click.option("--epochs", type=click.IntRange(1), metavar="N", help=words)
+
+
+def _dataset_option(file: PaperStudyFile) -> Decorator[Callable[..., Any]]:
+    names = tuple(file.plan["data"])
+    return click.option("--dataset", type=click.Choice(names), default=names[0], help="Data set of all rows.")
+
+
+_OPTIONS = {"epochs": _epochs_option, "dataset": _dataset_option}
+"""Options of the commands that need them, by name."""

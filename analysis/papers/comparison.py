@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.verdict import Band, tolerance_band
 
 
@@ -20,32 +22,52 @@ class PrintedNumber:
     Attributes
     ----------
     table : str
-        Name such as ``table2``.
+        Name such as ``table2``, or ``text`` for numbers quoted in the text.
+    dataset : str
+        Data set of the row; empty if the table has only one.
     row, column : str
-        A method and a metric, as the paper writes them.
-    value : float
-        A fraction, or a count.
-    band : (float, float)
-        Lowest and highest value that count as near.
+        A method and a metric, as the paper writes them; for the text an id and a quantity.
+    value : float or str
+        A string if the paper gives a range, or nothing.
+    note : str
+        Fault of the printed number, if any.
+    band : (float, float), optional
+        Lowest and highest value that count as near, or None if the number is not judged.
+    unjudged : str
+        Why it is not judged.
     """
 
     table: str
+    dataset: str
     row: str
     column: str
-    value: float
-    band: Band
+    value: Any
+    note: str = ""
+    band: Band | None = None
+    unjudged: str = ""
+
+    @property
+    def number(self) -> float | None:
+        """The printed number, or None if the paper gives a range or nothing."""
+        return None if isinstance(self.value, str) else self.value
 
 
 @dataclass(frozen=True)
 class PublishedTables:
-    """The printed tables of a paper, read from a file: titles, notes, and rows with a name and a value per column."""
+    """The printed numbers of a paper, read from a file.
+
+    A table has a title, perhaps a note, columns, and rows: labels (the data set if there are several, and the row) and
+    a value per column. ``bands`` names rules for the width of a band; a table has one for all its columns or one per
+    column, and perhaps others for some rows.
+    """
 
     path: Path
 
     @cached_property
     def titles(self) -> dict[str, str]:
         """The title of each table, in the order of the paper."""
-        return {table: own["title"] for table, own in self._content["tables"].items()}
+        found = {table: own["title"] for table, own in self._content["tables"].items()}
+        return {**found, **({"text": "Numbers quoted in the text"} if "text" in self._content else {})}
 
     @cached_property
     def notes(self) -> dict[str, str]:
@@ -55,19 +77,7 @@ class PublishedTables:
     @cached_property
     def printed(self) -> tuple[PrintedNumber, ...]:
         """Every printed number, in the order of the paper."""
-        share = self._content["share"]
-        return tuple(
-            PrintedNumber(
-                table,
-                row,
-                column,
-                value,
-                (value, value) if own.get("exact") else tolerance_band(value, share=share),
-            )
-            for table, own in self._content["tables"].items()
-            for row, *values in own["rows"]
-            for column, value in zip(own["columns"], values, strict=True)
-        )
+        return (*self._of_tables(), *self._of_text())
 
     def of_table(self, table: str) -> dict[tuple[str, str], PrintedNumber]:
         """Return the printed numbers of a table by row and column."""
@@ -81,7 +91,33 @@ class PublishedTables:
         KeyError
             If it is not printed.
         """
-        return self.of_table(table)[row, column].value
+        return float(self.of_table(table)[row, column].value)
+
+    def _of_tables(self) -> Iterator[PrintedNumber]:
+        for table, own in self._content["tables"].items():
+            for line in own["rows"]:
+                *datasets, row = line[: -len(own["columns"])]
+                bands = own.get("row_bands", {}).get(row, own.get("band", "near"))
+                for column, value in zip(own["columns"], line[-len(own["columns"]) :], strict=True):
+                    if value is not None:
+                        rule = bands[column] if isinstance(bands, dict) else bands
+                        band = self._band(value, rule)
+                        yield PrintedNumber(table, "".join(datasets), row, column, value, "", *band)
+
+    def _of_text(self) -> Iterator[PrintedNumber]:
+        for one in self._content.get("text", ()):
+            band = self._band(one["value"], one.get("band", "percent"))
+            labels = (one["where"], one["id"], one["quantity"])
+            yield PrintedNumber("text", *labels, one["value"], one.get("note", ""), *band)
+
+    def _band(self, value: float | str, rule: str | list[float]) -> tuple[Band | None, str]:
+        """Return the band of a printed number, and the reason if it has none."""
+        if isinstance(value, str):
+            return None, "the text gives a range"
+        if isinstance(rule, list):
+            return (rule[0], rule[1]), ""
+        width = self._content["bands"][rule]
+        return (None, width["unjudged"]) if "unjudged" in width else (tolerance_band(value, **width), "")
 
     @cached_property
     def _content(self) -> Any:
@@ -215,6 +251,44 @@ def table_title(table: str) -> str:
 def belongs_to(experiment: str, setting: str) -> bool:
     """Return whether an experiment belongs to a setting."""
     return experiment.startswith(f"{setting}-")
+
+
+def load_comparison(study: PaperStudyFile) -> Comparison:
+    """Return the comparison of a study's plan, with the printed numbers in the same folder."""
+    own = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in study.plan["comparison"].items()
+    }
+    own["tables"] = {setting: tuple(tables) for setting, tables in own.get("tables", {}).items()}
+    published = PublishedTables(study.path.with_name("published.yaml"))
+    return Comparison(rows=study.plan["rows"], published=published, **own)
+
+
+def selectable_names(study: PaperStudyFile) -> dict[str, tuple[str, ...]]:
+    """Return the experiments of each name for ``--only``: parts over all settings and per setting, groups, experiments.
+
+    A part of a plan is a list or a mapping of methods, perhaps nested; a group is a list of patterns of names, by
+    default one for each setting.
+    """
+    plan, there = study.plan, study.experiments
+    parts = {
+        setting: {part: list(flat_methods(methods)) for part, methods in own.items()}
+        for setting, own in plan["parts"].items()
+    }
+    found = parts_by_setting(parts, there)
+    groups = plan.get("groups", {setting: [f"{setting}-*"] for setting in plan["comparison"]["settings"]})
+    for group, patterns in groups.items():
+        found[group] = tuple(name for name in there if any(fnmatch(name, one) for one in patterns))
+    return {**found, **{name: (name,) for name in there}}
+
+
+def flat_methods(methods: Any) -> Iterator[str]:
+    """Yield the methods of a list or a mapping of a plan, in order, also of nested ones."""
+    if isinstance(methods, str):
+        yield methods
+    else:
+        for one in methods.values() if isinstance(methods, Mapping) else methods:
+            yield from flat_methods(one)
 
 
 def parts_by_setting(

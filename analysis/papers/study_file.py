@@ -1,9 +1,10 @@
-"""The study file of a paper: its experiments, their data, and the study of some, full, shorter or tiny."""
+"""The study of a paper as data: experiments in ``study.yaml``; their data, tiny form and command in ``plan.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,27 +16,41 @@ from gossiprec.study.load import LoadedStudy, load_study
 
 Scale = Literal["full", "tiny"]
 TINY_EPOCHS = 2
+Overrides = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class PaperStudyFile:
-    """A study of federated runs with one axis, ``experiment``.
+    """A study with one axis, ``experiment``, and its plan in the same folder.
+
+    Keys of the plan:
+
+    - ``data``: the data sets by name, the default one first. Each has ``files``, the names that it may have in the
+      folder of ``--data``; ``paths``, the scenario keys that it sets, relative to the file found; ``set``, other keys;
+      and ``experiments``, the patterns of the names of its experiments (by default all).
+    - ``tiny``: the tiny form. ``base`` has overrides of the study's scenario; each of ``rules`` applies to the
+      experiments that fit its patterns (``experiments``) and have a key (``when``): it removes the overrides in
+      ``drop`` and adds those in ``set``.
+    - ``epoch: participation``: an epoch is as many rounds as select every client once; by default it is one round.
+    - ``command``: texts of the command.
+    - further keys: what the study compares, such as ``comparison`` and ``arms``.
 
     Attributes
     ----------
     path : Path
-    rounds : callable, optional
-        Maps the overrides of an experiment and the scale to the rounds of an epoch, if that is not 1.
     """
 
     path: Path
-    rounds: Callable[[Mapping[str, Any], Scale], int] | None = None
 
     @cached_property
     def told(self) -> dict[str, Any]:
         """The study as written."""
-        found: dict[str, Any] = yaml.safe_load(self.path.read_text(encoding="utf-8"))
-        return found
+        return _read(self.path)
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        """The plan as written."""
+        return _read(self.path.with_name("plan.yaml"))
 
     @property
     def experiments(self) -> dict[str, dict[str, Any]]:
@@ -43,52 +58,96 @@ class PaperStudyFile:
         found: dict[str, dict[str, Any]] = self.told["axes"]["experiment"]["values"]
         return found
 
-    def part(
+    def study(
         self,
-        values: Mapping[str, Mapping[str, Any]],
+        names: Iterable[str],
         *,
-        base: Mapping[str, Any] | None = None,
-        sets: Mapping[str, Any] | None = None,
+        data: Path | None,
         scale: Scale = "full",
         seeds: int | None = None,
         epochs: int | None = None,
+        dataset: str | None = None,
     ) -> LoadedStudy:
         """Return the study of some experiments.
 
         Parameters
         ----------
-        values : mapping
-            Overrides of each experiment on this machine.
-        base, sets : mapping, optional
-            The scenario instead of the study's own, and overrides of all experiments.
+        names : iterable of str
+            Experiments with available data.
+        data : Path, optional
+            The folder of the data sets; not needed at the tiny scale.
         scale : {'full', 'tiny'}
         seeds, epochs : int, optional
-            Numbers to use instead of the study's own.
+            Numbers to use instead of the study's own; an experiment's own number of seeds stays at full size.
+        dataset : str, optional
+            Data set of all experiments, if it is not each one's own.
         """
-        told = self.told
+        told, is_tiny = self.told, scale == "tiny"
+        is_other = dataset is not None and dataset != next(iter(self.plan["data"]))
+        tiny_base = self.plan["tiny"].get("base", {}) if is_tiny else {}
+        values = {name: self._here(name, data, scale, epochs, dataset) for name in names}
         return load_study(
             {
                 **told,
-                "name": told["name"] + ("-tiny" if scale == "tiny" else ""),
-                "base": told["base"] if base is None else base,
-                "set": {**told["set"], **(sets or {})},
+                "name": told["name"] + ("-tiny" if is_tiny else f"-{dataset}" if is_other else ""),
+                "set": {**told["set"], **tiny_base},
                 "seeds": seeds or told["seeds"],
-                "axes": {
-                    "experiment": {
-                        "values": {
-                            name: {**own, **self._length(own, scale, epochs)} for name, own in values.items()
-                        }
-                    }
-                },
+                "axes": {"experiment": {"values": values}},
             }
         )
+
+    def missing_data(
+        self, names: Iterable[str], *, data: Path | None, scale: Scale, dataset: str | None = None
+    ) -> dict[str, str]:
+        """Return the experiments that lack their data, and the missing files.
+
+        Parameters
+        ----------
+        names : iterable of str
+        data : Path, optional
+            The folder of the data sets.
+        scale : {'full', 'tiny'}
+            The latter needs no data.
+        dataset : str, optional
+            Data set of all experiments.
+
+        Raises
+        ------
+        DataError
+            If all data sets are missing; the message names the expected files.
+        """
+        if scale == "tiny":
+            return {}
+        if data is None:
+            raise DataError(
+                "--data is missing; pass the folder that contains the data sets, or use --scale tiny, "
+                "which needs no data"
+            )
+        sets = {dataset: self.plan["data"][dataset]} if dataset else self.plan["data"]
+        if not any(find_dataset(data, own["files"]) for own in sets.values()):
+            wanted = ", ".join(" or ".join(own["files"]) for own in sets.values())
+            raise DataError(
+                f"--data: found none of the data sets in {data}; expected at least one of {wanted}"
+            )
+        files = {name: sets[dataset or self.dataset_name(name)]["files"] for name in names}
+        return {
+            name: f"data missing: no {' or '.join(own)} in {data}"
+            for name, own in files.items()
+            if find_dataset(data, own) is None
+        }
+
+    def dataset_name(self, experiment: str) -> str:
+        """Return the data set of an experiment."""
+        data = self.plan["data"]
+        return next(name for name, own in data.items() if _fits(experiment, own.get("experiments", ["*"])))
 
     def epochs_of(self, scale: Scale, epochs: int | None) -> int:
         """Return the number of epochs of a run."""
         if epochs is not None:
             return epochs
-        base = self.told["base"]
-        return TINY_EPOCHS if scale == "tiny" else base["protocol"]["rounds"] // self._rounds(base, "full")
+        if scale == "tiny":
+            return TINY_EPOCHS
+        return int(self.told["base"]["protocol"]["rounds"]) // self._rounds({}, "full")
 
     def lengths_in_words(self) -> str:
         """Return the numbers of epochs as text: of federated runs, and of centralised runs if they differ."""
@@ -100,78 +159,89 @@ class PaperStudyFile:
         low, high = min(central), max(central)
         return f"{own}; centralised {low}" + (f" to {high}" if low < high else "")
 
-    def count_runs(self, seeds: int | None) -> int:
-        """Return the number of runs of the whole study."""
-        return len(self.experiments) * (seeds or int(self.told["seeds"]))
+    def count_seeds(self, name: str, seeds: int | None, scale: Scale = "full") -> int:
+        """Return the number of seeds of an experiment: its own, else the requested one, else the study's."""
+        own = None if scale == "tiny" else self.experiments[name].get("seeds")
+        return int(own or seeds or self.told["seeds"])
 
-    def _length(self, sets: Mapping[str, Any], scale: Scale, epochs: int | None) -> dict[str, Any]:
+    def count_runs(self, seeds: int | None, scale: Scale = "full") -> int:
+        """Return the number of runs of the whole study."""
+        return sum(self.count_seeds(name, seeds, scale) for name in self.experiments)
+
+    def _here(
+        self, name: str, data: Path | None, scale: Scale, epochs: int | None, dataset: str | None
+    ) -> dict[str, Any]:
+        """Return the overrides of an experiment on this machine."""
+        sets = dict(self.experiments[name])
+        if "base" in sets:
+            sets["base"] = str((self.path.parent / sets["base"]).resolve())
+        if scale == "tiny":
+            sets.pop("seeds", None)
+            for rule in self.plan["tiny"].get("rules", ()):
+                if _fits(name, rule.get("experiments", ["*"])) and (
+                    "when" not in rule or _has(sets, rule["when"])
+                ):
+                    sets = {key: value for key, value in sets.items() if key not in rule.get("drop", ())}
+                    sets |= rule.get("set", {})
+        else:
+            sets |= self._data(data or Path(), dataset or self.dataset_name(name))
+        return {**sets, **self._length(sets, scale, epochs)}
+
+    def _data(self, folder: Path, dataset: str) -> dict[str, Any]:
+        """Return the overrides that name a data set in the folder."""
+        own = self.plan["data"][dataset]
+        place = find_dataset(folder, own["files"])
+        assert place is not None, "its data are there"
+        return {
+            **own.get("set", {}),
+            **{key: str((place / file).resolve()) for key, file in own["paths"].items()},
+        }
+
+    def _length(self, sets: Overrides, scale: Scale, epochs: int | None) -> dict[str, Any]:
         """Return the overrides for the length of an experiment's runs, if it differs from the study's."""
-        if scale == "full" and epochs is None:
+        if "base" not in self.told or (scale == "full" and epochs is None):
             return {}
-        length = self.epochs_of(scale, epochs)
-        if sets.get("protocol", {}).get("name") == "central":
+        protocol, length = sets.get("protocol", {}), self.epochs_of(scale, epochs)
+        if protocol.get("name") == "central":
             return {"protocol.epochs": length}
+        if "wakes" in protocol:
+            return {"protocol.wakes": length}
         return {"protocol.rounds": length * self._rounds(sets, scale)}
 
-    def _rounds(self, sets: Mapping[str, Any], scale: Scale) -> int:
+    def _rounds(self, sets: Overrides, scale: Scale) -> int:
         """Return the number of rounds of an epoch."""
-        return 1 if self.rounds is None else self.rounds(sets, scale)
-
-    def tiny_base(self, n_users: int = 60) -> dict[str, Any]:
-        """Return the scenario on small synthetic data."""
-        base = self.told["base"]
-        return {**base, "dataset": tiny_data(n_users), "protocol": {**base["protocol"], "slice": 20}}
-
-
-def tiny_data(n_users: int) -> dict[str, Any]:
-    """Return synthetic data for a trial run."""
-    split = {"name": "last", "test": 0.2, "validation": 0.1}
-    return {"name": "synthetic", "users": n_users, "items": 400, "interactions": 1500, "split": split}
+        if self.plan.get("epoch") != "participation":
+            return 1
+        key = "protocol.participation"
+        own = self.told["base"]["protocol"]["participation"]
+        tiny_base = self.plan["tiny"]["base"] if scale == "tiny" else {}
+        return round(1 / float(sets.get(key, tiny_base.get(key, own))))
 
 
-Places = Mapping[str, tuple[str, ...]]
-"""Names under which each data set may be in the folder."""
-
-
-def find_dataset(data: Path, files: tuple[str, ...]) -> Path | None:
+def find_dataset(data: Path, files: Iterable[str]) -> Path | None:
     """Return the path of a data set, or None if it is missing."""
     return next((data / file for file in files if (data / file).exists()), None)
 
 
-def missing_data(
-    names: Iterable[str], places: Places, data_of: Callable[[str], str], *, data: Path | None, scale: Scale
-) -> dict[str, str]:
-    """Return the experiments that lack their data, and the missing files.
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
-    Parameters
-    ----------
-    names : iterable of str
-        Experiments.
-    places : mapping
-    data_of : callable
-        Maps an experiment to its data set.
-    data : Path, optional
-        The folder.
-    scale : {'full', 'tiny'}
-        The latter needs no data.
 
-    Raises
-    ------
-    DataError
-        If all data sets are missing; the message names the expected files.
-    """
-    if scale == "tiny":
-        return {}
-    if data is None:
-        raise DataError(
-            "--data is missing; pass the folder that contains the data sets, or use --scale tiny, "
-            "which needs no data"
-        )
-    if not any(find_dataset(data, files) for files in places.values()):
-        wanted = ", ".join(" or ".join(files) for files in places.values())
-        raise DataError(f"--data: found none of the data sets in {data}; expected at least one of {wanted}")
-    return {
-        name: f"data missing: no {' or '.join(places[data_of(name)])} in {data}"
-        for name in names
-        if find_dataset(data, places[data_of(name)]) is None
-    }
+def _has(sets: Overrides, dotted: str) -> bool:
+    """Return whether overrides set a key, by itself or within the value of a section."""
+    if dotted in sets:
+        return True
+    value: Any = sets
+    for part in dotted.split("."):
+        if isinstance(value, list):
+            value = value[int(part)] if int(part) < len(value) else None
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            return False
+    return value is not None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found

@@ -92,3 +92,4 @@ REPORT = StudyReport(
     kind="setting",
     kind_of=PAPER.setting_of,
 )
+write_report = REPORT.write

@@ -190,3 +190,4 @@ REPORT = StudyReport(
     kind="setting",
     kind_of=timing_group,
 )
+write_report = REPORT.write

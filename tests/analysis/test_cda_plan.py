@@ -13,6 +13,7 @@ from analysis.cda_paper.cells import report_cells
 from analysis.cda_paper.experiments import (
     FICTIVE,
     PROTOCOLS,
+    PUBLISHED,
     STUDY,
     dataset_name,
     experiments,
@@ -21,15 +22,8 @@ from analysis.cda_paper.experiments import (
 )
 from analysis.cda_paper.figures import paper_figures
 from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber
-from analysis.cda_paper.plan import (
-    count_runs,
-    count_seeds,
-    missing_data,
-    paper_study,
-    select_experiments,
-    selectable_names,
-)
-from analysis.cda_paper.published import printed_numbers
+from analysis.cda_paper.plan import selectable_names
+from analysis.papers import command
 from gossiprec.adversaries.attacks.observer_names import observer_names
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
@@ -39,8 +33,12 @@ SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "cda"
 FILES = {name: Path(sets["base"]).name for name, sets in experiments().items()}
 
 
+def select_experiments(names):
+    return command.select_experiments(names, selectable_names(), experiments())
+
+
 def tiny(names, seeds=1):
-    return make_plan(paper_study(names, data=None, scale="tiny", seeds=seeds), check_data=False)
+    return make_plan(STUDY.study(names, data=None, scale="tiny", seeds=seeds), check_data=False)
 
 
 def cells_of(table, row, column):
@@ -53,12 +51,12 @@ def cells_of(table, row, column):
 
 def test_every_printed_number_is_compared_or_says_why_not():
     covered = {cell.printed for cell in report_cells() if cell.measure is not None or cell.why_not}
-    assert set(printed_numbers()) <= covered
+    assert set(PUBLISHED.printed) <= covered
 
 
 def test_the_print_is_all_there():
-    tables = [number for number in printed_numbers() if number.table != "text"]
-    assert (len(tables), len(printed_numbers()) - len(tables)) == (91, 22)
+    tables = [number for number in PUBLISHED.printed if number.table != "text"]
+    assert (len(tables), len(PUBLISHED.printed) - len(tables)) == (91, 22)
 
 
 def test_only_numbers_that_need_no_run_or_contradict_themselves_are_not_compared():
@@ -194,8 +192,8 @@ def test_the_header_of_a_scenario_names_the_tables_that_it_serves():
 
 
 def test_the_study_as_it_is_written_resolves_and_its_experiments_are_what_their_names_say():
-    plan = make_plan(load_study(STUDY), check_data=False)
-    assert len(plan.variants) == count_runs(None) == 322
+    plan = make_plan(load_study(STUDY.path), check_data=False)
+    assert len(plan.variants) == STUDY.count_runs(None) == 322
     for variant in plan.variants:
         name, scenario = variant.labels["experiment"], variant.scenario
         assert dataset_name(name) in (scenario.dataset.name.replace("movielens-100k", "ml-100k"))
@@ -219,7 +217,7 @@ def test_no_two_experiments_differ_in_their_observers_alone():
 
 
 def test_small_communities_are_repeated_most_and_the_large_check_in_runs_not_at_all():
-    seeds = {name: count_seeds(name, None) for name in experiments()}
+    seeds = {name: STUDY.count_seeds(name, None) for name in experiments()}
     assert seeds["table5-ml100k-rand-gossip"] == 5
     assert {number for name, number in seeds.items() if "gowalla" in name or "146" in name} == {5}
     assert {number for name, number in seeds.items() if "-foursquare-" in name} == {1}
@@ -228,8 +226,8 @@ def test_small_communities_are_repeated_most_and_the_large_check_in_runs_not_at_
 
 def test_seeds_asked_for_are_those_of_experiments_that_name_no_number():
     names = ["table5-ml100k-authors100", "table5-ml100k-rand-gossip", "table4-foursquare-fedavg-gmf"]
-    assert [count_seeds(name, 2) for name in names] == [20, 2, 1]
-    assert [count_seeds(name, 2, "tiny") for name in names] == [2, 2, 2]
+    assert [STUDY.count_seeds(name, 2) for name in names] == [20, 2, 1]
+    assert [STUDY.count_seeds(name, 2, "tiny") for name in names] == [2, 2, 2]
 
 
 def test_share_less_of_the_study_says_the_same_as_the_shipped_files():
@@ -268,28 +266,35 @@ def test_each_experiment_has_a_simulation_of_its_own_and_the_seeds_asked_for():
     assert [s.serves for s in plan.simulations] == [(v.hash,) for v in plan.variants]
 
 
+def test_every_community_of_the_tiny_study_fits_its_data():
+    """At most half of the users are a community; a study with other data or more users would be refused at once."""
+    names = [name for name in experiments() if name.startswith("table") and "switch" not in name]
+    plan = make_plan(STUDY.study(names, data=None, scale="tiny", seeds=1))
+    assert {str(one.labels["experiment"]) for one in plan.variants} == set(names)
+
+
 def test_missing_data_are_no_error(tmp_path):
     (tmp_path / "ml-100k").mkdir()
     names = ["table5-ml100k-authors100", "table4-gowalla100-fedavg-gmf"]
-    lacking = missing_data(names, data=tmp_path, scale="full")
+    lacking = STUDY.missing_data(names, data=tmp_path, scale="full")
     assert list(lacking) == names[1:]
     assert lacking[names[1]].startswith("data missing: no gowalla or")
-    assert missing_data(names, data=None, scale="tiny") == {}
+    assert STUDY.missing_data(names, data=None, scale="tiny") == {}
 
 
 def test_a_data_folder_without_data_is_refused(tmp_path):
     with pytest.raises(
         DataError, match=r"found none of the data sets in .*; expected at least one of ml-100k or"
     ):
-        missing_data([], data=tmp_path, scale="full")
+        STUDY.missing_data([], data=tmp_path, scale="full")
     with pytest.raises(DataError, match="--data is missing"):
-        missing_data([], data=None, scale="full")
+        STUDY.missing_data([], data=None, scale="full")
 
 
 def test_the_data_are_named_by_their_whole_path(tmp_path, monkeypatch):
     (tmp_path / "ml-100k").mkdir()
     monkeypatch.chdir(tmp_path)
-    study = paper_study(["table5-ml100k-authors100"], data=Path(), scale="full", seeds=1)
+    study = STUDY.study(["table5-ml100k-authors100"], data=Path(), scale="full", seeds=1)
     variant, *_ = make_plan(study, check_data=False).variants
     assert variant.scenario.resolved()["dataset"]["path"] == str(tmp_path.resolve() / "ml-100k")
 

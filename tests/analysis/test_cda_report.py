@@ -11,13 +11,13 @@ from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.cells import ReportCell
-from analysis.cda_paper.experiments import dataset_name, dp_experiment, experiments
+from analysis.cda_paper.experiments import PUBLISHED, dataset_name, dp_experiment, experiments
 from analysis.cda_paper.figures import draw_figures
 from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
-from analysis.cda_paper.published import PrintedCell, printed_numbers
 from analysis.cda_paper.report import write_report
 from analysis.cda_paper.tables import overview_blocks, paper_tables
 from analysis.cda_paper.verdicts import CSV_HEADER, NumberResults, cell_result, csv_rows, number_results
+from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import Collapsible, Heading
 
 
@@ -40,9 +40,9 @@ def group(table, row, column, *told, dataset="movielens-100k", value=None, **of_
     """Return a printed number with results by setting: name to values, the first of which is compared first."""
     if value is None:
         about = (table, dataset, row, column)
-        (number,) = [p for p in printed_numbers() if (p.table, p.dataset, p.row, p.column) == about]
+        (number,) = [p for p in PUBLISHED.printed if (p.table, p.dataset, p.row, p.column) == about]
     else:
-        number = PrintedCell(table, dataset, row, column, value)
+        number = PrintedNumber(table, dataset, row, column, value)
     cells = [ReportCell(number, name, Told(tuple(values)), **of_cell) for name, values in told]
     return NumberResults(number, tuple(cell_result(cell, {}) for cell in cells))
 
@@ -232,7 +232,7 @@ def test_a_data_set_without_a_printed_table_has_no_verdict():
     grid, remark = section(found)
     told, _ = rows(grid)
     assert (told["Max AAC %: print"], told["Max AAC %: ours"]) == ("–", "30.0; n = 1")
-    assert remark.markdown() == "- Gowalla: the print at hand has no table for this data set"
+    assert remark.markdown() == "- Gowalla: the published paper has no table for this data set"
 
 
 def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
@@ -331,7 +331,7 @@ def test_every_printed_number_is_in_the_list_once(study):
     report = (folder / "report.md").read_text()
     listed = report[report.index("Each number, by its verdict") : report.index("**Findings**")]
     lines = [one for one in listed.splitlines() if one.startswith(("| Table", "| Text"))]
-    assert len(lines) == len(set(lines)) == len(printed_numbers()) == 113
+    assert len(lines) == len(set(lines)) == len(PUBLISHED.printed) == 113
     assert "| all, nearest setting | 113 |" in report
 
 

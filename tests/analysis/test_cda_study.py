@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cda_paper.experiments import AUTHORS100
-from analysis.cda_paper.plan import count_runs
+from analysis.cda_paper.experiments import AUTHORS100, STUDY
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ROOT, ran
 
@@ -109,7 +108,7 @@ def test_the_cells_are_the_numbers_of_the_runs(whole):
 def test_the_report_says_what_is_missing_and_that_it_is_tiny(whole):
     report = (whole[0] / "report.md").read_text()
     assert "no number here says anything about" in report
-    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in report
+    assert f"3 of {STUDY.count_runs(1, 'tiny')} runs are finished" in report
     (missing,) = [one for one in report.splitlines() if one.startswith("| not run yet |")]
     assert "table4-gowalla100-fedavg-gmf" in missing
     assert "- Gowalla: the print at hand has no table for this data set" in report
@@ -160,7 +159,7 @@ def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_p
     shutil.copytree(whole[0], out)
     report = ("--scale", "tiny", "--seeds", "1", "--report-only")
     (before,) = study_in(root, ("--out", out, *report))
-    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_in(out, before)
+    assert f"3 of {STUDY.count_runs(1, 'tiny')} runs are finished" in _report_in(out, before)
     kernel = root / "gossiprec" / "numerics" / "merge.py"
     kernel.write_text(kernel.read_text() + "\n# changed\n")
     after, refused, again, keeping = study_in(
@@ -170,11 +169,11 @@ def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_p
         ("--out", out, *TINY, "--dry-run", "--again"),
         ("--out", kept, *report, "--keep"),
     )
-    assert f"0 of {count_runs(1, 'tiny')} runs are finished" in _report_in(out, after)
+    assert f"0 of {STUDY.count_runs(1, 'tiny')} runs are finished" in _report_in(out, after)
     assert refused.returncode == 2
     assert "contains 3 of 3 runs made by code version" in refused.stderr
     assert "to run: 3, already finished: 0" in again.stdout
-    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_in(kept, keeping)
+    assert f"3 of {STUDY.count_runs(1, 'tiny')} runs are finished" in _report_in(kept, keeping)
 
 
 def _report_in(out, ran):
@@ -212,7 +211,8 @@ def test_a_report_can_be_had_of_nothing(tmp_path):
     result = study(tmp_path / "out", "--scale", "tiny", "--report-only")
     assert result.returncode == 0
     assert (
-        f"0 of {count_runs(None, 'tiny')} runs are finished" in (tmp_path / "out" / "report.md").read_text()
+        f"0 of {STUDY.count_runs(None, 'tiny')} runs are finished"
+        in (tmp_path / "out" / "report.md").read_text()
     )
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis.cda_paper.cells import ReportCell
-from analysis.cda_paper.published import PrintedCell, printed_numbers
+from analysis.cda_paper.experiments import PUBLISHED
 from analysis.cda_paper.verdicts import (
     CellResult,
     NumberResults,
@@ -16,11 +16,12 @@ from analysis.cda_paper.verdicts import (
     number_results,
     printed_results,
 )
+from analysis.papers.comparison import PrintedNumber
 from analysis.papers.verdict import Verdict, confidence_half_width, tolerance_band
 
 
 def number(low, high):
-    return PrintedCell("table4", "movielens-100k", "fedavg gmf", "max_aac", 50.0, band=(low, high))
+    return PrintedNumber("table4", "movielens-100k", "fedavg gmf", "max_aac", 50.0, band=(low, high))
 
 
 def by_seed(*values):
@@ -75,7 +76,7 @@ def test_rounding_in_the_last_digit_of_a_float_is_no_miss():
 
 
 def test_a_number_without_a_band_is_not_judged_whatever_was_measured():
-    told = PrintedCell("text", "6.1", "x", "y", ">=90", unjudged="the text gives a range")
+    told = PrintedNumber("text", "6.1", "x", "y", ">=90", unjudged="the text gives a range")
     assert judge_number(told, by_seed(95.0)) is judge_number(told, {}) is Verdict.UNJUDGED
 
 
@@ -88,15 +89,15 @@ def test_the_interval_is_students():
 
 
 def test_every_printed_number_has_a_band_or_a_reason_for_none():
-    for told in printed_numbers():
+    for told in PUBLISHED.printed:
         assert (told.band is None) == bool(told.unjudged), told
         assert told.band is None or told.band[0] <= told.value <= told.band[1], told
-    unjudged = {told.row for told in printed_numbers() if told.band is None and told.table != "text"}
+    unjudged = {told.row for told in PUBLISHED.printed if told.band is None and told.table != "text"}
     assert unjudged == {"aia", "cda"}  # their times
 
 
 def test_kinds_of_bands_are_those_of_the_quantities():
-    of = {(told.table, told.row, told.column): told.band for told in printed_numbers()}
+    of = {(told.table, told.row, told.column): told.band for told in PUBLISHED.printed}
     assert of["table10", "entropy mia 0.2", "precision"] == pytest.approx((0.39, 0.49))
     assert of["table10", "cda", "max_aac"] == pytest.approx((48.45, 65.55))
     assert of["table9", "K=10", "random"] == pytest.approx((0.5, 1.5))
@@ -106,7 +107,7 @@ def test_kinds_of_bands_are_those_of_the_quantities():
 
 def test_each_printed_number_is_judged_once_and_second_readings_are_not_counted():
     found = printed_results(number_results({}))
-    assert [group.printed for group in found] == list(printed_numbers())
+    assert [group.printed for group in found] == list(PUBLISHED.printed)
     told = dict(zip(Verdict, count_verdicts(group.first for group in found), strict=True))
     assert sum(told.values()) == 113
     assert told[Verdict.WITHIN] == told[Verdict.NEAR] == told[Verdict.OUTSIDE] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -10,16 +11,14 @@ import pytest
 from analysis.cl4fedrec.figures import paper_figures
 from analysis.cl4fedrec.plan import (
     ATTACKS,
-    DEFENCES,
     PAPER,
     RULES,
     SETTINGS,
     STUDY,
     TABLE_ROWS,
     ExperimentName,
+    defence_methods,
     experiments,
-    find_data,
-    paper_study,
     selectable_names,
 )
 from analysis.papers.command import parse_names, select_experiments
@@ -29,10 +28,18 @@ from gossiprec.study.plan import make_plan
 
 
 @cache
+def _data():
+    """Return a folder with an empty data set: nothing of it is read."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "ml-1m").mkdir()
+    return folder
+
+
+@cache
 def scenarios(scale="full", **more):
     """Return the resolved scenario of every experiment."""
-    data = Path("ml-1m") if scale == "full" else None
-    plan = make_plan(paper_study(experiments(), data=data, scale=scale, seeds=1, **more), check_data=False)
+    data = _data() if scale == "full" else None
+    plan = make_plan(STUDY.study(experiments(), data=data, scale=scale, seeds=1, **more), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
@@ -110,7 +117,7 @@ def test_every_figure_shows_experiments_that_there_are():
     assert {
         f"exposure-{attack}-file-{loop}" for attack in ATTACKS for loop in ("adam5", "sum1")
     } < found.keys()
-    assert len(found["exposure-psmu-file-sum1"].experiments) == len(DEFENCES)
+    assert len(found["exposure-psmu-file-sum1"].experiments) == len(defence_methods("psmu"))
     shown = {name for one in found.values() for name in one.experiments}
     assert shown == experiments().keys()
 
@@ -129,18 +136,21 @@ def test_tables_and_settings_can_be_asked_for():
 
 
 def test_a_shorter_study_has_so_many_epochs_and_seeds():
-    study = paper_study(["file-sum1-original"], data=Path("ml-1m"), seeds=2, epochs=4)
+    study = STUDY.study(["file-sum1-original"], data=_data(), seeds=2, epochs=4)
     plan = make_plan(study, check_data=False)
     assert [one.seed for one in plan.variants] == [1, 2]
     assert {one.scenario.resolved()["protocol"]["rounds"] for one in plan.variants} == {4}
     assert STUDY.count_runs(2) == 2 * len(experiments())
 
 
-def test_the_data_are_looked_for_under_their_names(tmp_path):
+def test_data_are_found_under_either_name_and_missing_data_are_refused(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
-    assert find_data(tmp_path, "full") == tmp_path / "ml-1m.zip"
-    assert find_data(None, "tiny") is None
+    names = list(experiments())
+    assert STUDY.missing_data(names, data=tmp_path, scale="full") == {}
+    assert STUDY.missing_data(names, data=None, scale="tiny") == {}
+    (variant,) = make_plan(STUDY.study(names[:1], data=tmp_path, seeds=1), check_data=False).variants
+    assert variant.scenario.resolved()["dataset"]["path"] == str(tmp_path.resolve() / "ml-1m.zip")
     with pytest.raises(DataError, match="--data is missing"):
-        find_data(None, "full")
-    with pytest.raises(DataError, match=r"no MovieLens-1M in nowhere; expected ml-1m or ml-1m\.zip"):
-        find_data(Path("nowhere"), "full")
+        STUDY.missing_data(names, data=None, scale="full")
+    with pytest.raises(DataError, match=r"none of the data sets in nowhere; .* one of ml-1m or ml-1m\.zip"):
+        STUDY.missing_data(names, data=Path("nowhere"), scale="full")

@@ -14,7 +14,6 @@ from analysis.fedcl.figures import paper_figures
 from analysis.fedcl.plan import (
     ABLATIONS,
     BEST_VALUES,
-    DATA,
     EPSILON,
     MODELS,
     PAPER,
@@ -24,14 +23,11 @@ from analysis.fedcl.plan import (
     SWEEPS,
     SWEPT,
     TABLE_ROWS,
-    dataset_name,
     experiments,
-    paper_study,
     selectable_names,
 )
 from analysis.papers.command import select_experiments
 from analysis.papers.printed_orders import printed_orders
-from analysis.papers.study_file import missing_data
 from analysis.pdc_frs.plan import STUDY as PDC_FRS
 from analysis.perfedrec_pp.plan import STUDY as PERFEDREC_PP
 from gossiprec.base.errors import DataError, ScenarioError
@@ -56,7 +52,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full", epochs=None):
     """Return the resolved scenario of every experiment."""
-    study = paper_study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
+    study = STUDY.study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
     plan = make_plan(study, check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -219,12 +215,12 @@ def test_only_names_tables_models_and_sweeps():
 
 def test_missing_data_keep_their_own_experiments_alone_from_being_run(folder, tmp_path):
     (tmp_path / "ml-1m").mkdir()
-    lacking = missing_data(experiments(), DATA, dataset_name, data=tmp_path, scale="full")
-    assert set(lacking) == {name for name in experiments() if dataset_name(name) == "beauty"}
+    lacking = STUDY.missing_data(experiments(), data=tmp_path, scale="full")
+    assert set(lacking) == {name for name in experiments() if STUDY.dataset_name(name) == "beauty"}
     assert "no amazon/Beauty.txt.gz or amazon/Beauty.txt in" in lacking["beauty-ncf"]
-    assert missing_data(experiments(), DATA, dataset_name, data=folder, scale="full") == {}
+    assert STUDY.missing_data(experiments(), data=folder, scale="full") == {}
     with pytest.raises(DataError, match="found none of the data sets"):
-        missing_data(experiments(), DATA, dataset_name, data=tmp_path / "nowhere", scale="full")
+        STUDY.missing_data(experiments(), data=tmp_path / "nowhere", scale="full")
 
 
 @pytest.mark.skipif(not PRINTED[0].exists(), reason="the list of printed numbers is not here")

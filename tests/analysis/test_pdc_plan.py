@@ -10,18 +10,15 @@ import yaml
 
 from analysis.papers.command import select_experiments
 from analysis.papers.printed_orders import printed_orders
-from analysis.papers.study_file import missing_data
 from analysis.pdc_frs.figures import paper_figures
 from analysis.pdc_frs.plan import (
-    DATA,
     PAPER,
     SETTINGS,
+    STUDY,
     TABLE_ROWS,
     WEIGHTS,
-    dataset_name,
     experiments,
     methods_by_epsilon,
-    paper_study,
     selectable_names,
 )
 from gossiprec.base.errors import DataError, ScenarioError
@@ -41,7 +38,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full"):
     """Return the resolved scenario of every experiment."""
-    plan = make_plan(paper_study(experiments(), data=folder, scale=scale, seeds=1), check_data=False)
+    plan = make_plan(STUDY.study(experiments(), data=folder, scale=scale, seeds=1), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
@@ -78,7 +75,7 @@ def test_a_name_says_where_it_is_measured(folder, name):
         "office": ("files", "random"),
     }
     assert (data["name"], split["name"]) == wanted[PAPER.setting_of(name)]
-    where = data["train"] if dataset_name(name) == "office" else data["path"]
+    where = data["train"] if STUDY.dataset_name(name) == "office" else data["path"]
     assert Path(where).is_relative_to(folder)
     assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
 
@@ -162,7 +159,7 @@ def test_tables_sweeps_and_settings_can_be_asked_for():
 def test_a_data_set_that_is_missing_is_told_and_the_other_is_run(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
     names = ["file-pdc-frs", "office-pdc-frs"]
-    lacking = missing_data(names, DATA, dataset_name, data=tmp_path, scale="full")
+    lacking = STUDY.missing_data(names, data=tmp_path, scale="full")
     assert lacking == {"office-pdc-frs": f"data missing: no amazon/Office_Products.txt in {tmp_path}"}
     with pytest.raises(DataError, match="found none of the data sets in nowhere"):
-        missing_data(names, DATA, dataset_name, data=Path("nowhere"), scale="full")
+        STUDY.missing_data(names, data=Path("nowhere"), scale="full")

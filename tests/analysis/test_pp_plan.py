@@ -9,19 +9,16 @@ import pytest
 
 from analysis.papers.command import select_experiments
 from analysis.papers.printed_orders import printed_orders
-from analysis.papers.study_file import missing_data
 from analysis.perfedrec_pp.figures import paper_figures
 from analysis.perfedrec_pp.plan import (
     ABLATIONS,
     CENTRAL,
-    DATA,
     FEDERATED,
     PAPER,
     SETTINGS,
+    STUDY,
     SWEEPS,
-    dataset_name,
     experiments,
-    paper_study,
     selectable_names,
 )
 from gossiprec.base.errors import DataError, ScenarioError
@@ -42,7 +39,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full", epochs=None):
     """Return the resolved scenario of every experiment."""
-    study = paper_study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
+    study = STUDY.study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
     plan = make_plan(study, check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -259,5 +256,5 @@ def test_the_most_wanted_come_first():
 
 def test_missing_data_are_told(tmp_path):
     with pytest.raises(DataError, match="expected at least one of yelp"):
-        missing_data(list(experiments()), DATA, dataset_name, data=tmp_path, scale="full")
-    assert missing_data(list(experiments()), DATA, dataset_name, data=None, scale="tiny") == {}
+        STUDY.missing_data(list(experiments()), data=tmp_path, scale="full")
+    assert STUDY.missing_data(list(experiments()), data=None, scale="tiny") == {}
