@@ -1,13 +1,13 @@
-"""What does an observed message cost, with compiled kernels and without?
+"""The cost of an observed message, with compiled kernels and without.
 
     python benchmarks/attack_cost.py [--models gmf mf '{name: ncf, hidden: [32, 16]}'] [--wakes 20] [--rounds 3]
 
-Rand-Gossip among 200 nodes, 500 items, every node a single adversary (CDA, momentum 0.99). The yardstick is `gmf` by
-compiled kernels (executor `fused`); each model asked for is run by the executor `batched`. One JSON line per model:
+Rand-Gossip among 200 nodes, 500 items, every node a single adversary (CDA, momentum 0.99). The reference is `gmf` with
+compiled kernels (executor `fused`); each of the given models runs with the executor `batched`. One JSON line per model:
 
-- ``us_per_message``, ``compiled_us_per_message``: microseconds of ``attack_seconds`` (setting up, seeing and ranking;
-  times of threads are added) over messages delivered; medians.
-- ``ratio``, ``ratio_min``, ``ratio_max``: the one over the other, of the same round.
+- ``us_per_message``, ``compiled_us_per_message``: microseconds of ``attack_seconds`` (setting up, observing and
+  ranking, summed over threads) per delivered message; medians.
+- ``ratio``, ``ratio_min``, ``ratio_max``: the first over the second, in the same round.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def world(model: str, executor: str, wakes: int) -> Scenario:
 
 
 def cost(run: Scenario, folder: str) -> float:
-    """Run; return the attack's seconds for each message."""
+    """Run; return the attack's seconds per message."""
     summary = simulate(run, out=Path(folder) / "run", overwrite=True).summary
     assert summary is not None
     return float(summary["attack_seconds"]["cda-single"] / summary["messages"])
 
 
 def main() -> None:
-    """Measure in turn, and print."""
+    """Measure the models in turn and print the lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=["gmf"])
     parser.add_argument("--wakes", type=int, default=20)

@@ -1,11 +1,11 @@
-"""The runs that are to give the same bytes: shipped scenarios of an old commit, shortened and changed.
+"""The runs that must give the same bytes: shipped scenarios of an old commit, shortened and changed.
 
-Together they hold every protocol, policy and attack, every relevance rule with and without momentum, each kind of
+Together they cover every protocol, policy and attack, every relevance rule with and without momentum, each kind of
 observer and of fictive user, both models, both storages and all executors.
 
-What a run writes are rates of ranks, not scores, so a score that is rounded otherwise is seen only where two change
-places. That is why lists go to the last item (``full_ndcg@1681``) and communities have many sizes: then merges rounded
-otherwise in the last bit are found by `main-job`, `share-less` and `fedavg`.
+A run writes rates of ranks and no scores, so a score that is rounded differently shows only if two items or users
+change places. Lists therefore go to the last item (``full_ndcg@1681``), and communities have many sizes: then merges
+that differ in the last bit are found by `main-job`, `share-less` and `fedavg`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ METRICS = ["hr@20", "ndcg@20", "full_hr@20", "full_ndcg@20", "f1@20"]
 
 
 def watched(*attackers: dict[str, Any], by: tuple[dict[str, Any], ...] = (CDA, MIA), **more: Any) -> Any:
-    """Return observers: each attack by each kind of attacker."""
+    """Return the section of observers: each attack with each kind of attacker."""
     return {"observers": [{**attack, **who, **more} for attack in by for who in attackers]}
 
 

@@ -1,15 +1,15 @@
-"""What do checkpoints cost?
+"""The cost of checkpoints.
 
     python benchmarks/checkpoints.py [--wakes 400] [--seconds 30] [--rounds 3]
 
-The main job (943 nodes, all watching) without checkpoints, with one every so many seconds, and with as many that are
-all written whole (as if everything had changed), each in a process of its own, in turn; who begins changes from round
-to round. One JSON line for each way of writing:
+Runs the main job (943 nodes, all of them observers) without checkpoints, with one every SECONDS seconds, and with the
+same number written in full (as if everything had changed). Each run is a process of its own; the order changes from
+round to round. One JSON line for each way of writing:
 
 - ``plain_s``, ``with_s``: seconds of wall time without loading, compiling and set-up; medians.
-- ``ratio``, ``ratio_min``, ``ratio_max``: with over without, of the runs of a round; ``cpu_ratio``: median of the same
-  of processor time, with that of the processes which write.
-- ``bases``, ``deltas``: checkpoints of a run; ``base_mib``, ``delta_mib``: their mean size.
+- ``ratio``, ``ratio_min``, ``ratio_max``: with checkpoints over without, in the same round; ``cpu_ratio``: the median
+  of the same ratio of processor time, including the writing processes.
+- ``bases``, ``deltas``: number of checkpoints per run; ``base_mib``, ``delta_mib``: their mean size.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ WAYS = ("plain", "deltas", "whole")
 
 
 class Clock:
-    """Notes when the first local update and the last report come."""
+    """Records the times of the first local update and of the last report."""
 
     def __init__(self) -> None:
         self.begin = self.end = self.cpu = 0.0
 
     def phase(self, text: str) -> None:
-        """Begin, or end when positions are measured."""
+        """Record the beginning, or the end before positions are measured."""
         if text == "simulating":
             self.begin, self.cpu = time.perf_counter(), _processor()
         if text == "measuring positions":
@@ -48,18 +48,18 @@ class Clock:
         """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Pass it on."""
+        """Print a note."""
         say(text)
 
 
 def _processor() -> float:
-    """Return the processor time of this process and of those that have ended for it."""
+    """Return the processor time of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
-    """Run once; return times, and of every checkpoint whether it is a base, and its size."""
+    """Run once; return the times, and for each checkpoint its size and whether it is a base."""
     from gossiprec import simulate
     from gossiprec.runs import checkpoints
     from gossiprec.scenario import load_scenario
@@ -81,7 +81,7 @@ def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
 
 
 def _look(folder: Path, sizes: dict[str, tuple[bool, int]], done: threading.Event) -> None:
-    """Note each checkpoint that appears in a folder."""
+    """Record each checkpoint that appears in a folder."""
     from gossiprec.runs.checkpoints import base_tick
 
     while not done.wait(0.5):
@@ -99,12 +99,12 @@ def in_process(way: str, wakes: int, seconds: float) -> dict[str, Any]:
 
 
 def mean_mib(sizes: list[int]) -> float | None:
-    """Return the mean in MiB; None of none."""
+    """Return the mean in MiB, or None for an empty list."""
     return sum(sizes) / len(sizes) / 2**20 if sizes else None
 
 
 def report(way: str, rounds: list[dict[str, dict[str, Any]]]) -> None:
-    """Print the line of one way of writing."""
+    """Print the line for one way of writing."""
     ratios = [each[way]["wall"] / each["plain"]["wall"] for each in rounds]
     sizes = [size for each in rounds for size in each[way]["sizes"]]
     emit(
@@ -123,12 +123,12 @@ def report(way: str, rounds: list[dict[str, dict[str, Any]]]) -> None:
 
 
 def main() -> None:
-    """Measure in rounds and print."""
+    """Measure in rounds and print the lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wakes", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--here", choices=WAYS, help="run once in this process")
+    parser.add_argument("--here", choices=WAYS, help="run once, in this process")
     options = parser.parse_args()
     if options.here:
         print(json.dumps(measure(options.here, options.wakes, options.seconds)))

@@ -1,4 +1,4 @@
-"""What the benchmarks share."""
+"""Output and statistics that all benchmarks use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def say(text: str) -> None:
-    """Print progress where it does not mix with the results."""
+    """Print progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -24,7 +24,7 @@ def emit(**figures: Any) -> None:
 
 
 def rate(work: Callable[[], int]) -> float:
-    """Return how much work was done per wall second."""
+    """Return the work per wall second."""
     begin = time.perf_counter()
     done = work()
     return done / (time.perf_counter() - begin)

@@ -1,17 +1,17 @@
-"""What does it gain to keep models on the device where ``batched`` trains them?
+"""The gain from keeping models on the device on which ``batched`` trains them.
 
     python benchmarks/device_store.py [--device cuda] [--scenario scenarios/rand_gossip.yaml] [--set KEY=VALUE ...]
 
-The plans of a gossip run, carried out by the executor ``batched`` with models on the device, and with models on the
-host, where each stack moves to the device and back; in turn, on the same plans. Nobody watches, unless ``--watched``.
-With ``--device cpu`` the device is the CPU with tensors of its own: that shows that it works, and nothing of a GPU. One
-JSON line:
+Executes the plans of a gossip run with the executor ``batched``, with models on the device and with models on the host,
+from which each stack moves to the device and back. Both execute the same plans, in turn. There are no observers, except
+with ``--watched``. With ``--device cpu`` the device is the CPU with tensors of its own: this checks the code and
+measures nothing about a GPU. One JSON line:
 
 - ``device_s``, ``host_s``: seconds of wall time for all plans; medians.
-- ``training_s``: the same local updates alone, one stack after the other, of samples that were drawn before.
+- ``training_s``: the same local updates only, one stack after the other, with samples drawn in advance.
 - ``host_over_device``, ``device_over_training``, ``host_over_training``: ratios; medians over the rounds.
-- ``waves``, ``updates``: what was carried out in a round.
-- ``fetched``, ``brought``: rows copied to the host and to the device in the last round; ``first_brought``: before all.
+- ``waves``, ``updates``: number of waves and updates per round.
+- ``fetched``, ``brought``: rows copied to the host and to the device in the last round; ``first_brought``: before it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def planned(options: argparse.Namespace) -> tuple[PreparedRun, list[ExecutionPlan]]:
-    """Return a run that has not begun, and its plans."""
+    """Return a run before its start, and its plans."""
     changes = [f"protocol.wakes={options.wakes}", "executor={name: batched, device: cpu}", *options.set]
     if not options.watched:
         changes.append("observers=[]")
@@ -55,7 +55,7 @@ def planned(options: argparse.Namespace) -> tuple[PreparedRun, list[ExecutionPla
 
 
 def executor_on(prepared: PreparedRun, device: torch.device, *, stays: bool) -> BatchedExecutor:
-    """Return an executor whose models, the first versions of the run, stay on a device, or else on the host."""
+    """Return an executor with the run's first models, on a device or on the host."""
     work, n_nodes = prepared.executor.work, prepared.protocol.n_nodes
     moments, capacity = len(work.arena.first) > 0, prepared.planner.capacity
     arena = (
@@ -68,7 +68,7 @@ def executor_on(prepared: PreparedRun, device: torch.device, *, stays: bool) -> 
 
 
 def stacks_of(executor: BatchedExecutor, plans: list[ExecutionPlan]) -> list[UpdateStack]:
-    """Draw all that is trained."""
+    """Draw the samples of all local updates."""
     found: list[UpdateStack] = []
     for plan in plans:
         offsets = plan.task_offsets.tolist()
@@ -79,20 +79,20 @@ def stacks_of(executor: BatchedExecutor, plans: list[ExecutionPlan]) -> list[Upd
 
 
 def carry_out(runner: WaveRunner, plans: list[ExecutionPlan]) -> None:
-    """Merge and train as a run does."""
+    """Merge and train like a run."""
     for plan in plans:
         runner.run(plan)
 
 
 def train(executor: BatchedExecutor, stacks: list[UpdateStack]) -> None:
-    """Train, and do nothing else."""
+    """Train only."""
     with single_torch_thread():
         for stack in stacks:
             executor._train(stack)
 
 
 def seconds(work: Callable[[], None], device: torch.device) -> float:
-    """Return how long some work takes until the device has done it."""
+    """Return the seconds that some work takes until the device has finished it."""
     begin = time.perf_counter()
     work()
     if device.type == "cuda":
@@ -101,13 +101,13 @@ def seconds(work: Callable[[], None], device: torch.device) -> float:
 
 
 def main() -> None:
-    """Measure in rounds, and print the line."""
+    """Measure in rounds and print the line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--scenario", type=Path, default=ROOT / "scenarios" / "rand_gossip.yaml")
     parser.add_argument("--wakes", type=int, default=10)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--watched", action="store_true", help="with the scenario's observers")
+    parser.add_argument("--watched", action="store_true", help="keep the scenario's observers")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():

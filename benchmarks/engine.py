@@ -1,24 +1,24 @@
-"""How fast is the emulator, against the naive way and against its own bare arithmetic?
+"""The speed of the emulator, compared with a naive loop and with its own kernels.
 
-One process, MovieLens-100k shape, the main job (all nodes as single observers, three coalitions, log) shortened::
+One process, MovieLens-100k shape, the main job (all nodes as single observers, three coalitions, log), shortened::
 
     python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2] [--network full]
 
 prints one JSON line. The three are measured in turn, several times; medians.
 
-- ``naive_per_s``: local epochs per second of one set of parameters and one torch.optim.Adam per node, one thread.
+- ``naive_per_s``: local epochs per second with one set of parameters and one torch.optim.Adam per node, one thread.
 - ``emulator_per_s``: local epochs per wall second of the whole run after loading and compiling: engine, planning,
   waves, merges, observers, log, evaluation.
-- ``kernel_per_s``: the compiled kernels alone on the same work (the same local epochs, merges and observations, all in
+- ``kernel_per_s``: only the compiled kernels on the same work (the same local epochs, merges and observations, all in
   memory), without engine, waves, log or evaluation.
-- ``training_kernel_per_s``: the local epochs alone, without merges and observers.
+- ``training_kernel_per_s``: only the local epochs, without merges and observers.
 - ``speedup`` = emulator / naive; ``fraction_of_bound`` = emulator / kernel; ``engine_share``: part of the emulator's
   wall time in SimPy, planning and bookkeeping.
 
-With ``--network full`` the emulator works under lognormal latencies, bandwidth shared at both ends, loss, and nodes
-that come and go (a fifth is away at any time); the plain network is measured beside it:
+With ``--network full`` the emulator runs with lognormal latencies, bandwidth shared at both ends, loss, and nodes that
+go offline and return (a fifth is offline at any time); the plain network is measured for comparison:
 
-- ``plain_engine_share``: the engine's share without all that; ``share_ratio`` = engine_share / plain_engine_share.
+- ``plain_engine_share``: the engine's share in the plain network; ``share_ratio`` = engine_share / plain_engine_share.
 - ``engine_seconds``, ``plain_engine_seconds``: the same in seconds.
 """
 
@@ -55,7 +55,7 @@ FULL = [
 
 
 def naive(work: ExecutorContext, nodes: range) -> int:
-    """Train some nodes for one local epoch each, as one writes it down with torch."""
+    """Train some nodes for one local epoch each, in a plain torch loop."""
     model, layout, training = work.model, work.layout, work.training
     user, epochs = torch.zeros(1, dtype=torch.long), 0
     for node in nodes:
@@ -77,7 +77,7 @@ def naive(work: ExecutorContext, nodes: range) -> int:
 
 
 def bare(prepared: PreparedRun, plans: list[ExecutionPlan], *, training_only: bool) -> int:
-    """Run the tasks of some plans with no regard for their order: what they cost, not what they compute."""
+    """Run the tasks of some plans in any order: this measures their time, not their result."""
     threads, epochs = prepared.threads, 0
     for plan in plans:
         program = _training_of(plan.program) if training_only else plan.program
@@ -110,7 +110,7 @@ def _training_of(program: Program) -> Program:
 
 
 def emulate(scenario: Scenario, folder: Path) -> tuple[float, float, float]:
-    """Run the whole; return local epochs per second, the share of the engine, and its seconds."""
+    """Run the emulator; return local epochs per second, the share of the engine, and its seconds."""
     summary = simulate(scenario, out=folder / "run", overwrite=True).summary
     assert summary is not None
     seconds = summary["seconds"]
@@ -120,7 +120,7 @@ def emulate(scenario: Scenario, folder: Path) -> tuple[float, float, float]:
 
 
 def _beside_plain(found: dict[str, list[float]]) -> dict[str, float]:
-    """Return the engine's cost under the plain network, and how much dearer the other is."""
+    """Return the engine's cost in the plain network, and the ratio of the costs."""
     ratios = [share / plain for share, plain in zip(found["share"], found["plain_share"], strict=True)]
     return {
         "plain_engine_share": median(found["plain_share"]),
@@ -130,7 +130,7 @@ def _beside_plain(found: dict[str, list[float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--wakes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,46 +1,47 @@
-"""How fast are clients without a model of their own, against the naive way and against their bare arithmetic?
+"""The speed of clients without a model, compared with a naive loop and with their bare arithmetic.
 
 One process, synthetic data of MovieLens-1M's shape, FedAvg with `ncf` 64-32-16, slices of 256::
 
     python benchmarks/federated.py [--slices 12] [--rounds 3] [--threads 2] [--large]
 
-prints one JSON line a question. What is compared is measured in turn, several times; medians.
+prints one JSON line per question. Compared things are measured in turn, several times; medians.
 
-Five local passes of Adam, the mean over those who touched an item:
+Five local passes of Adam, merged by the mean over the clients that touched an item:
 
-- ``naive_per_s``: local passes per second of one set of parameters of all items and one torch.optim.Adam a client, one
-  thread.
-- ``emulator_per_s``: local passes per wall second of the whole run once it is set up, without rankings.
-- ``bare_per_s``: the same clients' samples drawn and trained by as many threads, with nothing around it.
+- ``naive_per_s``: local passes per second with one set of parameters of all items and one torch.optim.Adam per client,
+  one thread.
+- ``emulator_per_s``: local passes per wall second of the whole run after its set-up, without rankings.
+- ``bare_per_s``: drawing and training the same clients' samples with as many threads, and nothing else.
 - ``speedup`` = emulator / naive; ``fraction_of_bare`` = emulator / bare; ``engine_share``: part of the emulator's wall
   time in SimPy, planning and bookkeeping; ``peak_mib``: largest resident size so far.
 
-One gradient step a client, summed (d = 8, 16-8-8-1, as the public code of A-ra and A-hum), ten times as many slices:
+One gradient step per client, summed (d = 8, 16-8-8-1, as in the public code of A-ra and A-hum), ten times as many
+slices:
 
-- ``clients_per_s``: of the whole run; ``over_passes``: over the passes of Adam above.
+- ``clients_per_s``: clients per second of the whole run; ``over_passes``: the ratio to the passes of Adam above.
 
-The same with PDC-FRS (`ncf` 32-16-8), clients' work alone:
+The same with PDC-FRS (`ncf` 32-16-8), only the clients' work:
 
-- ``naive_per_s``, ``local_per_s``, ``speedup``: passes per second of a loop as above with the recommender's loss, and
-  of what the emulator trains clients with.
+- ``naive_per_s``, ``local_per_s``, ``speedup``: passes per second of a loop as above with the recommender's loss, of
+  the emulator's trainer, and their ratio.
 
-Clients of LightGCN and FedGNN, with pseudo items, on Yelp's shape (d = 64, one step of Adam), their work alone
+Clients of LightGCN and FedGNN, with pseudo items, on Yelp's shape (d = 64, one step of Adam), only their work
 (``--pairs`` measures nothing else):
 
-- ``naive_per_s``, ``local_per_s``, ``speedup``: steps per second, likewise.
-- ``touched_per_s``, ``over_touched``: of that loop where its parameters are the rows alone that a client touches.
+- ``naive_per_s``, ``local_per_s``, ``speedup``: the same for steps.
+- ``touched_per_s``, ``over_touched``: of a loop with only the rows that a client touches as parameters.
 
-Clients of FedCL with GRU4Rec on Beauty's shape (d = 64, one raw gradient, sixteen a round), of which ``--sequences``
-measures nothing else:
+Clients of FedCL with GRU4Rec on Beauty's shape (d = 64, one raw gradient, sixteen per round); ``--sequences`` measures
+nothing else:
 
 - ``naive_per_s``, ``touched_per_s``, ``local_per_s``, ``speedup``, ``over_touched``: steps per second of one module and
-  optimizer a client, whose samples are there already, and of what the emulator's clients tell, draw and train.
-- ``rounds_per_s``, ``clients_per_s``: of the whole run; ``shares``: of its time by what is done in it.
+  optimizer per client with samples drawn in advance, and of the emulator's clients, including vectors and samples.
+- ``rounds_per_s``, ``clients_per_s``: of the whole run; ``shares``: the parts of its time.
 
 With ``--large``: 22,000 clients with 12,000 items of 64 numbers:
 
-- ``ratio``: seconds a local pass, without rankings and the like, over those of 1,000 clients with 1,000 items of 64
-  numbers and lists as long.
+- ``ratio``: seconds per local pass, without rankings and similar work, over the seconds with 1,000 clients and 1,000
+  items of 64 numbers, with lists of the same length.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def world(
     data: Mapping[str, int], training: Mapping[str, Any], merge: str, slices: int, threads: int,
     recommender: Mapping[str, Any] | None = None, name: str = "ncf", **model: Any,
 ) -> Scenario:  # fmt: skip
-    """Return the scenario: some slices of clients, measured once at its end by lists of a hundred items."""
+    """Return the scenario: some slices of clients, evaluated once at the end with lists of 100 items."""
     return load_scenario(
         {
             "name": "federated",
@@ -102,7 +103,7 @@ def world(
 
 
 def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool = False) -> int:
-    """Train some clients one after the other, as one writes it down with torch: all items, or those touched alone."""
+    """Train some clients one after the other, in a plain torch loop, with all items or only touched ones."""
     work, extras = prepared.executor.work, extras or {}
     model, layout, training = work.model, work.layout, work.training
     sent = {name: torch.from_numpy(extra) for name, extra in extras.items()}
@@ -148,7 +149,7 @@ def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool 
 
 
 def bare(prepared: PreparedRun, slices: int, threads: int, extras: Extras | None = None) -> int:
-    """Draw and train as many clients, from one version, and keep nothing."""
+    """Draw and train the same number of clients from one version, and keep nothing."""
     work, crew = prepared.executor.work, ThreadPool(threads)
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
@@ -165,7 +166,7 @@ def bare(prepared: PreparedRun, slices: int, threads: int, extras: Extras | None
 
 
 def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
-    """Run the whole; return local passes per second, and the engine's share."""
+    """Run the emulator; return local passes per second, and the engine's share."""
     summary = summary_of(scenario, folder)
     seconds = summary["seconds"]
     wall = summary["wall_seconds"] - sum(seconds[part] for part in ("compile", "load", "setup", "utility"))
@@ -174,14 +175,14 @@ def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
 
 
 def summary_of(scenario: Scenario, folder: Path) -> dict[str, Any]:
-    """Run the whole; return its summary."""
+    """Run the emulator; return its summary."""
     summary = simulate(scenario, out=folder / "run", overwrite=True).summary
     assert summary is not None
     return summary
 
 
 def passes(options: argparse.Namespace, folder: Path) -> float:
-    """Measure passes of Adam; return how many a second."""
+    """Measure passes of Adam; return the passes per second."""
     ncf = {"dim": 32, "hidden": [64, 32, 16]}
     scenario = world(ML_1M, ADAM, "touched-mean", options.slices, options.threads, **ncf)
     prepared = prepare(scenario)
@@ -281,7 +282,7 @@ def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> 
 
 
 def large(options: argparse.Namespace, folder: Path) -> None:
-    """Measure many clients with many wide items, against few."""
+    """Measure many clients with many wide items, compared with few."""
     ncf = {"dim": 64, "hidden": [128, 64, 32]}
     found: dict[str, list[float]] = {"small": [], "large": []}
     for number in range(options.rounds):
@@ -300,7 +301,7 @@ def large(options: argparse.Namespace, folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slices", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Clients of FedCL with GRU4Rec, as ``federated.py --sequences`` measures them."""
+"""Clients of FedCL with GRU4Rec, as measured by ``federated.py --sequences``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PHASES = {
 
 
 def world(rounds: int, threads: int) -> Scenario:
-    """Return the scenario of the paper's size, measured once at its end."""
+    """Return the scenario of the paper's size, evaluated once at the end."""
     return load_scenario(
         {
             "name": "sequences",
@@ -68,7 +68,7 @@ def world(rounds: int, threads: int) -> Scenario:
 
 
 class History(NamedTuple):
-    """What a client learns from, without padding."""
+    """The samples of a client, without padding."""
 
     previous: Tensor
     wanted: Tensor
@@ -77,7 +77,7 @@ class History(NamedTuple):
 
 
 class Client(Module):
-    """A model of one's own, as one writes it down with torch."""
+    """A client's own model, as a plain torch module."""
 
     def __init__(self, items: Tensor, recurrence: GRU, dense: Linear) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Clients:
     Parameters
     ----------
     threads : int
-        Of the emulator.
+        Threads of the emulator.
     """
 
     def __init__(self, threads: int) -> None:
@@ -131,7 +131,7 @@ class Clients:
             self._dense.bias.copy_(tables["dense_biases"])
 
     def emulated(self) -> Iterator[Update]:
-        """Tell, draw and train, slice after slice, each from a version that is new to all."""
+        """Send vectors, draw and train, slice after slice, each from a new version."""
         for low, version in zip(range(0, len(self._nodes), SLICE), self._versions, strict=True):
             nodes = self._nodes[low : low + SLICE]
             for node in nodes:
@@ -142,7 +142,7 @@ class Clients:
                 yield update
 
     def samples(self) -> list[History]:
-        """Return what the first clients learn from: naive loops need not draw it."""
+        """Return the samples of the first clients, so that the naive loops need not draw them."""
         nodes = self._nodes[:NAIVE]
         self._store.attach(nodes[0], {"centroids": self._centroids})
         lessons = self._trainer.telling([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
@@ -158,7 +158,7 @@ class Clients:
         return History(*(torch.from_numpy(part).long() for part in parts), torch.from_numpy(keep[there]))
 
     def naive(self, samples: Sequence[History], *, touched: bool) -> Iterator[F32]:
-        """Train one after the other, of all items or of those touched alone; yield dense weights."""
+        """Train one after the other, with all items or only touched ones; yield dense weights."""
         for each in samples:
             items, mine = self._items, each
             if touched:
@@ -174,7 +174,7 @@ class Clients:
             yield client.dense.weight.detach().numpy()
 
     def check(self, samples: Sequence[History]) -> None:
-        """Make sure that all train the same."""
+        """Check that all ways train the same weights."""
         size = self._dense.weight.numel()
         due = next(self.emulated()).shared[-size - len(self._dense.bias) : -len(self._dense.bias)]
         for touched in (True, False):
@@ -184,7 +184,7 @@ class Clients:
 
 @contextlib.contextmanager
 def timed(seconds: dict[str, float]) -> Iterator[None]:
-    """Add up what calls of :data:`PHASES` take."""
+    """Sum the times of the calls in :data:`PHASES`."""
     before = {name: getattr(*of) for name, of in PHASES.items()}
 
     def watched(name: str) -> Any:
@@ -231,7 +231,7 @@ def clients(rounds: int, threads: int) -> None:
 
 
 def whole(rounds: int, threads: int, folder: Path) -> None:
-    """Measure rounds of the whole emulator; what they lead to is not ranked, which takes longer than they do."""
+    """Measure rounds of the whole emulator, without rankings, which take longer than the rounds."""
     UtilityEvaluator.measure = lambda self, current, looks=(): dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
     simulate(world(2, threads), out=folder / "run", overwrite=True)
     say(f"{rounds} rounds")

@@ -1,13 +1,13 @@
-"""What does ranking all items for all users cost, for clients without a model of their own?
+"""The cost of ranking all items for all users, for clients without a model.
 
     python benchmarks/full_ranking.py [--users 6040] [--items 3706] [--interactions 1000209] [--threads 2] [--model ncf]
 
 NCF (d = 32, hidden layers 64, 32, 16) at the size of MovieLens-1M, 80/20, Recall@20 and NDCG@20 of one report. One JSON
 line:
 
-- ``seconds``, ``cpu_seconds``: of one report (best of some), wall time and time of all threads.
-- ``matmul_seconds``: the matrix products alone that cannot be shared among users or items, in one thread.
-- ``over_matmul``: ``cpu_seconds`` over these.
+- ``seconds``, ``cpu_seconds``: per report (best of several), wall time and time of all threads.
+- ``matmul_seconds``: only the matrix products that cannot be shared among users or items, in one thread.
+- ``over_matmul``: ``cpu_seconds`` over ``matmul_seconds``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def world(options: argparse.Namespace) -> Scenario:
 
 
 def matmul_seconds(n_users: int, n_items: int) -> float:
-    """Return the time of the second to the last layer's matrix products for all pairs, in one thread."""
+    """Return the seconds of the matrix products after the first layer for all pairs, in one thread."""
     torch.set_num_threads(1)
     widths = (64, 32, 16, 1)
     pairs = [(torch.randn(n_items, n), torch.randn(m, n).T) for n, m in itertools.pairwise(widths)]
@@ -60,7 +60,7 @@ def matmul_seconds(n_users: int, n_items: int) -> float:
 
 
 def main() -> None:
-    """Measure, and print the line."""
+    """Measure and print the line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=6040)
     parser.add_argument("--items", type=int, default=3706)

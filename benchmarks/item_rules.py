@@ -1,11 +1,10 @@
-"""What do rules cost that go over changes item by item?
+"""The cost of aggregation rules that work item by item.
 
     python benchmarks/item_rules.py [--clients 256] [--items 3700] [--touched 600] [--dim 32] [--shared 8000]
 
-One inbox: every client has touched as many items, drawn at random. One JSON line for each rule:
+One inbox: every client has touched the same number of items, drawn at random. One JSON line per rule:
 
-- ``ms``: processor time of the thread in which the inbox was reduced; the median of five times, after one that is not
-  counted.
+- ``ms``: processor time of the thread that reduces the inbox; the median of five runs, after one that is not counted.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def inbox(options: argparse.Namespace) -> Inbox:
 
 
 def main() -> None:
-    """Print the figures."""
+    """Measure and print the lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name, default in (("clients", 256), ("items", 3700), ("touched", 600), ("dim", 32), ("shared", 8000)):
         parser.add_argument(f"--{name}", type=int, default=default)

@@ -1,26 +1,25 @@
-"""Is the memory that a run is said to need the memory that it takes?
+"""The estimated memory of runs, compared with their measured memory.
 
     python benchmarks/memory.py [--only fedncf rand_gossip] [--cold]
 
-Runs each shipped scenario whose data are built in, shortened where that leaves the peak as it is, and three larger
-ones: FedNCF with the numbers of MovieLens-1M, FedCL, and many nodes. Each run is a process of its own, the command line
-that a user types, with the kernels that earlier runs have compiled; with ``--cold`` nothing is compiled yet. One JSON
-line each:
+Runs each shipped scenario with built-in data, shortened if that does not change the peak, and three larger ones: FedNCF
+with the numbers of MovieLens-1M, FedCL, and many nodes. Each run is the command line in a process of its own, with the
+kernels that earlier runs have compiled; with ``--cold`` none are compiled. One JSON line per run:
 
 - ``estimate_mib``: the sum of ``memory_mib`` of ``--dry-run``, and ``parts_mib``, its parts;
 - ``told_mib``: the sum of ``needed_mib`` of the run's summary;
-- ``peak_rss_mib``: of the summary, the largest resident size of the process; ``ratio``: that / estimate;
-- ``process_mib``: the largest resident size of the process until it ended, pictures included; ``process_ratio``: that /
-  estimate.
+- ``peak_rss_mib``: of the summary, the largest resident size of the process; ``ratio``: peak / estimate;
+- ``process_mib``: the largest resident size of the process until its end, figures included; ``process_ratio``: this
+  size / estimate.
 
 The last line has the smallest and the largest of these ratios; the status is 1 if one is outside 1 / 1.25 to 1.25.
 
     python benchmarks/memory.py --phases
 
-measures the constants of :mod:`gossiprec.emulation.estimate.libraries`: the resident size of the process, in MiB, when
-each phase of some small runs begins, and the libraries that are loaded at the end. The size at ``loading data`` without
-plots is that of Python; what plots and recommenders add to it is that of their modules; what ``setting up observers``
-adds is that of kernels or torch; what ``simulating`` adds is that of training.
+measures the constants of :mod:`gossiprec.emulation.estimate.libraries`: the resident size of the process, in MiB, at
+the beginning of each phase of some small runs, and the libraries that are loaded at the end. The size at ``loading
+data`` without plots is Python's own; plots and recommenders add their modules; ``setting up observers`` adds kernels or
+torch; ``simulating`` adds the training.
 """
 
 from __future__ import annotations
@@ -87,13 +86,13 @@ LIBRARIES = ("matplotlib", "networkx", "pandas", "pyarrow", "sklearn", "torch")
 
 
 class Sizes:
-    """Notes the resident size of the process when each phase of a run begins."""
+    """Records the resident size of the process at the beginning of each phase of a run."""
 
     def __init__(self) -> None:
         self.mib: dict[str, float] = {}
 
     def phase(self, text: str) -> None:
-        """Read the size."""
+        """Record the size."""
         from gossiprec.base.machine import resident_bytes
 
         self.mib[text] = round(resident_bytes() / 2**20, 1)
@@ -102,7 +101,7 @@ class Sizes:
         """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Pass it on."""
+        """Print a note."""
         say(text)
 
 
@@ -122,7 +121,7 @@ def measure_phases(name: str) -> None:
 
 
 def simulate(scenario: str, changes: list[str], *more: str, environment: dict[str, str]) -> tuple[Any, float]:
-    """Return what a command prints, and the largest resident size of its process in MiB.
+    """Return the output of a command, and the largest resident size of its process in MiB.
 
     Raises
     ------
@@ -147,7 +146,7 @@ def simulate(scenario: str, changes: list[str], *more: str, environment: dict[st
 
 
 def measure(name: str, *, cold: bool) -> dict[str, Any]:
-    """Return estimate, use and their ratio for one run."""
+    """Return the estimate, the use and their ratio for one run."""
     scenario, changes = RUNS[name]
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, MPLBACKEND="agg")
@@ -174,7 +173,7 @@ def main() -> int:
     """Run every scenario in a process of its own."""
     parser = argparse.ArgumentParser(description="Compare the estimate of a run's memory with its use.")
     parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS), metavar="RUN")
-    parser.add_argument("--cold", action="store_true", help="compile all kernels anew")
+    parser.add_argument("--cold", action="store_true", help="compile all kernels again")
     parser.add_argument("--phases", action="store_true", help="measure the sizes of libraries")
     parser.add_argument("--here", choices=list(OF_LIBRARIES), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,11 +1,11 @@
-"""What does it cost to be told whom to send to?
+"""The cost of choosing receivers.
 
 Every overlay with the nodes of the main job, without engine and models::
 
     python benchmarks/overlays.py [--nodes 943] [--wakes 100] [--rounds 3]
 
-prints a JSON line for each: ``us_per_wake``, processor time (one thread) of one wake in microseconds, the median of
-some rounds; ``setup_s``, seconds to draw the graph or to compare the users, once a run.
+prints a JSON line per overlay: ``us_per_wake``, processor time (one thread) per wake in microseconds, the median over
+the rounds; ``setup_s``, seconds to draw the graph or to compare the users, once per run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def users(n_nodes: int) -> UserProfiles:
 
 
 def seconds(view: dict[str, Any], n_nodes: int, wakes: int) -> tuple[float, float]:
-    """Return processor seconds to set an overlay up, and to play it."""
+    """Return the processor seconds to set up an overlay, and to simulate its wakes."""
     options = RandGossipOptions.model_validate({"fanout": 3, "view": view, "wakes": wakes})
     protocol = RandGossip(options, n_users=n_nodes, seed=1, profiles=users(n_nodes))
     clock = protocol.clock

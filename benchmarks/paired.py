@@ -1,16 +1,16 @@
-"""Is the present tree as fast as an old commit?
+"""The speed of the present tree, compared with an old commit.
 
     python benchmarks/paired.py [--commit 323b822 | --old TREE] [--tree .] [--data ../shared/data/ml-100k] [--rounds 5]
 
-The main job, and FedAvg and Pers-Gossip on MovieLens-100k (synthetic data without ``--data``), each run by the old code
-and by the present one, in processes of their own, in turn; who begins changes from pair to pair. A short run of each
-compiles before. One JSON line per job:
+Runs the main job, and FedAvg and Pers-Gossip on MovieLens-100k (synthetic data without ``--data``), with the old code
+and with the present code, in separate processes, in turn; the order changes from pair to pair. A short run of each job
+compiles first. One JSON line per job:
 
 - ``old_s``, ``new_s``: seconds of wall time without loading and compiling; medians.
 - ``ratio``, ``ratio_min``, ``ratio_max``: new over old, of the runs of a pair.
-- ``parts``: the same ratio for each part of the time that took a twentieth of the old run or more.
+- ``parts``: the same ratio for each part that took at least a twentieth of the old run's time.
 
-``--old`` takes a checkout that is there already, whose kernels then are compiled once only.
+``--old`` takes an existing checkout, for which kernels are compiled only once.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MADE_UP = "dataset={name: synthetic, split: {name: leave_last_k, test: 10, valid
 
 
 def data_of(job: str, folder: Path | None) -> tuple[str, list[str]]:
-    """Return what a job runs on: its name, and the changes of the scenario."""
+    """Return the name of a job's data, and the overrides of the scenario."""
     if job == "main-job":
         return "synthetic", []
     return ("synthetic", [MADE_UP]) if folder is None else (folder.name, [f"dataset.path={folder.resolve()}"])
 
 
 def measured(tree: Path, scenario: Path, changes: list[str]) -> dict[str, float]:
-    """Run; return seconds by part, and of the whole without loading and compiling."""
+    """Run; return the seconds of each part, and of the whole without loading and compiling."""
     with tempfile.TemporaryDirectory(prefix="gossiprec-paired-") as folder:
         summary = simulate(tree, scenario, Path(folder) / "run", [*COMPILED, *changes])
     seconds: dict[str, float] = summary["seconds"]
@@ -51,7 +51,7 @@ def measured(tree: Path, scenario: Path, changes: list[str]) -> dict[str, float]
 
 
 def pairs(trees: dict[str, Path], scenario: Path, changes: list[str], rounds: int) -> list[dict[str, Any]]:
-    """Return what old and new runs took, pair by pair."""
+    """Return the seconds of old and new runs, pair by pair."""
     found = []
     for number in range(rounds):
         say(f"  pair {number + 1} of {rounds}")
@@ -82,7 +82,7 @@ def report(job: str, found: list[dict[str, Any]], **settings: Any) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--commit", default=BEFORE)

@@ -1,15 +1,15 @@
-"""What is ``executor.portable`` worth, and what does it cost?
+"""The benefit and the cost of ``executor.portable``.
 
     python benchmarks/portable.py [--only NAME ...] [--rounds 3] [--keep FOLDER]
 
-Runs some small worlds for this processor and for others that it pretends to be, of which it can run the code: LLVM is
-told another name and fewer features, numpy fewer features, OpenBLAS another processor. Kernels are compiled for each.
-One JSON line per world:
+Executes some small runs for this processor and as if for others, of which this one can execute the code: LLVM gets
+another name and fewer features, numpy fewer features, OpenBLAS another processor. Kernels are compiled for each. One
+JSON line per run:
 
-- ``own``: files in which a run that is not portable differs from one process to the other; models rounded otherwise in
-  the last digit are seen where two items or two users change places.
-- ``portable``: the same of portable runs. There must be none; leaves with 1 otherwise.
-- ``own_cpu_s``, ``portable_cpu_s``: processor time of a run of this processor, kernels loaded from disk; medians.
+- ``own``: files in which a run that is not portable differs between two processors; models that differ in the last
+  digit show if two items or two users change places.
+- ``portable``: the same for portable runs. There must be none; otherwise the exit status is 1.
+- ``own_cpu_s``, ``portable_cpu_s``: processor time of a run for this processor, kernels loaded from disk; medians.
 - ``cost``, ``cost_min``, ``cost_max``: portable over own, of runs made in turn.
 """
 
@@ -54,7 +54,7 @@ FINE = ["evaluate.metrics=[hr@20, ndcg@20, full_ndcg@599]", "evaluate.every=10",
 
 
 def observed(**who: Any) -> str:
-    """Return the override that lets this attack look on, and no other."""
+    """Return the override that makes this attack the only observer."""
     return f"observers={json.dumps([{**CDA, **who}])}"
 
 
@@ -66,12 +66,12 @@ WORLDS = {
 
 
 def run(name: str, out: Path, *, is_portable: bool, pretending: bool) -> dict[str, Any]:
-    """Run a world; return its summary.
+    """Run a scenario; return its summary.
 
     Raises
     ------
     RuntimeError
-        If the run fails, with the last lines of what it said.
+        If the run fails, with the last lines of its output.
     """
     scenario, changes = WORLDS[name]
     words = [
@@ -116,7 +116,7 @@ def differing(one: Path, other: Path) -> list[str]:
 
 
 def trial(name: str, folder: Path, rounds: int) -> bool:
-    """Compare and time a world; print the JSON line and return whether portable runs were the same."""
+    """Compare and time the runs of a scenario; print the JSON line and return whether portable runs are identical."""
     differ = {}
     for is_portable in (False, True):
         word = "portable" if is_portable else "own"
@@ -140,11 +140,11 @@ def trial(name: str, folder: Path, rounds: int) -> bool:
 
 
 def main() -> int:
-    """Run the worlds."""
+    """Measure all runs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=WORLDS, default=list(WORLDS), metavar="NAME")
     parser.add_argument("--rounds", type=int, default=3, help="pairs that are timed")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the runs there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs in this folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gossiprec-portable-") as scratch:
         same = [trial(name, options.keep or Path(scratch), options.rounds) for name in options.only]

@@ -1,10 +1,10 @@
-"""What do protocols, defences and observers cost beside plain Rand-Gossip?
+"""The cost of protocols, defences and observers, compared with plain Rand-Gossip.
 
     python benchmarks/relative.py [--wakes 60] [--rounds 3] [--data ../shared/data/ml-100k]
 
-One JSON line: local epochs per second of each variant over those of plain Rand-Gossip without observers (medians of
-ratios taken within a round, in which each variant runs once), and what 943 single adversaries add to a run's time.
-Times are those of the events and of the arithmetic: loading, compiling and evaluating the models are left out.
+One JSON line: local epochs per second of each variant over the same number for plain Rand-Gossip without observers
+(medians of ratios within a round, in which each variant runs once), and the time that 943 single adversaries add.
+Times include events and arithmetic, but not loading, compiling and evaluating the models.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VARIANTS: dict[str, list[str]] = {
 
 
 def scenario(changes: list[str], *, wakes: int, data: str | None) -> Scenario:
-    """Return the published setting, changed."""
+    """Return the published setting with overrides."""
     source: dict[str, Any] = {
         "name": "relative",
         "preset": "full943",
@@ -59,7 +59,7 @@ def timed(run: Scenario, folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--wakes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,8 +1,8 @@
-"""Are the results right? The published MovieLens-100k results, and the attack on data that hold nothing to find.
+"""Correctness of results: the published MovieLens-100k results, and the attack on data without communities.
 
     python benchmarks/right.py --data ../shared/data/ml-100k [--seeds 1 2 3] [--only gossip fedavg shuffled]
 
-One JSON line per run and attack: measured beside the published value where there is one (fractions). Runs the shipped
+One JSON line per run and attack: the measured value, and the published one if it exists (fractions). Runs the shipped
 scenarios at full length: a minute each on two cores.
 """
 
@@ -66,9 +66,9 @@ def report(name: str, seed: int, run: Run) -> None:
 
 
 def shuffled(data: str, seed: int) -> None:
-    """Print the attack's accuracy against communities of other people's data: every user's items dealt to another.
+    """Print the attack's accuracy for communities by other users' data: each user's items go to another user.
 
-    What a model knows of its user then says nothing about the truth, and a right attack is down at the random bound.
+    A model then has no information about the true communities, and a correct attack is at the random bound.
     (Dealing out single items instead would not do: users who share random items are a community, and are found.)
     """
     changes = [f"seed={seed}", f"dataset.path={data}", "protocol.rounds=8", "evaluate.every=8"]
@@ -95,7 +95,7 @@ def shuffled(data: str, seed: int) -> None:
 
 
 def main() -> None:
-    """Run the studies asked for."""
+    """Run the selected studies."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True, help="folder or zip of MovieLens-100k")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])

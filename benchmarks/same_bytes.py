@@ -1,14 +1,14 @@
-"""Does the present tree write the same bytes as an old commit?
+"""Byte-identical results: the present tree compared with an old commit.
 
     python benchmarks/same_bytes.py [--commit 323b822] [--tree .] [--only NAME ...] [--keep FOLDER | --old FOLDER]
 
-Runs the scenarios of byte_worlds.py in a worktree of the commit and in the present tree, each in processes of its own,
-and compares log, tables and accuracies. One JSON line per scenario: ``same``, the files that differ with the first
-place in each, and which of the intended differences below occurred. Leaves with 1 if anything else differs.
+Runs the scenarios of byte_worlds.py in a worktree of the commit and in the present tree, in separate processes, and
+compares log, tables and accuracies. One JSON line per scenario: ``same``, the files that differ with the first
+difference in each, and which of the intended differences below occurred. The exit status is 1 if anything else differs.
 
-``--keep`` keeps the old results in a folder and makes only what is lacking there; ``--old`` makes nothing. They serve
-the machine they were made on: sums may be rounded otherwise on another. Kernels are those that each tree has on disk
-for its sources; with ``XDG_CACHE_HOME=$(mktemp -d)`` before the command all are compiled anew.
+``--keep`` keeps the old results in a folder and computes only missing ones; ``--old`` computes none. They are valid on
+the same machine only: others may round sums differently. Each tree uses the kernels on disk for its sources; with
+``XDG_CACHE_HOME=$(mktemp -d)`` before the command all are compiled again.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ TABLES = ("metrics.csv", "attacks.csv", "positions.csv")
 RENAMED = {
     "full_hr@": ("recall@", "the share of a user's test items among the first K is recall; hr is for hits"),
 }
-"""Intended differences, old name to new name and reason: in scenarios, tables and names of accuracies alike, where the
-present tree knows the new name."""
+"""Intended differences, old name to new name and reason: in scenarios, tables and names of accuracies, if the present
+tree knows the new name."""
 GIVEN_UP = {
     "predicted_fraction_met": ("fedavg", "clients meet the coordinator and not one another"),
     "predicted_fraction_heard": ("fedavg", "new: how many clients the coordinator has heard of"),
@@ -43,11 +43,11 @@ GIVEN_UP = {
 """Intended differences, metric to protocol and reason: rows that may differ or be missing."""
 RECREDITED = ("aac", "best10_min", "best10_mean", "upper_bound")
 """Intended difference: columns of ``attacks.csv`` in which ties count by their expectation and not by ids. They, and
-the accuracies of single nodes, may differ from runs before that, whose summaries have no ``tied_share``."""
+the accuracies of single nodes, may differ from earlier runs, which have no ``tied_share`` in their summaries."""
 
 
 def scenario_text(commit: str, name: str) -> str:
-    """Return a scenario of the old commit, changed."""
+    """Return a scenario of the old commit with overrides."""
     base, changes = WORLDS[name]
     files = git("ls-tree", "-r", "--name-only", "--full-tree", commit, "scenarios/").splitlines()
     (file,) = (file for file in files if Path(file).stem == base)
@@ -66,12 +66,12 @@ def scenario_text(commit: str, name: str) -> str:
 
 
 def lacking(commit: str, folder: Path, name: str) -> str | None:
-    """Return why a folder has no old results of a scenario; None if it has."""
+    """Return why a folder has no old results of a scenario, or None."""
     scenario, manifest = folder / f"{name}.yaml", folder / name / "manifest.json"
     if not manifest.exists():
         return f"{manifest} is missing"
     if scenario.read_text() != scenario_text(commit, name):
-        return f"{scenario} is another scenario than that of byte_worlds.py"
+        return f"{scenario} differs from the scenario in byte_worlds.py; remove the folder"
     sha, found = git("rev-parse", f"{commit}^{{commit}}").strip(), json.loads(manifest.read_text())
     if (found["git_commit"], found["status"]) != (sha, "complete"):
         return f"{manifest} is of {found['git_commit']}, {found['status']}; wanted: {sha}, complete"
@@ -79,7 +79,7 @@ def lacking(commit: str, folder: Path, name: str) -> str | None:
 
 
 def make_old(commit: str, folder: Path, names: list[str]) -> None:
-    """Run scenarios in a worktree of the commit; leave scenarios and run directories in the folder."""
+    """Run scenarios in a worktree of the commit; keep scenarios and run directories in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with checkout(commit) as tree:
         for name in names:
@@ -90,7 +90,7 @@ def make_old(commit: str, folder: Path, names: list[str]) -> None:
 
 
 def renames_of(tree: Path, text: str, scratch: Path) -> dict[str, str]:
-    """Return the renames that occur in a scenario and that the tree knows: as many as it accepts together."""
+    """Return the renames that occur in a scenario and that the tree knows, as many as it accepts together."""
     there = [(old, new) for old, (new, _) in RENAMED.items() if old in text]
     for size in range(len(there), 0, -1):
         for names in map(dict, combinations(there, size)):
@@ -101,7 +101,7 @@ def renames_of(tree: Path, text: str, scratch: Path) -> dict[str, str]:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """Return a text with new names in place of old ones."""
+    """Return a text with new names instead of old ones."""
     for old, new in names.items():
         text = text.replace(old, new)
     return text
@@ -132,7 +132,7 @@ def compare(old: Path, new: Path, names: dict[str, str]) -> tuple[dict[str, str]
 
 
 def without_accuracies(table: str, rows: list[str]) -> list[str]:
-    """Return the rows of a table without what attacks are credited with."""
+    """Return the rows of a table without attack accuracies."""
     if table == "attacks.csv" and rows:
         places = [place for place, name in enumerate(rows[0].split(",")) if name not in RECREDITED]
         return [",".join(row.split(",")[place] for place in places) for row in rows]
@@ -164,7 +164,7 @@ def lines(run: Any, kind: str) -> Iterator[str]:
 
 
 def array_difference(old: Path, new: Path, names: dict[str, str], *, values: bool) -> str | None:
-    """Return the first array that differs, in its type or its bytes; without `values` node ids alone are compared."""
+    """Return the first array that differs, in its type or its bytes; without `values` only node ids are compared."""
     with np.load(old / "adversaries.npz") as file:
         one = {renamed(key, names): file[key] for key in file.files}
     with np.load(new / "adversaries.npz") as file:
@@ -199,14 +199,16 @@ def trial(name: str, tree: Path, old: Path, scratch: Path) -> bool:
 
 
 def main() -> int:
-    """Run both trees, compare."""
+    """Run both trees and compare the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--commit", default=BEFORE)
     parser.add_argument("--tree", type=Path, default=ROOT, help="the present tree")
     parser.add_argument("--only", nargs="+", choices=WORLDS, default=list(WORLDS), metavar="NAME")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the old tree's results there")
-    where.add_argument("--old", type=Path, metavar="FOLDER", help="use the old tree's results kept there")
+    where.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the old tree's results in this folder"
+    )
+    where.add_argument("--old", type=Path, metavar="FOLDER", help="use the old tree's results in this folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gossiprec-bytes-") as folder:
         scratch = Path(folder)

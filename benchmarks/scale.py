@@ -1,19 +1,19 @@
-"""Does the cost of a local epoch stay level as the network grows, and the memory near what it must be?
+"""The time per local epoch and the memory as the network grows.
 
     python benchmarks/scale.py [--nodes 1000 10000 30000 100000] [--wakes 20] [--items 500]
 
-Each size runs in a process of its own (peak memory is a process's): 80 interactions a user, 200 single observers and a
-coalition of 1 %. The largest takes 9 GB with 500 items, and four times that with 1,682. One JSON line each:
+Each size runs in a process of its own (the peak memory belongs to a process): 80 interactions per user, 200 single
+observers and a coalition of 1 %. The largest takes 9 GB with 500 items, and four times as much with 1,682. One JSON
+line per size:
 
-- ``local_epochs_per_s``: local epochs per wall second, after the set-up; and ``us_per_epoch``, wall time, with
-  ``cost_ratio`` to that of the first size. ``cpu_us_per_epoch`` and ``cpu_cost_ratio`` are the same of processor time,
-  which other programs on the machine disturb less.
+- ``local_epochs_per_s``: local epochs per wall second after the set-up; ``us_per_epoch``: wall time per epoch, with
+  ``cost_ratio`` to the first size. ``cpu_us_per_epoch`` and ``cpu_cost_ratio`` are the same for processor time, which
+  other programs on the machine disturb less.
 - ``setup_s``, ``setup_cpu_s``: from the start to the first local update, without compiling; ``phases_s``: wall time of
-  each phase as the run tells them.
+  each phase that the run reports.
 - ``peak_rss_mib``: largest resident size of the process; ``base_rss_mib``: the same after a run of 50 nodes: libraries
   and kernels.
-- ``needed_mib``: what the run says that it needs, the figure of ``--dry-run``; ``ratio``: peak / that; ``ratio_net``:
-  (peak - base) / that.
+- ``needed_mib``: the estimate of ``--dry-run``; ``ratio``: peak / estimate; ``ratio_net``: (peak - base) / estimate.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ COMPILING = "compiling"
 
 
 class Phases:
-    """Notes when each phase of a run begins."""
+    """Records the beginning of each phase of a run."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, float, float]] = []
 
     def phase(self, text: str) -> None:
-        """Look at the clocks."""
+        """Read the clocks."""
         self.begun.append((text, time.perf_counter(), time.process_time()))
 
     def tick(self, status: Any) -> None:
         """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Pass it on."""
+        """Print a note."""
         say(text)
 
     def spent(self) -> dict[str, tuple[float, float]]:
@@ -58,7 +58,7 @@ class Phases:
 
 
 def measure(nodes: int, wakes: int, items: int) -> dict[str, Any]:
-    """Run one size and return what was measured."""
+    """Run one size and return the measurements."""
     from gossiprec import simulate
     from gossiprec.emulation.estimate.memory import peak_rss_mib
     from gossiprec.scenario import load_scenario

@@ -1,20 +1,20 @@
-"""What travels between shards, and how fast are rows read, written and trained?
+"""The traffic between shards, and the speed of reading, writing and training rows.
 
     python benchmarks/shards.py [--nodes 1000,4000] [--shards 2,4,16] [--rounds 20] [--items 800] [--graph K]
 
-Runs of gossip (fan-out 3, GMF of 8 dimensions, no observers) are planned as shard 0 would plan them, and nothing is
-computed: so the counts are exact. One JSON line for each number of nodes and shards:
+Plans runs of gossip (fan-out 3, GMF of 8 dimensions, no observers) as shard 0 does, and computes nothing, so the counts
+are exact. One JSON line for each number of nodes and shards:
 
-- ``waves``: a round; ``rows_per_wave``, ``most_rows``: that shard 0 sends in a wave, on average and at most.
-- ``mib_per_round``: that shard 0 sends in a round; ``rows_per_own_node``: rows that it sends in a round for each of its
-  nodes.
-- ``rows_held``: rows in the memory of shard 0 at the end of the plan, for each of its nodes; those of others are let
-  go of then.
-- ``plan_s``, ``routes_s``: seconds of processor time a round for planning and for finding out what travels.
+- ``waves``: waves per round; ``rows_per_wave``, ``most_rows``: mean and largest number of rows that shard 0 sends in a
+  wave.
+- ``mib_per_round``: sent by shard 0 in a round; ``rows_per_own_node``: rows that it sends in a round per node of its
+  own.
+- ``rows_held``: rows in the memory of shard 0 at the end of the plan, per node of its own; the rows of other nodes are
+  freed then.
+- ``plan_s``, ``routes_s``: seconds of processor time per round for planning and for finding the rows to send.
 
-Then one line of rates of one thread: ``updates_per_s`` of nodes trained by ``fused``, and ``gib_per_s`` of rows
-gathered for a batch and written from one. ``--graph K``: a ring of K neighbours in place of views drawn anew each
-round.
+Then one line with rates of one thread: ``updates_per_s`` of nodes trained by ``fused``, and ``gib_per_s`` of rows
+gathered for a batch and written from one. ``--graph K``: a ring of K neighbours instead of views drawn in each round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from common import emit, say
 
 
 def scenario_of(nodes: int, items: int, rounds: int, ring: int | None, **executor: Any) -> dict[str, Any]:
-    """Return a gossip among so many nodes, reported once."""
+    """Return a gossip scenario with the given number of nodes and one report."""
     view = {"size": 3, "refresh": {"every": 1}} if ring is None else {"graph": {"family": "ring", "k": ring}}
     data = {
         "name": "synthetic",
@@ -46,7 +46,7 @@ def scenario_of(nodes: int, items: int, rounds: int, ring: int | None, **executo
 
 
 def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) -> None:
-    """Plan a run as shard 0 of so many, and say what it sends."""
+    """Plan a run as shard 0 of the given number of shards, and return the counts of sent rows."""
     from gossiprec.compute.shards.channel import InProcessChannel, Mailbox
     from gossiprec.compute.shards.shard_context import ShardContext
     from gossiprec.emulation import prepare
@@ -106,12 +106,12 @@ def rates(items: int, rounds: int) -> None:
 
 
 def numbers(text: str) -> list[int]:
-    """Return the numbers of a list with commas."""
+    """Return the numbers in a comma-separated list."""
     return [int(part) for part in text.split(",")]
 
 
 def main() -> None:
-    """Measure all that was asked for."""
+    """Measure and print the lines."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

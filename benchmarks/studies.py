@@ -1,17 +1,16 @@
-"""How fast is a study, and what does a killed worker cost?
+"""The speed of a study, and the cost of a killed worker.
 
 A study of 100 short runs (24 nodes, half a second each), from the first worker's start to the last row::
 
     python benchmarks/studies.py [--runs 100] [--jobs 2] [--rounds 1] [--no-ray]
 
-prints one JSON line for each question.
+prints one JSON line per question.
 
-- ``jobs``: throughput of ``--jobs 2`` against ``--jobs 1`` (``speedup``). ``ceiling`` is the machine's own: the same
-  runs in bare processes with everything imported, two of them against one. Two cores that are two threads of one
-  core, or that others use, give less than 2.
-- ``ray``: throughput through Ray on this machine, against ``--jobs 2``, with and without the start of Ray.
-- ``killed``: a worker is killed with SIGKILL in the middle; ``same_table`` says whether the tables are equal byte by
-  byte.
+- ``jobs``: throughput of ``--jobs 2`` compared with ``--jobs 1`` (``speedup``). ``ceiling`` is the limit of the
+  machine: the same runs in bare processes with everything imported, two of them compared with one. Two cores that are
+  two threads of one core, or that other programs use, give less than 2.
+- ``ray``: throughput through Ray on this machine compared with ``--jobs 2``, with and without the start of Ray.
+- ``killed``: a worker is killed with SIGKILL in the middle; ``same_table``: whether the tables are byte-identical.
 """
 
 from __future__ import annotations
@@ -62,20 +61,20 @@ def study(folder: Path, n_runs: int) -> StudyPlan:
 
 
 class Timed(StudyProgressState):
-    """Notes when the first run ended: what comes after is free of imports."""
+    """Records the end of the first run: later runs import nothing."""
 
     def __init__(self) -> None:
         super().__init__(str)
         self.times: list[float] = []
 
     def ended(self, *arguments: Any) -> None:
-        """Note the time."""
+        """Record the time."""
         super().ended(*arguments)
         self.times.append(time.perf_counter())
 
 
 def carried_out(plan: StudyPlan, path: Path, start: Start) -> tuple[float, float]:
-    """Carry out a study; return runs a second in all, and from the end of the first run to that of the last."""
+    """Run a study; return the runs per second in all, and between the ends of the first and the last run."""
     folder, watching = StudyFolder(path), Timed()
     with folder.locked():
         conduct = StudyRunner(plan, folder)
@@ -88,12 +87,12 @@ def carried_out(plan: StudyPlan, path: Path, start: Start) -> tuple[float, float
 
 
 def pool(jobs: int, told: Any = None) -> Start:
-    """Return what carries tasks out in worker processes."""
+    """Return the pool of worker processes."""
     return WorkerPool(jobs, threads_per_job(jobs), told or (lambda *_: None)).carry_out
 
 
 def bare(plan: StudyPlan, folder: Path, processes: int, each: int = 20) -> float:
-    """Return the runs a second of bare processes that do nothing but run."""
+    """Return the runs per second of bare processes."""
     context = mp.get_context("spawn")
     barrier = context.Barrier(processes + 1)
     task = StudyRunner(plan, StudyFolder(folder)).task_of(plan.simulations[0])
@@ -122,7 +121,7 @@ def _bare(barrier: Any, task: Any, path: str, each: int) -> None:
 
 
 def killed(plan: StudyPlan, path: Path, jobs: int) -> None:
-    """Carry out a study, killing one worker in the middle with SIGKILL."""
+    """Run a study and kill one worker in the middle with SIGKILL."""
     victims: list[int] = []
     seen: set[str] = set()
 
@@ -139,12 +138,12 @@ def killed(plan: StudyPlan, path: Path, jobs: int) -> None:
 
 
 def same_tables(one: Path, other: Path) -> bool:
-    """Say whether two studies have the same tables, byte by byte."""
+    """Return whether two studies have byte-identical tables."""
     return all((one / name).read_bytes() == (other / name).read_bytes() for name in (PARQUET, CSV))
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the lines."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)

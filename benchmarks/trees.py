@@ -1,4 +1,4 @@
-"""An old commit beside the present tree: each is run by its own code, in processes of its own."""
+"""Checkouts of old commits: each tree runs its own code in processes of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEFORE = "323b822"
 
 
 def git(*words: str | Path) -> str:
-    """Return what git prints about this repository."""
+    """Return the output of a git command in this repository."""
     whole = ["git", "-C", str(ROOT), *map(str, words)]
     return subprocess.run(whole, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -36,7 +36,7 @@ def checkout(commit: str) -> Iterator[Path]:
 
 
 def command(tree: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line of a tree; its compiled kernels lie where that tree puts them, apart for each source."""
+    """Run the command line of a tree; its compiled kernels are in the folder of its sources."""
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
     return subprocess.run(
         [sys.executable, "-m", "gossiprec", *map(str, words)],
@@ -49,12 +49,12 @@ def command(tree: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def simulate(tree: Path, scenario: Path, out: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
-    """Run a scenario by the code of a tree; return the summary.
+    """Run a scenario with the code of a tree; return the summary.
 
     Raises
     ------
     RuntimeError
-        If the run fails, with the last lines of what it said.
+        If the run fails, with the last lines of its output.
     """
     overrides = (word for change in changes for word in ("--set", change))
     options = ("--out", out, "--overwrite", "--no-plots", "--quiet")

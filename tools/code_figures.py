@@ -1,4 +1,4 @@
-"""How large is the code? Lines, modules, long functions, long argument lists, repeated names and import cycles.
+"""Figures of the code: lines, modules, long functions, long argument lists, repeated names and import cycles.
 
     python -m tools.code_figures [--list] [ROOT]
 
@@ -23,7 +23,7 @@ import networkx as nx
 
 PACKAGES = ("gossiprec", "analysis")
 LONG, MANY, SMALL = 60, 8, 28
-"""Lines of a long function, parameters that are still few, and lines of code of a small module, at most."""
+"""Upper limits: lines of a function that is not long, parameters that are few, lines of code of a small module."""
 _NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -79,7 +79,7 @@ def code_lines(text: str) -> int:
 
 
 def measure_tree(root: Path, packages: tuple[str, ...] = PACKAGES) -> CodeFigures:
-    """Return the figures of some packages below a folder."""
+    """Return the figures of the packages below a folder."""
     figures, classes = CodeFigures(), defaultdict(list)
     trees = {}
     for package in packages:
@@ -119,7 +119,7 @@ def _module_name(path: Path) -> str:
 
 
 def _imported(name: str, tree: ast.Module, known: dict[str, ast.Module]) -> Iterator[str]:
-    """Yield the modules that a module imports when it runs, in functions too; not those for type checks alone."""
+    """Yield the modules that a module imports when it runs, in functions too; not those for type checks only."""
     checked = {id(node) for test in ast.walk(tree) if _is_type_check(test) for node in ast.walk(test)}
     for node in ast.walk(tree):
         if id(node) in checked:

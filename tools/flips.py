@@ -1,10 +1,10 @@
-"""Is damage found? Random single-bit flips in a log, and the readable part compared with what was written.
+"""Detection of damage: random single-bit flips in a log, and the readable part compared with the original.
 
     python -m tools.flips [--flips 1000] [--seed 1] [RUN]
 
-Flips one bit at a time in the event log of RUN, or of a small run made for the purpose, and prints a JSON line: how
-many flips were found, after how many everything before the damaged record was still read, row for row, and how many
-whole chunks beyond the damage were found again. Leaves with 1 if any flip was missed or cost rows before it.
+Flips one bit after another in the event log of RUN, or of a small run made for the purpose, and prints a JSON line: how
+many flips were detected, after how many everything before the damaged record was still read, row for row, and how many
+whole chunks after the damage were found again. The exit status is 1 if a flip was missed or lost rows before it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def chunks(log: EventLog) -> list[tuple[str, int, list[bytes]]]:
 
 
 def main() -> int:
-    """Flip, check, flip back."""
+    """Flip bits one by one, and print the line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", nargs="?", type=Path)
     parser.add_argument("--flips", type=int, default=1000)
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def read_before(path: Path, place: int, written: list[tuple[str, int, list[bytes]]]) -> bool:
-    """Return whether just the chunks that end before the damaged record are read, as they were written."""
+    """Return whether exactly the chunks before the damaged record are read, unchanged."""
     try:
         readable = chunks(read_log(path))
     except LogError:

@@ -1,14 +1,14 @@
-"""Does any file make gossiprec crash, hang, or answer with the wrong exit status?
+"""Fuzzing: does any file make gossiprec crash, hang, or return the wrong exit status?
 
 Mutants of all files in ``scenarios/`` and ``scenarios/studies/``, structure-aware and byte by byte, go through the real
-command line in this process: ``scenario check`` and ``simulate --dry-run`` (on tiny data, where the file is otherwise
-right), or ``study --dry-run``::
+command line in this process: ``scenario check`` and ``simulate --dry-run`` (on tiny data, if the file is otherwise
+valid), or ``study --dry-run``::
 
     python -m tools.fuzz [--count 5000] [--seed 1] [--first 0] [--limit 120] [--keep DIR]
 
-prints one JSON line: how many ended with which exit status, and what was found. Exit statuses are right if a good file
-gives 0 and a bad one 2 with a message, the same from every command; 1 stands for what the machine lacks. `--keep`
-writes the files that were answered wrongly to a folder. The exit status of this script is 1 if there are any.
+prints one JSON line: the number of files by exit status, and the faults. A valid file must give 0 and an invalid one 2
+with a message, the same from every command; 1 means that the machine lacks a resource. `--keep` writes the files
+with faults to a folder. The exit status of this script is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _hang(signum: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise Hang in what takes longer."""
+    """Raise Hang if the body takes longer."""
     signal.signal(signal.SIGALRM, _hang)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -68,7 +68,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 class Examiner:
-    """Runs commands and notes what is wrong with their answers.
+    """Runs commands and records faults in their answers.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Examiner:
         self.slowest = (0.0, "")
 
     def ask(self, *arguments: str, allowed: tuple[int, ...]) -> int | None:
-        """Run a command; return its exit status, None if it crashed or hung."""
+        """Run a command; return its exit status, or None if it crashed or hung."""
         file = next(Path(word).name for word in arguments if word.startswith("/"))
         command = " ".join(word for word in arguments if not word.startswith("/"))[:60]
         out, err = io.StringIO(), io.StringIO()
@@ -116,7 +116,7 @@ class Examiner:
 
 
 def examine_scenario(examiner: Examiner, file: Path, out: Path) -> None:
-    """Check a scenario file, and prepare its run on tiny data if it is right."""
+    """Check a scenario file, and prepare its run on tiny data if it is valid."""
     path = str(file)
     code = examiner.ask("scenario", "check", path, allowed=(0, 2))
     if code == 2:
@@ -130,12 +130,12 @@ def examine_scenario(examiner: Examiner, file: Path, out: Path) -> None:
 
 
 def examine_study(examiner: Examiner, file: Path, out: Path) -> None:
-    """Check a study file and all runs that it stands for."""
+    """Check a study file and all of its runs."""
     examiner.ask("study", str(file), "--dry-run", "--out", str(out), allowed=(0, 1, 2))
 
 
 def corpus_of(root: Path) -> tuple[Corpus, Corpus]:
-    """Return what scenarios and what studies are made of."""
+    """Return the corpora of scenarios and of studies."""
     studies = sorted((root / "studies").glob("*.yaml"))
     scenarios = sorted({*root.rglob("*.yaml")} - {*studies})
     pages, schema = sorted((ROOT / "docs").glob("*.md")), json_schema()
@@ -143,7 +143,7 @@ def corpus_of(root: Path) -> tuple[Corpus, Corpus]:
 
 
 def examined(options: argparse.Namespace) -> Examiner:
-    """Examine mutants number first .. first + count - 1."""
+    """Examine the mutants ``first .. first + count - 1``."""
     scenarios, studies = corpus_of(options.root)
     has_studies = bool(studies.files) and "study" in COMMANDS
     examiner = Examiner(options.limit)
@@ -181,7 +181,7 @@ def examined(options: argparse.Namespace) -> Examiner:
 
 
 def main() -> int:
-    """Examine, and print what was found."""
+    """Examine the mutants and print the line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--count", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1)

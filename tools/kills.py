@@ -1,10 +1,10 @@
-"""Is nothing lost? Runs are killed with kill -9 at random moments, resumed, and compared with runs left alone.
+"""Recovery: runs are killed with kill -9 at random moments, resumed, and compared with undisturbed runs.
 
     python -m tools.kills [--kills 50] [--seed 1]
 
-Prints a JSON line for each kind of run, and one for all. Every other kill takes the whole process group, and so also
-the process that is writing a checkpoint; the others leave that process behind, an orphan. Half of the resumed runs are
-killed again. Leaves with 1 if any run ends otherwise than the one left alone.
+Prints a JSON line for each kind of run, and one for all. Every second kill takes the whole process group, including
+the process that writes a checkpoint; the others leave that process behind as an orphan. Half of the resumed runs are
+killed again. The exit status is 1 if any run ends differently from the undisturbed one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ KINDS: dict[str, tuple[float, dict[str, Any]]] = {
 
 
 def started(job: Callable[[], object]) -> int:
-    """Do a job in a forked process of a group of its own; return its id."""
+    """Start a job in a forked process with its own process group; return its id."""
     process = os.fork()
     if process == 0:
         status = 1
@@ -75,12 +75,12 @@ def started(job: Callable[[], object]) -> int:
 
 
 def ended(process: int) -> bool:
-    """Wait for a process that is to end by itself; return whether it went well."""
+    """Wait for a process to end by itself; return whether it succeeded."""
     return os.waitpid(process, 0)[1] == 0
 
 
 def killed(process: int, path: Path, after: float, *, group: bool) -> bool:
-    """Kill a process some seconds after its log has appeared; return False if it ended before."""
+    """Kill a process some seconds after its log appears; return False if it ended before."""
     while not (path / "events.mplog").exists():
         if os.waitpid(process, os.WNOHANG)[0]:
             return False
@@ -94,7 +94,7 @@ def killed(process: int, path: Path, after: float, *, group: bool) -> bool:
 
 
 def outcome(path: Path) -> dict[str, Any]:
-    """Return what a run wrote but for dates, times and memory."""
+    """Return the files of a run without dates, times and memory."""
     manifest = json.loads((path / "manifest.json").read_text())
     summary = json.loads((path / "summary.json").read_text())
     names = ("utility", "attacks", "node_updates", "virtual_time", "status")
@@ -130,7 +130,7 @@ class Trials:
         self._expected = outcome(whole)
 
     def kill_one(self, number: int) -> None:
-        """Kill a run, resume it, perhaps kill that too, and compare what it has come to."""
+        """Kill a run, resume it, perhaps kill it again, and compare its results."""
         path, group = self._folder / f"run-{number}", number % 2 == 0
         while not self._killed(path, lambda: simulate(self._scenario, out=path), group=group):
             shutil.rmtree(path)  # it was done before the blow fell
@@ -154,7 +154,7 @@ class Trials:
 
 
 def main() -> int:
-    """Kill, resume, compare."""
+    """Kill, resume and compare runs; print the lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)

@@ -47,13 +47,13 @@ FRAGMENTS = [
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is mutated, and what mutants are made of.
+    """The files to mutate, and the material of mutants.
 
     Attributes
     ----------
     files : list of (name, bytes)
     sections : list of (key, value)
-        Sections of the files and of the pages of documentation: what is grafted into other places.
+        Sections of the files and of the documentation, to be inserted in other places.
     words : list of str
         Every key and every word that the scenario's schema knows.
     """
@@ -119,7 +119,7 @@ def mutant(corpus: Corpus, seed: int, number: int) -> tuple[str, bytes]:
 
 
 def _broken_bytes(text: bytes, draw: random.Random) -> bytes:
-    """Splice, flip and cut."""
+    """Return the bytes with splices, flips and cuts."""
     for _ in range(draw.randint(1, 6)):
         at = draw.randrange(len(text) + 1)
         kind = draw.random()
@@ -142,7 +142,7 @@ def _with_a_line_twice(text: str, draw: random.Random) -> str:
 
 
 def _places(value: Any, at: Path_ = ()) -> Iterator[Path_]:
-    """Yield the path of everything inside a value."""
+    """Yield the path of every part of a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in inner:
         yield (*at, key)
@@ -150,7 +150,7 @@ def _places(value: Any, at: Path_ = ()) -> Iterator[Path_]:
 
 
 def _changed(data: Any, corpus: Corpus, draw: random.Random) -> Any:
-    """Return data with one change; the data is left as it was."""
+    """Return a copy of the data with one change."""
     places = list(_places(data))
     if not places:
         return _value(None, corpus, draw)
@@ -170,7 +170,7 @@ def _delete(holder: Any, key: Any, corpus: Corpus, draw: random.Random) -> None:
 
 
 def _replace(holder: Any, key: Any, corpus: Corpus, draw: random.Random) -> None:
-    """Put something in the place of a value: mostly what stands under that key elsewhere."""
+    """Replace a value, mostly by a value of the same key elsewhere."""
     alike = [value for name, value in corpus.sections if name == key]
     gentle = bool(alike) and draw.random() < 0.7
     holder[key] = copy.deepcopy(draw.choice(alike)) if gentle else _value(holder[key], corpus, draw)
@@ -196,7 +196,7 @@ def _retype(holder: Any, key: Any, corpus: Corpus, draw: random.Random) -> None:
 
 
 def _rename(holder: Any, key: Any, corpus: Corpus, draw: random.Random) -> None:
-    """Give a key another name: a typing error, another key, or no text at all."""
+    """Rename a key: a typing error, another key, or an empty text."""
     if not isinstance(holder, dict):
         return _swap(holder, key, corpus, draw)
     typo = str(key)
@@ -216,7 +216,7 @@ def _rename(holder: Any, key: Any, corpus: Corpus, draw: random.Random) -> None:
 
 
 def _insert(holder: Any, key: Any, corpus: Corpus, draw: random.Random) -> None:
-    """Graft a section of another file, or a known key with some value."""
+    """Insert a section of another file, or a known key with some value."""
     name, value = copy.deepcopy(draw.choice(corpus.sections))
     if draw.random() < 0.4:
         name, value = draw.choice(corpus.words), _value(None, corpus, draw)
