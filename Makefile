@@ -1,5 +1,6 @@
-# make demo   install into .venv and run the main scenario
-# make test   install into .venv and run all that CI runs
+# make demo        install into .venv and run the main scenario
+# make test        install into .venv and run all that CI runs
+# make test-fast   install into .venv and run the tests that are not slow (minutes)
 #
 # PYTHON=python3.12              another Python (3.11 or later)
 # TORCH_INDEX=https://download.pytorch.org/whl/cpu    the small torch without CUDA, where pip finds the large one
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS) -c constraints.txt
 
-.PHONY: help setup demo test
+.PHONY: help setup demo test test-fast
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -30,6 +31,9 @@ test: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-fast: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -312,6 +312,7 @@ def study(tmp_path):
     return tmp_path, lambda: write_report(tmp_path, runs, reasons, planned=2)
 
 
+@pytest.mark.slow
 def test_a_report_of_a_part_says_which_part(study):
     folder, write = study
     write()
@@ -367,6 +368,7 @@ def outline(path):
     return found
 
 
+@pytest.mark.slow
 def test_pages_are_well_formed_and_need_nothing_else(study):
     folder, write = study
     write()
@@ -378,6 +380,7 @@ def test_pages_are_well_formed_and_need_nothing_else(study):
         assert {link[1:] for link in page.links if link.startswith("#")} <= page.names
 
 
+@pytest.mark.slow
 def test_markdown_and_html_say_the_same(study):
     folder, write = study
     write()
@@ -423,6 +426,7 @@ def test_a_number_that_knows_no_rule_is_in_the_long_form_once(tmp_path):
     assert (told["rule"], told["relevance"], told["measured"]) == ("", "", pytest.approx(5.3))
 
 
+@pytest.mark.slow
 def test_a_report_is_the_same_bytes_each_time(study):
     _, write = study
     before = [path.read_bytes() for path in write()]
@@ -444,6 +448,7 @@ def every_run(folder):
     return runs
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_from_a_whole_study(tmp_path):
     found = draw_figures(every_run(tmp_path), tmp_path / "figures")
     assert list(found) == [f"fig{place}" for place in range(2, 8)]
@@ -464,6 +469,7 @@ def test_figures_hold_the_numbers_of_the_runs(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_distribution_joins_the_adversaries_of_all_seeds(tmp_path):
     name = ex.ML_FEDAVG
     runs = {

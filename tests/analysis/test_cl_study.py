@@ -29,6 +29,7 @@ def whole(tmp_path_factory):
     return out, result
 
 
+@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "3 runs finished in" in result.stderr
@@ -71,6 +72,7 @@ def test_the_best_validation_epoch_is_the_one_that_the_run_itself_chose(whole):
         assert int(row["epoch"]) == summary["validated"]["round"]
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_repeated_and_a_longer_study_runs_its_own(whole):
     out, _ = whole
     assert "0 runs finished in" in study(out, *TINY).stderr

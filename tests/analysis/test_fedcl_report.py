@@ -40,6 +40,7 @@ def claim(runs, begin):
     return found
 
 
+@pytest.mark.slow
 def test_looks_go_by_hits_and_each_setting_has_a_print_of_its_own(known):
     runs = known[1]
     assert reported_epochs(PAPER, runs, NOISY, PAPER.at_print) == {1: 2, 2: 2, 3: 2}  # 0.032 passes 0.0316

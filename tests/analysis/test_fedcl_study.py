@@ -35,6 +35,7 @@ def run_of(out, name):
     return open_run(out / "runs" / folders[name])
 
 
+@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "4 runs finished in" in result.stderr
@@ -68,6 +69,7 @@ def test_leakage_in_the_figure_is_that_of_the_run(whole):
     )
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

@@ -46,6 +46,7 @@ def test_a_notebook_is_kept_without_outputs_and_is_known_to_readers(path):
     assert all(path.name in page.read_text() for page in READ_BY_USERS)
 
 
+@pytest.mark.slow
 def test_the_first_run_shows_attacks_between_guessing_and_their_bound(tmp_path, monkeypatch):
     outputs = executed("first_run", tmp_path)
     monkeypatch.chdir(tmp_path)  # the notebook names its run as seen from there
@@ -62,6 +63,7 @@ def test_the_first_run_shows_attacks_between_guessing_and_their_bound(tmp_path, 
     assert f" reached {most} of 23 others" in said(outputs)
 
 
+@pytest.mark.slow
 def test_what_if_tells_a_lower_bound_from_a_defence(tmp_path):
     outputs = executed("what_if", tmp_path)
     summaries = {
@@ -79,6 +81,7 @@ def test_what_if_tells_a_lower_bound_from_a_defence(tmp_path):
     assert n_pictures(outputs) == 2
 
 
+@pytest.mark.slow
 def test_an_attack_of_ones_own_finds_more_than_guessing_and_nothing_where_rows_are_kept_back(tmp_path):
     outputs = executed("own_attack", tmp_path)
     run, defended = (

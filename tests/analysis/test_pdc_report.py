@@ -35,6 +35,7 @@ def claim(runs, begin):
     return found
 
 
+@pytest.mark.slow
 def test_what_is_given_away_stands_beside_utility(known):
     page = (known[0] / "report.md").read_text()
     file, office = page.split("### Setting file")[-1].split("### Setting office")

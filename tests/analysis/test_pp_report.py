@@ -61,6 +61,7 @@ def claim(runs, begin):
     return found
 
 
+@pytest.mark.slow
 def test_an_improvement_is_judged_at_equal_rounds_and_after_convergence(known):
     runs = known[1]
     equal = claim(runs, "PerFedRec++ recommends better than FedMF, at equal rounds")
@@ -190,6 +191,7 @@ def test_the_curves_of_federated_rows_have_the_centralised_one_beside_them(known
     assert not any(line == "LightGCN" for line, *_ in own), "its epochs are no rounds"
 
 
+@pytest.mark.slow
 def test_runs_that_tell_of_no_groups_are_compared_otherwise(known, tmp_path):
     runs = known[1]
     old = {**runs, "paper-global": runs["paper-fedgnn"]}

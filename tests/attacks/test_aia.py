@@ -71,6 +71,7 @@ def rounds():
     ]
 
 
+@pytest.mark.slow
 @all_forms
 def test_gradients_are_taken_from_the_model_that_was_sent_in_the_round(form):
     world = make_world(form=form, coordinator=N_USERS)
@@ -114,6 +115,7 @@ def test_drawn_adversaries_depend_on_the_seed_and_a_client_not_heard_of_has_no_s
     assert len(drawn) > 2
 
 
+@pytest.mark.slow
 def test_the_classifier_tells_samples_of_one_set_from_those_of_another():
     world = make_world(coordinator=N_USERS)
     layout, draw = world.layout, np.random.default_rng(5)

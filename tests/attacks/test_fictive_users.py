@@ -34,6 +34,7 @@ from tests.attacks.glimpses import (
     started,
 )
 from tests.compute.worlds import make_executor, make_model
+from tests.slow import slow_except_first
 
 TOLERANCE = {"rtol": 2e-4, "atol": 1e-4}
 """As in test_observed_momentum; a fit's thirty steps of Adam add 1e-6 to a user row of 0.3."""
@@ -63,6 +64,7 @@ def attacks(world, kind, received, *, references=8, **of_single):
     return [started(attack, world, received) for attack in made]
 
 
+@pytest.mark.slow
 @both_layouts
 @all_forms
 @all_kinds
@@ -82,7 +84,7 @@ def test_what_a_victim_hides_is_not_read(kind, form, user_table):
 
 @both_layouts
 @all_kinds
-@pytest.mark.parametrize("references", [8, "all"])
+@pytest.mark.parametrize("references", slow_except_first([8, "all"]))
 def test_all_forms_of_an_attack_rank_alike(kind, user_table, references):
     found = []
     for form in FORMS:
@@ -97,6 +99,7 @@ def test_all_forms_of_an_attack_rank_alike(kind, user_table, references):
             np.testing.assert_allclose(plain, other, **TOLERANCE)
 
 
+@pytest.mark.slow
 @all_kinds
 def test_what_is_merged_together_is_looked_at_in_its_order(kind):
     """Users are fitted anew in between; each form sees both receivers' six deliveries at once."""
@@ -173,7 +176,7 @@ def test_a_single_adversary_fits_to_the_first_model_it_receives_and_again_when_t
             assert ranking.scores[0, victim] == pytest.approx(expected, rel=2e-3, abs=2e-3)
 
 
-@pytest.mark.parametrize("name", ["mf", "ncf", "prme-g"])
+@pytest.mark.parametrize("name", slow_except_first(["mf", "ncf", "prme-g"]))
 def test_fits_of_a_stack_are_those_of_one_at_a_time_whoever_is_beside(name):
     make = make_city if name == "prme-g" else make_world
     world = make(form="stacked", hidden=HIDDEN, model=make_model(name))

@@ -32,6 +32,7 @@ from tests.attacks.glimpses import (
     world_of,
 )
 from tests.moves import Moves
+from tests.slow import slow_except_first
 
 RULES = tuple(RELEVANCE)
 BETAS = (0.0, 0.5, 0.99)
@@ -127,6 +128,7 @@ def naive_scores(world, seen, adversaries, beta, rule):
     return expected
 
 
+@pytest.mark.slow
 @both_layouts
 @all_forms
 @settings(deadline=None, derandomize=True, max_examples=6)
@@ -207,8 +209,8 @@ def test_a_kept_row_for_everything_asked_and_each_once(references):
 
 
 @both_layouts
-@pytest.mark.parametrize("storage", ["float32", "float16"])
-@pytest.mark.parametrize("kind", [None, *KINDS])
+@pytest.mark.parametrize("storage", slow_except_first(["float32", "float16"]))
+@pytest.mark.parametrize("kind", slow_except_first([None, *KINDS]))
 def test_all_forms_of_an_attack_rank_moves_alike(kind, storage, user_table):
     found = []
     for form in FORMS:
@@ -231,7 +233,7 @@ def test_all_forms_of_an_attack_rank_moves_alike(kind, storage, user_table):
 
 @both_layouts
 @all_forms
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except_first(KINDS))
 def test_of_a_mover_who_hides_it_the_user_row_is_not_read(kind, form, user_table):
     world = make_city(form=form, user_table=user_table, hidden=HIDDEN, coordinator=N_USERS)
     received = Receptions.drawn(PAIRS, world)

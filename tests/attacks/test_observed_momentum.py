@@ -68,6 +68,7 @@ def assert_as_defined(world, rankings, seen, logits=None):
         np.testing.assert_allclose(ranking.scores, expected, **TOLERANCE)
 
 
+@pytest.mark.slow
 @both_layouts
 @all_forms
 @sequences
@@ -85,6 +86,7 @@ def test_after_each_reception_a_single_node_scores_the_closed_form_of_momentum(f
         )
 
 
+@pytest.mark.slow
 @both_layouts
 @all_forms
 @sequences
@@ -123,6 +125,7 @@ def test_several_receptions_of_one_task_count_in_their_order(form):
     )
 
 
+@pytest.mark.slow
 @all_forms
 @sequences
 @given(pairs=pairs_met(), seed=st.integers(0, 9))

@@ -1,6 +1,7 @@
 """Models trained on planted habits of moving (PRME-G): whose model knows my moves, with and without its user row?"""
 
 import numpy as np
+import pytest
 
 from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
 from gossiprec.base.ragged import Ragged
@@ -69,6 +70,7 @@ def accuracies(world, received, **options):
 WHO = ({"who": "single"}, {"who": "coalition", "fraction": 0.3}, {"who": "coordinator"})
 
 
+@pytest.mark.slow
 @all_forms
 def test_communities_of_movers_are_found(form):
     # Guessing: 5 of 23, 0.22, with a standard error of at most 0.07 (a coalition of seven).
@@ -79,6 +81,7 @@ def test_communities_of_movers_are_found(form):
             assert min(found["standardized"], found["ndcg"]) > 0.9, (who, found)
 
 
+@pytest.mark.slow
 @all_forms
 def test_a_fictive_user_finds_communities_of_movers(form):
     world, received = planted(form=form, hidden=True)

@@ -1,6 +1,7 @@
 """Models trained on planted tastes, without their user rows: a fictive user tells whose items are like its own."""
 
 import numpy as np
+import pytest
 
 from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
 from gossiprec.base.ragged import Ragged
@@ -46,6 +47,7 @@ def accuracies(world, received, **options):
     return accuracy(ranking)
 
 
+@pytest.mark.slow
 @all_forms
 def test_a_fictive_user_finds_planted_communities(form):
     world, received = planted(form=form)

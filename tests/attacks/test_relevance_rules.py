@@ -20,6 +20,7 @@ from gossiprec.numerics.relevance import (
     standardized,
 )
 from tests.attacks.glimpses import FORMS, Receptions, show, started, world_of
+from tests.slow import slow_except_first
 
 RULES = list(RELEVANCE)
 NAN = float("nan")
@@ -104,7 +105,7 @@ def test_equal_references_make_a_standardized_score_of_zero_in_every_form(form, 
 
 
 @every_form
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", slow_except_first(RULES))
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(targets=rows(score, 1, 6), references=rows(score, 2, 45))
 def test_an_observer_finds_what_the_rule_says(form, rule, targets, references):
@@ -113,7 +114,7 @@ def test_an_observer_finds_what_the_rule_says(form, rule, targets, references):
 
 
 @every_form
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", slow_except_first(RULES))
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(
     targets=rows(st.one_of(levels, st.just(NAN)), 1, 4),
@@ -151,6 +152,7 @@ def test_a_target_that_is_not_a_number_loses_and_a_reference_that_is_not_wins():
 sixty_fourths = st.integers(0, 64).map(lambda n: n / 64)
 
 
+@pytest.mark.slow
 @given(
     rows(sixty_fourths, 1, 6), rows(sixty_fourths, 2, 30), st.sampled_from([0.25, 0.5, 2.0]), sixty_fourths
 )
@@ -160,6 +162,7 @@ def test_standardized_is_the_same_under_affine_maps(targets, references, scale, 
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @given(rows(sixty_fourths, 1, 6), rows(sixty_fourths, 2, 30))
 def test_ndcg_is_the_same_under_increasing_maps(targets, references):
     def bent(scores):

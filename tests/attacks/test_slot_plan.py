@@ -32,6 +32,7 @@ def message_ids(n, seed):
     return np.random.default_rng(seed).permutation(n + 9)[:n].astype(np.int32)
 
 
+@pytest.mark.slow
 @forms
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(pairs=deliveries, seed=st.integers(0, 5))

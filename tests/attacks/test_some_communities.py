@@ -7,6 +7,7 @@ import pytest
 
 from gossiprec.emulation import simulate
 from tests.emulation.tiny_runs import COORDINATOR, tiny
+from tests.slow import slow_except_first
 
 ROUNDS = {"name": "fedavg", "rounds": 4}
 UPDATES = {**ROUNDS, "client_model": "none"}
@@ -26,7 +27,7 @@ def watched(folder, protocol, **options):
     return dict(zip(nodes.tolist(), found.tolist(), strict=True)), run
 
 
-@pytest.mark.parametrize("protocol", [ROUNDS, UPDATES], ids=["whole models", "updates"])
+@pytest.mark.parametrize("protocol", slow_except_first([ROUNDS, UPDATES]), ids=["whole models", "updates"])
 def test_each_community_is_found_as_among_all(tmp_path, protocol):
     everyone, _ = watched(tmp_path / "all", protocol)
     some, run = watched(tmp_path / "some", protocol, nodes={"fraction": 0.5})
@@ -37,6 +38,7 @@ def test_each_community_is_found_as_among_all(tmp_path, protocol):
     assert run.attacks["aac"].tolist() == [pytest.approx(np.mean(list(some.values())))]
 
 
+@pytest.mark.slow
 def test_ids_say_whose(tmp_path):
     some, _ = watched(tmp_path / "run", UPDATES, nodes=[3, 7])
     assert list(some) == [3, 7]

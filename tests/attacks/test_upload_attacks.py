@@ -15,6 +15,7 @@ from gossiprec.measures.communities import jaccard_communities
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.blinding import AccessMonitor, Watch
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 USERS, ITEMS, ACCOMPLICE = 12, 40, 4
 CONTRIBUTIONS = tiny(
@@ -93,12 +94,12 @@ def check_blind(case):
     assert seen == blind
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_except_first(CASES))
 def test_guesses_stay_where_all_that_an_attack_must_not_see_is_overwritten(case):
     check_blind(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_except_first(CASES))
 def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
     prepared = attacked(CASES[case][0], AccessMonitor(blind=False))
     watch = Watch(prepared)
@@ -133,7 +134,7 @@ def targets_of_another(self, true):
     return found
 
 
-@pytest.mark.parametrize("cheat", [communities_of_data, targets_of_another])
+@pytest.mark.parametrize("cheat", slow_except_first([communities_of_data, targets_of_another]))
 def test_an_attack_on_contributions_that_cheats_is_caught(cheat, monkeypatch):
     true = Contributions.upload_guesses
     monkeypatch.setattr(Contributions, "upload_guesses", lambda self: cheat(self, true))
@@ -146,6 +147,7 @@ def queries_by_data_of_another(self, adversaries, true):
     return np.roll(true(self, adversaries), -1, axis=0)
 
 
+@pytest.mark.slow
 def test_an_attack_on_vectors_that_cheats_is_caught(monkeypatch):
     true = UserVectors._queries
     monkeypatch.setattr(
@@ -155,6 +157,7 @@ def test_an_attack_on_vectors_that_cheats_is_caught(monkeypatch):
         check_blind("vectors-gru4rec")
 
 
+@pytest.mark.slow
 def test_an_attack_that_reads_versions_instead_of_uploads_is_caught(monkeypatch):
     """What lies in the arena next to deliveries is overwritten: vectors that were not delivered are NaN."""
 

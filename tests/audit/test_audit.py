@@ -19,6 +19,7 @@ from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.scenario import load_scenario
 from tests.audit import brute_force
 from tests.audit.mutations import MUTATIONS
+from tests.slow import slow_except_first
 
 N_USERS, SEED = 30, 9
 CDA = {
@@ -158,6 +159,7 @@ def agree(line, other):
     return all(abs(line[column] - other[column]) < 1e-9 for column in line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "executor"),
     [(world, "fused") for world in WORLDS] + [(world, "reference") for world in BY_REFERENCE],
@@ -193,7 +195,7 @@ def test_the_best_round_of_each_attack_is_that_of_the_brute_force(world, run_of)
         assert any(each == pytest.approx(accuracies, abs=1e-9) for accuracies in best)
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.parametrize("mutation", slow_except_first(MUTATIONS))
 def test_a_brute_force_that_is_mutated_disagrees(mutation, run_of, monkeypatch):
     world, mutate = MUTATIONS[mutation]
     run = run_of(world)

@@ -42,6 +42,7 @@ def test_models_that_are_not_numbers_find_nothing_but_an_error(in_case, tmp_path
             attacks(tmp_path / name, *changes)
 
 
+@pytest.mark.slow
 def test_names_of_users_are_no_matter(in_case, tmp_path):
     folder = in_case("attack_ties")
     with (folder / "disjoint.csv").open() as file:

@@ -171,6 +171,7 @@ def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(capsys, raising):
         invoke(capsys, "simulate")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_under_stdout_is_one_message():
     with open("/dev/full", "w") as full:
@@ -183,6 +184,7 @@ def test_a_full_disk_under_stdout_is_one_message():
     assert ran.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_quiet():
     ran = subprocess.run(
         f"{sys.executable} -m gossiprec scenario schema | head -n 1",

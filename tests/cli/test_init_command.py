@@ -44,6 +44,7 @@ def test_without_a_name_the_main_scenario_is_written_with_its_comments(capsys, t
     assert "gossiprec simulate rand_gossip.yaml" in text
 
 
+@pytest.mark.slow
 def test_a_study_comes_with_the_scenario_that_it_varies(capsys, tmp_path):
     _, out, _ = invoke(capsys, "init", "churn.yaml")
     assert out.startswith("studies/churn.yaml: written\nsmall_gossip.yaml: written\n")

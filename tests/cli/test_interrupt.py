@@ -15,6 +15,7 @@ from gossiprec.cli.main import exit_code
 from gossiprec.cli.progress import ProgressLines
 from gossiprec.runs.checkpoints import CheckpointFolder, read_stamp
 from gossiprec.runs.verify import verify_log
+from tests.slow import slow_except_first
 
 OFTEN = ("--set", "evaluate.every=1", "--executor", "reference")
 LONG = (*OFTEN, "--set", "plots=true", "--set", "protocol.wakes=200")
@@ -73,6 +74,7 @@ def asked_to_end(tmp_path, capsys, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     code, output, errors, out = interrupted_after(tmp_path, reported)
 
@@ -100,6 +102,7 @@ def whole_digest(tmp_path_factory):
     return open_run(out).manifest["log_digest"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
 def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, asked_to_end, whole_digest, capsys):
     code, _, errors, out = asked_to_end(by=by)
@@ -121,6 +124,7 @@ def test_without_checkpoints_it_says_how_to_begin_again(asked_to_end):
     assert f"gossiprec resume {out} --from-start" in errors
 
 
+@pytest.mark.slow
 def test_json_of_an_interrupted_run_is_one_object(asked_to_end):
     code, output, _, out = asked_to_end("--json")
     assert code == 130
@@ -128,6 +132,7 @@ def test_json_of_an_interrupted_run_is_one_object(asked_to_end):
     assert json.loads(output)["run"] == str(out)
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_the_run_begins_leaves_nothing_behind(tmp_path):
     out = tmp_path / "run"
     run = subprocess.Popen(
@@ -162,22 +167,26 @@ run()
 """Runs a command line that gets a signal when it is about to import a module."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "number", slow_except_first([signal.SIGINT, signal.SIGTERM]), ids=lambda each: each.name
+)
 @pytest.mark.parametrize(
     ("module", "command"),
-    [
-        ("click", ["simulate", SMOKE, "--out", "run"]),
-        ("gossiprec.cli.simulate", ["simulate", SMOKE, "--out", "run"]),
-        ("pydantic", ["simulate", SMOKE, "--out", "run"]),
-        ("simpy", ["simulate", SMOKE, "--out", "run"]),
-        ("torch", ["simulate", SMOKE, "--executor", "reference", "--out", "run"]),
-        ("numba", ["simulate", SMOKE, "--out", "run"]),
-        ("gossiprec.emulation.run.resume", ["resume", "run"]),
-        ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
-        ("gossiprec.report.build", ["report", ".", "--out", "page.html"]),
-        ("gossiprec.cli.plot", ["plot", "curves", "."]),
-        ("gossiprec.cli.data", ["data", "check", "x.csv"]),
-    ],
+    slow_except_first(
+        [
+            ("click", ["simulate", SMOKE, "--out", "run"]),
+            ("gossiprec.cli.simulate", ["simulate", SMOKE, "--out", "run"]),
+            ("pydantic", ["simulate", SMOKE, "--out", "run"]),
+            ("simpy", ["simulate", SMOKE, "--out", "run"]),
+            ("torch", ["simulate", SMOKE, "--executor", "reference", "--out", "run"]),
+            ("numba", ["simulate", SMOKE, "--out", "run"]),
+            ("gossiprec.emulation.run.resume", ["resume", "run"]),
+            ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
+            ("gossiprec.report.build", ["report", ".", "--out", "page.html"]),
+            ("gossiprec.cli.plot", ["plot", "curves", "."]),
+            ("gossiprec.cli.data", ["data", "check", "x.csv"]),
+        ]
+    ),
 )
 def test_a_signal_in_the_first_second_ends_with_130_and_leaves_nothing(module, command, number, tmp_path):
     ended = subprocess.run(

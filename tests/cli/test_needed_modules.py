@@ -43,6 +43,7 @@ def imported(file):
             yield node.module.partition(".")[0]
 
 
+@pytest.mark.slow
 def test_every_module_that_is_imported_is_required_or_checked_early():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

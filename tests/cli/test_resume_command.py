@@ -72,6 +72,7 @@ def manifest(path):
 LONG = ("--set", "protocol.wakes=16")
 
 
+@pytest.mark.slow
 def test_a_run_killed_by_the_system_is_resumed_to_the_same_bytes(tmp_path, capsys):
     whole = simulate(tmp_path / "whole", *LONG)
     out, run = killed_at(tmp_path, *LONG, reports=4)
@@ -88,6 +89,7 @@ def test_a_run_killed_by_the_system_is_resumed_to_the_same_bytes(tmp_path, capsy
         assert (out / table).read_bytes() == (whole / table).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_complete_run_has_nothing_to_resume(simulated, capsys):
     told = f"{simulated} is complete: there is nothing to resume\n"
     assert invoke(capsys, "resume", simulated) == (0, told, "")
@@ -105,6 +107,7 @@ def test_what_cannot_be_resumed_is_one_message(tmp_path, simulated, capsys):
     assert "is not a directory" in said
 
 
+@pytest.mark.slow
 def test_from_start_runs_it_again_in_place(simulated, capsys):
     run, facts = simulated, manifest(simulated)
     change_manifest(run, status="failed")
@@ -113,6 +116,7 @@ def test_from_start_runs_it_again_in_place(simulated, capsys):
     assert manifest(run)["log_digest"] == facts["log_digest"]
 
 
+@pytest.mark.slow
 def test_replay_confirms_a_run_and_tells_of_a_changed_one(simulated, capsys):
     run = simulated
     code, printed, _ = invoke(capsys, "replay", run, "-q")
@@ -127,6 +131,7 @@ def test_replay_confirms_a_run_and_tells_of_a_changed_one(simulated, capsys):
     assert found["difference"].startswith("metrics.csv, line 2")
 
 
+@pytest.mark.slow
 def test_no_process_is_left_behind(tmp_path):
     before = forks()
     simulate(tmp_path / "run", *SHORT)

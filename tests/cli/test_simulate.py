@@ -75,6 +75,7 @@ def quick(capsys, tmp_path, *arguments):
     return out, open_run(tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [shipped(path) for path in SHIPPED])
 def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     overrides = [part for text in shortened(path) for part in ("--set", text)]
@@ -124,6 +125,7 @@ def test_json_is_the_summary_and_nothing_else(capsys, tmp_path):
     assert json.loads(out) == {**run.summary, "run": str(run.path)}
 
 
+@pytest.mark.slow
 def test_progress_goes_to_stderr_and_quiet_ends_it(capsys, tmp_path):
     loud = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path / "loud")
     quiet = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path / "quiet", "--quiet")
@@ -145,6 +147,7 @@ def test_a_run_goes_to_a_folder_named_after_scenario_and_seed(capsys, tmp_path, 
     assert open_run("runs/smoke-s4").manifest["status"] == "complete"
 
 
+@pytest.mark.slow
 def test_the_scenario_in_a_run_directory_runs_to_the_same_log(capsys, tmp_path):
     _, first = quick(capsys, tmp_path)
     again = ("simulate", first.path / "scenario.yaml", "--no-plots", "--out", tmp_path / "again")
@@ -152,6 +155,7 @@ def test_the_scenario_in_a_run_directory_runs_to_the_same_log(capsys, tmp_path):
     assert open_run(tmp_path / "again").log.digest == first.log.digest
 
 
+@pytest.mark.slow
 def test_no_pictures_are_drawn_if_the_scenario_or_the_command_says_so(capsys, tmp_path):
     _, run = quick(capsys, tmp_path)
     assert not list(run.path.glob("*.png"))
@@ -190,6 +194,7 @@ def test_ctrl_c_while_drawing_keeps_the_results(capsys, tmp_path, monkeypatch):
     assert "note: figures skipped" in err
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_refused_before_any_work_and_replaced_on_request(capsys, tmp_path):
     quick(capsys, tmp_path)
     before = (tmp_path / "run" / "manifest.json").read_bytes()

@@ -26,6 +26,7 @@ def status(folder):
     return json.loads((folder / "run" / "manifest.json").read_text())["status"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_a_run_works_with_closed_streams(closed, simulate, tmp_path):
     ended = shell(f"{simulate} {closed}", tmp_path)
@@ -34,6 +35,7 @@ def test_a_run_works_with_closed_streams(closed, simulate, tmp_path):
     assert "complete and intact" in shell(f"{GOSSIPREC} log verify run", tmp_path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipe", ["| head -1", "2>&1 | head -1"])
 def test_a_reader_that_goes_early_ends_no_run(pipe, simulate, tmp_path):
     plots = simulate.replace("--no-plots", "--set plots=true")
@@ -44,6 +46,7 @@ def test_a_reader_that_goes_early_ends_no_run(pipe, simulate, tmp_path):
     assert (tmp_path / "run" / "curves.png").exists()
 
 
+@pytest.mark.slow
 def test_a_listing_may_be_read_in_part(tmp_path):
     ended = shell(f"{GOSSIPREC} scenario schema | head -1; echo ${{PIPESTATUS[0]}}", tmp_path)
     assert (ended.stdout.splitlines()[-1], ended.stderr) == ("0", "")

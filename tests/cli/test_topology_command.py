@@ -219,6 +219,7 @@ def test_what_cannot_be_made_is_refused(arguments, message, capsys, scenario, mo
     assert message in err
 
 
+@pytest.mark.slow
 def test_draw_writes_table_and_pictures_the_same_every_time(capsys, tmp_path):
     for stem in ("one", "two"):
         code, out, _ = invoke(
@@ -270,6 +271,7 @@ def digest(run):
     return json.loads((run / "manifest.json").read_text())["log_digest"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_run_and_one_from_its_resolved_scenario_have_the_same_log(name, capsys, scenario, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
@@ -279,6 +281,7 @@ def test_a_run_and_one_from_its_resolved_scenario_have_the_same_log(name, capsys
     assert digest(first) == digest(second)
 
 
+@pytest.mark.slow
 def test_no_order_of_a_set_decides_who_sends_to_whom(scenario, tmp_path):
     names = ("descriptors", "blocks")
     paths = [scenario(VIEWS[name]).rename(tmp_path / f"{name}.yaml") for name in names]

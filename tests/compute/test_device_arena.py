@@ -128,6 +128,7 @@ WRITES = ["store", "store merged", "train", "merge", "grow", "outgrow", "go on"]
 READS = ["load", "models", "readable", "inbox", "merged", "delivered", "shown", "checkpoint"]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(WRITES + READS), st.integers(0, 2**32 - 1)), min_size=4, max_size=16)

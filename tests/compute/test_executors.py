@@ -19,6 +19,7 @@ from gossiprec.models import MODELS
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds import PointwiseFeed
 from tests.compute.worlds import ON_DEVICE, WavesBuilder, World, make_executor, run_waves, up_to_date, worlds
+from tests.slow import slow_except_first
 
 TOLERANCE = 1e-5
 """Of the Frobenius norm of all rows, and of all moments.
@@ -99,6 +100,7 @@ def everyone_trains(n_nodes, times=1):
     return builder.waves()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", list(MODELS))
 def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
     @settings(max_examples=25, deadline=None, derandomize=True)
@@ -202,9 +204,11 @@ def gmf_gradient_by_hand(work, node, row):
     return gradient
 
 
-@pytest.mark.parametrize("training", [ADAM, SGD, FULL_BATCH], ids=["adam", "sgd", "full-batch"])
-@pytest.mark.parametrize("model", list(MODELS))
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "training", slow_except_first([ADAM, SGD, FULL_BATCH]), ids=["adam", "sgd", "full-batch"]
+)
+@pytest.mark.parametrize("model", slow_except_first(list(MODELS)))
+@pytest.mark.parametrize("name", slow_except_first(EVERY))
 def test_bytes_do_not_depend_on_the_wave_size(name, model, training):
     world = World(n_nodes=13, n_items=301, model=model, training=training)
     waves = everyone_trains(13)
@@ -216,7 +220,7 @@ def test_bytes_do_not_depend_on_the_wave_size(name, model, training):
     assert one == some == everyone
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", slow_except_first(EVERY))
 def test_bytes_do_not_depend_on_the_threads_of_torch(name):
     world, waves = World(n_nodes=203, n_items=20), everyone_trains(203)
     before, states = torch.get_num_threads(), []
@@ -239,9 +243,11 @@ def after_update(name, world, number):
     return up_to_date(executor.work.arena).rows[: world.n_nodes].tobytes()
 
 
-@pytest.mark.parametrize("treated", [{}, {"drift_penalty": (0.5,)}, {"clip_norm": (1.0,)}], ids=str)
-@pytest.mark.parametrize("model", WITH_NEGATIVES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "treated", slow_except_first([{}, {"drift_penalty": (0.5,)}, {"clip_norm": (1.0,)}]), ids=str
+)
+@pytest.mark.parametrize("model", slow_except_first(WITH_NEGATIVES))
+@pytest.mark.parametrize("name", slow_except_first(EVERY))
 def test_negatives_drawn_once_are_those_of_the_first_update_for_ever(name, model, treated):
     training = replace(World(model=model).settings, batch_size=None, negatives_drawn="once")
     world = World(n_nodes=3, model=model, training=training, **treated)

@@ -13,6 +13,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.train.local_update import TrainingSettings, dp_noise_row, local_batches
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
+from tests.slow import slow_except_first
 
 EVERY = [*EXECUTORS, ON_DEVICE]
 SGD = TrainingSettings(optimizer="sgd", learning_rate=0.1, batch_size=None)
@@ -205,7 +206,7 @@ FOR_KIND = {
 }
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", slow_except_first(EVERY))
 def test_bytes_of_treated_nodes_do_not_depend_on_the_wave_size(name):
     world = World(n_nodes=24, n_items=45, training=TrainingSettings(batch_size=32), **FOR_KIND)
     waves = everyone_trains(24, times=2)

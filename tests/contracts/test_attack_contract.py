@@ -17,6 +17,7 @@ from gossiprec.measures.communities import Communities
 from gossiprec.testing import check_attack, check_ties, temporarily_registered
 from tests.emulation.guessing_attack import Guessing
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 RULES = ["standardized", "ndcg", "mean_score"]
 CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference_items": 8}
@@ -48,14 +49,14 @@ def told(part):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [(name, options) for name in ATTACKS for options in CASES.get(name, [{}])],
+    slow_except_first([(name, options) for name in ATTACKS for options in CASES.get(name, [{}])]),
     ids=told,
 )
 def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(name, options):
     check_attack(name, options)
 
 
-@pytest.mark.parametrize("options", CASES["cda"][:4], ids=told)
+@pytest.mark.parametrize("options", slow_except_first(CASES["cda"][:4]), ids=told)
 def test_an_attack_on_models_of_moves_finds_the_same_likewise(options):
     check_attack("cda", options, model="prme-g")
 
@@ -306,14 +307,16 @@ SPIES = {
 
 
 @pytest.mark.parametrize(
-    "honest", [Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes, Guessing], ids=told
+    "honest",
+    slow_except_first([Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes, Guessing]),
+    ids=told,
 )
 def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own(honest):
     with temporarily_registered(ATTACKS, {"honest": honest}):
         check_attack("honest")
 
 
-@pytest.mark.parametrize("spy", SPIES, ids=told)
+@pytest.mark.parametrize("spy", slow_except_first(SPIES), ids=told)
 def test_an_attack_that_reads_more_is_caught(spy):
     message = f"the attack spy.*{SPIES[spy]}"
     with temporarily_registered(ATTACKS, {"spy": spy}), pytest.raises(AssertionError, match=message):

@@ -12,8 +12,10 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.testing import check_poisoner
 from tests.contracts.broken import told
+from tests.slow import slow_except_first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gmf", "ncf", "mf"])
 @pytest.mark.parametrize("name", list(POISONERS))
 def test_a_poisoner_keeps_its_contract(name, model):
@@ -70,11 +72,12 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_a_poisoner_need_not_be_registered():
     check_poisoner(Inflates)
 
 
-@pytest.mark.parametrize("poisoner", BROKEN, ids=lambda poisoner: poisoner.__name__)
+@pytest.mark.parametrize("poisoner", slow_except_first(BROKEN), ids=lambda poisoner: poisoner.__name__)
 def test_a_poisoner_that_breaks_the_contract_is_told_which_claim(poisoner):
     with told(poisoner, BROKEN[poisoner], kind="poisoner"):
         check_poisoner(poisoner)

@@ -15,6 +15,7 @@ from gossiprec.models import BlockRole
 from gossiprec.rules.aggregators import AGGREGATORS, InboxConfig
 from gossiprec.testing import check_policy
 from tests.contracts.broken import told
+from tests.slow import slow_except_first
 
 UPDATES = {"scale": 0.1, "of": "update", "norm": "l2", "noise": "gaussian"}
 CUT_OFF = {"scale": 0.1, "norm": "linf"}
@@ -28,11 +29,13 @@ OPTIONS = {
 CASES = [(name, options) for name in POLICIES for options in OPTIONS.get(name, [{}])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_policy_keeps_its_contract(name, options):
     check_policy(POLICIES[name], options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(POLICIES))
 def test_a_policy_keeps_its_contract_with_a_model_of_moves(name):
     check_policy(POLICIES[name], OPTIONS.get(name, [{}])[0], model="prme-g")
@@ -151,11 +154,12 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_a_policy_need_not_be_registered():
     check_policy(Doubles)
 
 
-@pytest.mark.parametrize("policy", BROKEN, ids=lambda policy: policy.__name__)
+@pytest.mark.parametrize("policy", slow_except_first(BROKEN), ids=lambda policy: policy.__name__)
 def test_a_policy_that_breaks_the_contract_is_told_which_claim(policy):
     with told(policy, BROKEN[policy], kind="policy"):
         check_policy(policy)

@@ -18,6 +18,7 @@ from gossiprec.rules.servers import SERVERS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import blinding
 from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, PERSONAL, UPDATES, WITHHELD, tiny_scenario
+from tests.slow import slow_except_first
 
 CDA = [{"name": "cda", "who": "single", "community_size": 3, "reference_items": 8}]
 POOL = [{"name": "cda", "who": "coalition", "members": [0, 1, 6], "community_size": 3, "reference_items": 8}]
@@ -102,6 +103,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_what_code_from_outside_is_given_leads_nowhere_and_what_ours_shares_is_found(name, monkeypatch):
     registry, known, method, sections = RUNS[name]
@@ -115,7 +117,7 @@ def test_what_code_from_outside_is_given_leads_nowhere_and_what_ours_shares_is_f
         blinding.refuse_reach(run, registry[known], method)
 
 
-@pytest.mark.parametrize("protocol", [GOSSIP, UPDATES], ids=["gossip", "updates"])
+@pytest.mark.parametrize("protocol", slow_except_first([GOSSIP, UPDATES]), ids=["gossip", "updates"])
 def test_what_a_policy_is_given_leads_nowhere_and_a_view_of_the_items_is_found(protocol, monkeypatch):
     run = tiny_scenario(protocol=protocol, policies=NOISY)
     transform = type(POLICIES["ldp"](load_scenario(run).policies[0].options, np.array([0])).transform())
@@ -144,6 +146,7 @@ def test_what_a_policy_is_given_leads_nowhere_and_a_view_of_the_items_is_found(p
         blinding.refuse_reach(run, transform, "encode")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["attack", "attack_weighing", "rule", "rule_of_updates", "server"])
 def test_code_from_outside_computes_the_same_bytes(name):
     registry, known, _, sections = RUNS[name]

@@ -73,6 +73,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options", "model"), CASES)
 def test_a_recommender_keeps_its_contract(name, options, model):
     check_recommender(RECOMMENDERS[name], options, model)

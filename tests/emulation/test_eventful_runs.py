@@ -138,6 +138,7 @@ def test_computing_takes_time_but_changes_no_draw(tmp_path):
     np.testing.assert_allclose(other["time"] - one["time"], 1e-6, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["kept", "reset"])
 @pytest.mark.parametrize("executor", ["batched", "fused"])
 def test_executors_agree_under_churn(executor, model):
@@ -150,6 +151,7 @@ def test_executors_agree_under_churn(executor, model):
     np.testing.assert_allclose(reference, other, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_node_that_comes_back_reset_has_its_first_version():
     """Node 0 is away from 4 to 8.5, and cut off from 8 on: it comes back and nobody reaches it again."""
     sessions = {"online": {"law": "constant", "value": 4}, "offline": {"law": "constant", "value": 4.5}}

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.emulation.tiny_runs import SINGLE, tiny
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -40,6 +42,7 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 """
 
 
+@pytest.mark.slow
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 6

@@ -10,6 +10,7 @@ from gossiprec.emulation import resume, simulate
 from gossiprec.scenario import check_sizes, load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
 DAMPED = {"batch_size": 16, "eps": 1e-3}
@@ -27,7 +28,7 @@ def scenario(options, **sections):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except_first(KINDS))
 def test_executors_agree_on_weighted_and_mixed_models(kind):
     one, *others = (
         final_models(carried_out(scenario(KINDS[kind], executor={"name": name})))
@@ -65,7 +66,7 @@ def test_the_summary_tells_what_became_of_rounds_and_the_log_holds_every_answer(
     assert "predicted_fraction_met" not in run.metrics["metric"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except_first(KINDS))
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(kind, tmp_path):
     """What was pushed last, and what has been pooled since, is in the checkpoint."""
     world = scenario(KINDS[kind], evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
@@ -75,6 +76,7 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(kind, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
+@pytest.mark.slow
 def test_rounds_by_the_clock_say_nothing_of_rounds(tmp_path):
     assert "rounds" not in simulate(scenario({}), out=tmp_path / "run").summary
 
@@ -125,6 +127,7 @@ def test_a_buffer_lives_on_computing_times_alone(tmp_path):
     assert run.summary["rounds"]["mean_answers"] >= 3
 
 
+@pytest.mark.slow
 def test_with_churn_a_coordinator_that_asks_those_online_gives_up_fewer(tmp_path):
     sessions = {"online": {"law": "exponential", "mean": 4.0}, "offline": {"law": "exponential", "mean": 4.0}}
     given_up = {}

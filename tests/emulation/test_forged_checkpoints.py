@@ -21,6 +21,7 @@ from gossiprec.runs.checkpoints import read_checkpoint, write_checkpoint
 from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import checkpoints, ended_early, often, outcome
 from tests.emulation.tiny_runs import SINGLE, tiny
+from tests.slow import slow_except_first
 
 COALITION = {**SINGLE, "who": "coalition", "fraction": 0.25, "momentum": [0.0, 0.9]}
 FEDAVG = {"name": "fedavg", "rounds": 6}
@@ -188,13 +189,14 @@ def endings(early, tmp_path, forgeries, parts_of):
             shutil.rmtree(copy)
 
 
+@pytest.mark.slow
 def test_no_forged_integer_ends_in_a_signal_or_in_other_bytes(early, tmp_path):
     found = [*endings(early, tmp_path, extremes, FUZZED)]
     assert [each for each in found if each[2] not in ("same", "refused")] == []
     assert "refused" in {end for *_, end in found}
 
 
-@pytest.mark.parametrize("early", PLAUSIBLE, indirect=True)
+@pytest.mark.parametrize("early", slow_except_first(PLAUSIBLE), indirect=True)
 def test_no_plausible_integer_ends_in_a_signal_or_a_traceback(early, tmp_path):
     """What could be true is not always noticed, and then gives other results."""
     found = [*endings(early, tmp_path, plausible, PLAUSIBLE)]

@@ -14,6 +14,7 @@ from gossiprec.rules.aggregators.samples import SampleWeightedMean
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
 DAMPED = {"batch_size": 16, "eps": 1e-3}
@@ -88,7 +89,7 @@ def test_how_often_a_run_is_reported_changes_no_model(run):
     np.testing.assert_array_equal(*models)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
     whole = simulate(often, out=tmp_path / "whole")
@@ -97,7 +98,7 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
-@pytest.mark.parametrize("storage", ["float32", "float16"])
+@pytest.mark.parametrize("storage", slow_except_first(["float32", "float16"]))
 def test_models_of_moves_and_half_floats_have_inboxes_too(storage):
     from tests.emulation.test_resume import CITY
 
@@ -111,6 +112,7 @@ def test_models_of_moves_and_half_floats_have_inboxes_too(storage):
     np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_the_mean_of_an_inbox_is_what_streaming_gives():
     one, other = (
@@ -121,6 +123,7 @@ def test_the_mean_of_an_inbox_is_what_streaming_gives():
     assert not np.array_equal(one[clients], other[clients])  # it did wait
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_who_looks_at_merges_is_one_round_behind_where_answers_wait():
     """As docs/coordinator.md says of the attribute inference attack."""
@@ -171,7 +174,7 @@ def registered():
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("where", [star, gossip])
+@pytest.mark.parametrize("where", slow_except_first([star, gossip]))
 def test_what_a_rule_remembers_is_in_the_checkpoint(where, tmp_path):
     often = tiny(**where("remembering"), evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
     whole = simulate(often, out=tmp_path / "whole")

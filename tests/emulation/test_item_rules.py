@@ -15,6 +15,7 @@ from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_clients_without_models import CHURN, NETWORK, star, version
 from tests.emulation.tiny_runs import COORDINATOR, tiny
+from tests.slow import slow_except_first
 
 TOUCHED = {"over": "touched"}
 RULES = {
@@ -37,6 +38,7 @@ def slow_network(rule, observers, **more):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_run_with_late_and_lost_answers_goes_on_where_it_was(rule, tmp_path):
     observers = [COORDINATOR] if rule == "krum" else []
@@ -176,7 +178,8 @@ def test_what_a_rule_cannot_do_is_told_before_the_run(sections, message):
 
 
 @pytest.mark.parametrize(
-    "rule", [{"name": "krum", "byzantine": 2}, "median", {"name": "trimmed-mean", "drop": 2}]
+    "rule",
+    slow_except_first([{"name": "krum", "byzantine": 2}, "median", {"name": "trimmed-mean", "drop": 2}]),
 )
 def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
     """Nodes receive some three models per wake, of which the rules need 4, 2 and 4 besides their own."""

@@ -51,6 +51,7 @@ def test_a_model_without_kernels_takes_the_reference():
     assert executor_of(model={"name": "mf", "dim": 4}) == "reference"
 
 
+@pytest.mark.slow
 def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
     whole = simulate(often(**AUTO), out=tmp_path / "whole", kept_kernels=True)
     broken = simulate(often(**AUTO), out=tmp_path / "broken", kept_kernels=True, progress=Patient(3))

@@ -45,6 +45,7 @@ def test_it_is_the_coordinators_row_by_table(tmp_path, client_model, attackers):
     assert kept["popularity"].tolist() == counts
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_unasked_and_asking_changes_nothing_else(tmp_path):
     plain = simulate(federated(evaluate={**KEPT, "keep_version": False}), out=tmp_path / "plain")
     asked = simulate(federated(), out=tmp_path / "asked")
@@ -54,6 +55,7 @@ def test_nothing_is_kept_unasked_and_asking_changes_nothing_else(tmp_path):
     assert asked.manifest["log_digest"] == plain.manifest["log_digest"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_the_same_one(tmp_path):
     protocol = {"name": "fedavg", "rounds": 6, "slice": 5, "client_model": "none", "merge": "sum"}
     scenario = often(**federated(protocol=protocol, evaluate={**KEPT, "every": 1}))

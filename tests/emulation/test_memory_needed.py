@@ -121,6 +121,7 @@ def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
     assert chosen == ["fused", "batched"]
 
 
+@pytest.mark.slow
 def test_a_run_too_large_for_any_machine_is_refused_before_memory_is_taken():
     data = {"name": "synthetic", "users": 100, "items": 1_000_000, "interactions": 1_000}
     scenario = tiny(dataset={**data, "split": {"name": "published"}}, model={"name": "gmf", "dim": 1024})

@@ -23,6 +23,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import COALITIONS, FEDAVG, JUDGING, PERSONAL, SLOW
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, final_models, tiny
+from tests.slow import slow_except_first
 
 BATCHED = {"name": "batched", "threads": 2}
 WATCHED = [SINGLE, COALITIONS]
@@ -78,7 +79,7 @@ def on_device():
         yield made
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_a_run_is_to_the_byte_what_it_is_with_models_on_the_host(world, tmp_path):
     scenario = often(**WORLDS[world], executor=BATCHED)
     host = simulate(scenario, out=tmp_path / "host")
@@ -89,6 +90,7 @@ def test_a_run_is_to_the_byte_what_it_is_with_models_on_the_host(world, tmp_path
     assert [arena.n_brought > 0 for arena in made] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world", ["nobody watches", "all watch", "by performance", "inboxes", "resets", "poisoned", "federated"]
 )
@@ -105,6 +107,7 @@ def test_a_run_goes_on_from_a_delta_to_the_same_bytes(world, tmp_path, monkeypat
     assert outcome(run.path) == outcome(host.path)
 
 
+@pytest.mark.slow
 def test_models_go_from_host_to_device_and_back_by_a_checkpoint(tmp_path):
     scenario = often(observers=WATCHED, executor=BATCHED)
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.emulation.tiny_runs import carried_out, tiny
+from tests.slow import slow_except_first
 
 N = 16
 CITY = {"name": "synthetic-checkins", "users": N, "items": 80, "checkins": 600, "communities": 3}
@@ -43,14 +44,16 @@ def scores(prepared):
 
 @pytest.mark.parametrize(
     ("protocol", "who", "share_less"),
-    [
-        (GOSSIP, {"who": "single"}, False),
-        (GOSSIP, {"who": "coalition", "fraction": 0.2}, False),
-        (GOSSIP, {"who": "coalition", "fraction": 0.2}, True),
-        (PERSONAL, {"who": "single"}, True),
-        (FEDAVG, {"who": "coordinator"}, True),
-        (FEDAVG, {"who": "coordinator", "momentum": 0}, False),
-    ],
+    slow_except_first(
+        [
+            (GOSSIP, {"who": "single"}, False),
+            (GOSSIP, {"who": "coalition", "fraction": 0.2}, False),
+            (GOSSIP, {"who": "coalition", "fraction": 0.2}, True),
+            (PERSONAL, {"who": "single"}, True),
+            (FEDAVG, {"who": "coordinator"}, True),
+            (FEDAVG, {"who": "coordinator", "momentum": 0}, False),
+        ]
+    ),
     ids=[
         "single",
         "coalition",
@@ -73,6 +76,7 @@ def test_runs_of_all_executors_find_the_same(protocol, who, share_less):
             np.testing.assert_allclose(other, one, rtol=5e-3, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_the_meter_counts_what_observers_see():
     prepared = observed(GOSSIP, {"who": "single"}, executor="reference", upto=0)
     set_up = prepared.meters[0].seconds

@@ -11,6 +11,7 @@ from gossiprec.compute.train.local_update import TrainingSettings, central_epoch
 from gossiprec.emulation import simulate
 from gossiprec.models.feeds import PointwiseFeed
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 PROTOCOLS = {
     "gossip": {"name": "rand-gossip", "fanout": 2, "view": {"size": 3}, "wakes": 3},
@@ -49,8 +50,8 @@ def test_data_from_which_no_user_can_train_are_refused(tmp_path, protocol, batch
         run(tmp_path, [2] * 12, protocol, batch_size=batch_size)
 
 
-@pytest.mark.parametrize("batch_size", ["full", 2])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("batch_size", slow_except_first(["full", 2]))
+@pytest.mark.parametrize("protocol", slow_except_first(PROTOCOLS))
 def test_users_who_cannot_train_take_part_all_the_same(tmp_path, protocol, batch_size):
     found = run(tmp_path, [2] * 9 + [6] * 3, protocol, batch_size=batch_size)
     assert found.status == "complete"

@@ -10,6 +10,7 @@ from gossiprec.emulation import simulate
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 COALITION = {"name": "cda", "who": "coalition", "community_size": 3, "reference_items": 9}
 MANY = [
@@ -37,8 +38,8 @@ def attack_rows(run):
     return found
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("protocol", ["rand-gossip", "fedavg"])
+@pytest.mark.parametrize("executor", slow_except_first(EXECUTORS))
+@pytest.mark.parametrize("protocol", slow_except_first(["rand-gossip", "fedavg"]))
 def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_path):
     sections = {"executor": {"name": executor}, **({"protocol": FEDAVG} if protocol == "fedavg" else {})}
     watchers = AT_THE_CENTRE if protocol == "fedavg" else MANY
@@ -53,6 +54,7 @@ def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_pa
     assert len(watched.attacks["aac"]) > 0 == len(alone.attacks["aac"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("user_table", "executor"),
     [("own", "reference"), ("averaged", "batched"), ("own", "fused"), ("averaged", "fused")],
@@ -68,7 +70,7 @@ def test_an_observer_finds_the_same_alone_as_among_others(user_table, executor, 
     assert apart == together
 
 
-@pytest.mark.parametrize("user_table", ["own", "averaged"])
+@pytest.mark.parametrize("user_table", slow_except_first(["own", "averaged"]))
 def test_all_forms_of_observers_rank_alike(user_table):
     protocol = {**tiny()["protocol"], "user_table": user_table}
     plain, *others = (
@@ -92,6 +94,7 @@ def test_all_forms_of_observers_rank_alike(user_table):
             np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_runs_of_all_executors_measure_alike(tmp_path):
     first, *others = [
         simulate(tiny(observers=MANY, executor={"name": name}, training={"eps": 1e-3}), out=tmp_path / name)
@@ -114,6 +117,7 @@ def test_runs_of_all_executors_end_with_the_same_models(user_table):
         assert np.linalg.norm(first - end) < 1e-5 * np.linalg.norm(first)
 
 
+@pytest.mark.slow
 def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
     contents = set()
     for threads, wave_size in ((1, 1), (1, "unlimited"), (2, "unlimited"), (3, 1)):
@@ -167,7 +171,7 @@ class Noting(CDA):
 NOTED: list[float] = []
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("executor", slow_except_first(EXECUTORS))
 def test_who_looks_with_its_own_model_follows_what_it_merges_by_performance(executor, tmp_path):
     """A merge's weight is found when it is made, after observers have looked: they are told it before."""
     sections = {

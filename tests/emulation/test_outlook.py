@@ -162,6 +162,7 @@ def test_a_limit_to_the_first_users_counts(monkeypatch):
     assert found.sizes["interactions"] == pytest.approx(450, rel=0.2)
 
 
+@pytest.mark.slow
 def test_torch_is_not_needed(tmp_path):
     dataset = {**FEW, "users": 1_000_000, "items": 1682, "interactions": 100_000_000}
     path = tmp_path / "large.yaml"

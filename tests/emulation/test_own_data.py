@@ -44,6 +44,7 @@ def test_data_without_names_leave_no_tables_of_names(tmp_path):
     assert not (run.path / "users.csv").exists()
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_that_of_the_data_and_not_of_the_file_or_the_run(tmp_path):
     runs = {}
     for name, odd in (("one", "i1"), ("same", "i1"), ("other", "i2")):
@@ -56,6 +57,7 @@ def test_the_fingerprint_is_that_of_the_data_and_not_of_the_file_or_the_run(tmp_
     assert len(runs["one"]) == 16
 
 
+@pytest.mark.slow
 def test_resume_refuses_other_data_and_names_both(tmp_path):
     path = write_own(tmp_path / "own.csv")
     run = ended_early(tmp_path / "run", on_own_data(path))
@@ -70,6 +72,7 @@ def test_resume_refuses_other_data_and_names_both(tmp_path):
     assert outcome(resume(run.path).path) == outcome(whole.path)
 
 
+@pytest.mark.slow
 def test_replay_says_that_the_data_are_others(tmp_path):
     path = write_own(tmp_path / "own.csv")
     run = simulate(on_own_data(path), out=tmp_path / "run")

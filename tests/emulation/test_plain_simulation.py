@@ -11,6 +11,7 @@ from tests.emulation.plain_simulation import (
     PlainSimulation,
 )
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 4}
 PERSONAL = {"name": "pers-gossip", "view": {"size": 3, "refresh": {"every": 2}}, "wakes": 6}
@@ -121,7 +122,7 @@ def informants(observer):
     return COALITION, lambda adversary: COALITION
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_the_emulator_agrees_with_a_plain_simulation_at_every_tick(world, tmp_path):
     run = simulate(scenario(world), out=tmp_path / "run")
     prepared = carried_out(scenario(world))

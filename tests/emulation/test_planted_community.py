@@ -61,6 +61,7 @@ def with_users_shuffled(split, seed):
     return Split(split.name, N, split.n_items, train, split.validation, split.test)
 
 
+@pytest.mark.slow
 def test_the_attack_finds_planted_communities(met):
     # Of 28 users 6 are right: a guesser finds 0.22 with a standard error of 0.03 over 28 adversaries.
     split, rankings = met
@@ -69,6 +70,7 @@ def test_the_attack_finds_planted_communities(met):
         assert accuracy(split, ranking) > 0.8
 
 
+@pytest.mark.slow
 def test_against_the_communities_of_shuffled_users_the_attack_guesses(met):
     """Relabelling users at random makes the truth a uniform choice of K others for every adversary.
 

@@ -11,6 +11,7 @@ from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 N, TARGET = 12, 7
 NEVER = 10**6
@@ -69,8 +70,8 @@ def reached_from(run, source, until):
     return {node for node in since if node < N}
 
 
-@pytest.mark.parametrize("network", [None, SLOW], ids=["at-once", "slow"])
-@pytest.mark.parametrize("view", [{"size": 2}, RING], ids=["views", "ring"])
+@pytest.mark.parametrize("network", slow_except_first([None, SLOW]), ids=["at-once", "slow"])
+@pytest.mark.parametrize("view", slow_except_first([{"size": 2}, RING]), ids=["views", "ring"])
 def test_poison_travels_with_messages_and_in_no_other_way(view, network, tmp_path):
     """Beside a run whose poisoner is silent, the models that differ are those of the nodes that its messages led to."""
     poisoned = gossip(view=view, network=network)
@@ -87,6 +88,7 @@ def test_poison_travels_with_messages_and_in_no_other_way(view, network, tmp_pat
     assert trace[0] < N
 
 
+@pytest.mark.slow
 def test_on_a_ring_in_rounds_poison_comes_one_hop_further_a_round():
     run = {"view": RING, "network": LATER, **ROUNDS}
     at, clean = models_over_time(gossip(**run)), models_over_time(gossip(start=NEVER, **run))
@@ -101,7 +103,9 @@ def test_on_a_ring_in_rounds_poison_comes_one_hop_further_a_round():
 
 
 @pytest.mark.parametrize(
-    ("policies", "harmed"), [([], N), ([MEDIAN], 0), ([KRUM], 0)], ids=["mean", "median", "krum"]
+    ("policies", "harmed"),
+    slow_except_first([([], N), ([MEDIAN], 0), ([KRUM], 0)]),
+    ids=["mean", "median", "krum"],
 )
 def test_where_each_inbox_has_one_hostile_model_in_five_robust_rules_let_nothing_pass(policies, harmed):
     run = {"view": REGULAR, "fanout": 4, "network": LATER, **ROUNDS}

@@ -22,6 +22,7 @@ from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 N, K = 12, 2
 TARGETS = [7, 31]
@@ -95,6 +96,7 @@ def plain():
 # --- the federated loop
 
 
+@pytest.mark.slow
 def test_poisoners_add_what_the_published_code_adds():
     """One step of plain SGD and the sum of all updates: each poisoner adds -learning rate times its gradient."""
     star = {**STAR, "rounds": 2, "merge": "sum", "participation": 1.0}
@@ -116,6 +118,7 @@ def test_poisoners_add_what_the_published_code_adds():
     assert np.abs(due).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_message_is_as_large_as_what_it_changes(tmp_path):
     run = simulate(poisoned(attackers=[{**AHUM, "start": 3}], observers=[]), out=tmp_path / "run")
     message = run.events("message")
@@ -130,6 +133,7 @@ def test_a_message_is_as_large_as_what_it_changes(tmp_path):
     assert set(sizes[message["sender"] == N + K].tolist()) == {4 * (40 * 4 + SHARED)}
 
 
+@pytest.mark.slow
 def test_with_slices_a_poisoner_starts_with_an_epoch(tmp_path):
     run = simulate(poisoned("slices"), out=tmp_path / "run")
     message = run.events("message")
@@ -139,6 +143,7 @@ def test_with_slices_a_poisoner_starts_with_an_epoch(tmp_path):
         assert [size > small for size in message["size_bytes"][mine].tolist()] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_poisoners_are_asked_like_clients_and_train_nothing(tmp_path):
     rounds = {"protocol": {**STAR, "rounds": 30}, "evaluate": {"every": 15, "metrics": ["hr@5"]}}
     run = simulate(poisoned(observers=[], **rounds), out=tmp_path / "run")
@@ -152,6 +157,7 @@ def test_poisoners_are_asked_like_clients_and_train_nothing(tmp_path):
     assert (run.summary["nodes"], run.summary["poisoners"], run.summary["coordinator"]) == (N, K, N + K)
 
 
+@pytest.mark.slow
 def test_users_without_data_have_no_part_in_what_is_measured(tmp_path):
     run = simulate(
         poisoned(evaluate={"every": 2, "metrics": ["recall@5", "er@5"], "targets": "attacked"}, observers=[]),
@@ -168,6 +174,7 @@ def test_users_without_data_have_no_part_in_what_is_measured(tmp_path):
         assert last[f"er@5[{target}]"] * able == pytest.approx(round(last[f"er@5[{target}]"] * able))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "name", "rate", "boost"),
     [
@@ -197,6 +204,7 @@ def test_the_least_popular_item_reaches_everyone_with_poisoners_and_nobody_witho
 # --- the same bytes, however it is run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_threads_and_waves_change_no_byte(run, tmp_path):
     runs = [
@@ -206,6 +214,7 @@ def test_threads_and_waves_change_no_byte(run, tmp_path):
     assert runs[0] == runs[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_goes_on_where_it_was(run, tmp_path):
     scenario = often_poisoned(run)
@@ -214,11 +223,13 @@ def test_a_run_goes_on_where_it_was(run, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
+@pytest.mark.slow
 def test_a_poisoned_run_is_replayed(tmp_path):
     run = simulate(poisoned(observers=[]), out=tmp_path / "run")
     assert replay(run.path).confirmed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["gossip", "models"])
 def test_executors_agree(run):
     gmf = {"model": {"name": "gmf", "dim": 4, "init_std": 0.1}}
@@ -230,6 +241,7 @@ def test_executors_agree(run):
         np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_without_poisoners_nothing_is_said_of_them(tmp_path):
     short = tiny(protocol={**GOSSIP, "wakes": 2})
     plain_run = simulate(short, out=tmp_path / "plain")
@@ -239,6 +251,7 @@ def test_without_poisoners_nothing_is_said_of_them(tmp_path):
     assert "poisoners" not in plain_run.summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("none", [{"fraction": 0}, {"number": 0}])
 @pytest.mark.parametrize("run", ["updates", "gossip"])
 def test_no_poisoners_are_the_baseline_of_some(run, none, tmp_path):
@@ -298,6 +311,7 @@ def test_a_poisoner_pushes_its_version_and_what_it_adds(run, plain):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
 def test_observers_meet_poisoners_and_take_them_for_nobody(executor, tmp_path):
     scenario = poisoned(
@@ -315,7 +329,8 @@ def test_observers_meet_poisoners_and_take_them_for_nobody(executor, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "observer", [COORDINATOR, {"name": "aia", "community_size": 3, "models": 4, "epochs": 2}]
+    "observer",
+    slow_except_first([COORDINATOR, {"name": "aia", "community_size": 3, "models": 4, "epochs": 2}]),
 )
 def test_a_coordinator_that_observes_ranks_users_alone(observer):
     protocol = {**MODELS, "merge": "mean", "participation": 1.0}

@@ -14,6 +14,7 @@ from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import SMOKE, invoke
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 DP = {"name": "dp-sgd", "epsilon": 10}
 FEDAVG = {"name": "fedavg", "rounds": 4}
@@ -24,6 +25,7 @@ def updates_of(run):
     return np.bincount(run.events("update")["node"], minlength=12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [tiny()["protocol"], FEDAVG], ids=lambda p: p["name"])
 def test_every_node_spends_its_budget_to_the_end(protocol, tmp_path):
     observers = [] if protocol == FEDAVG else tiny()["observers"]
@@ -39,6 +41,7 @@ def test_every_node_spends_its_budget_to_the_end(protocol, tmp_path):
     assert 0 < privacy["noise_multiplier_min"] <= privacy["noise_multiplier_max"]
 
 
+@pytest.mark.slow
 def test_the_log_tells_the_spending_at_each_report_of_the_nodes_that_trained_since(tmp_path):
     run = simulate(tiny(policies=[{**DP, "nodes": [2, 5]}]), out=tmp_path / "run")
     spent, updates = run.events("privacy"), run.events("update")
@@ -65,6 +68,7 @@ def noise_of(scenario):
     return carried_out(scenario, upto=0).executor.work.node_settings.noise_multiplier.astype(float)
 
 
+@pytest.mark.slow
 def test_training_stops_when_the_budget_is_spent(tmp_path):
     """Noise enough for four of the about six local updates of a node."""
     policy = {**DP, "noise_multiplier": 1.15, "nodes": [0, 1, 2, 3, 4, 5]}
@@ -80,6 +84,7 @@ def test_training_stops_when_the_budget_is_spent(tmp_path):
     assert run.summary["privacy"]["epsilon_max"] <= 10
 
 
+@pytest.mark.slow
 def test_a_stopped_node_keeps_merging_and_sending(tmp_path):
     policy = {**DP, "noise_multiplier": 1.15}
     run, free = (simulate(tiny(policies=p), out=tmp_path / str(len(p))) for p in ([policy], []))
@@ -88,6 +93,7 @@ def test_a_stopped_node_keeps_merging_and_sending(tmp_path):
         np.testing.assert_array_equal(run.events("message")[column], values)
 
 
+@pytest.mark.slow
 def test_messages_of_share_less_nodes_are_smaller_by_the_user_row(tmp_path):
     run = simulate(tiny(policies=[{"name": "share-less", "nodes": [1, 7]}]), out=tmp_path / "run")
 
@@ -98,6 +104,7 @@ def test_messages_of_share_less_nodes_are_smaller_by_the_user_row(tmp_path):
     assert run.summary["privacy"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["batched", "fused"])
 def test_executors_agree_on_a_mixed_population(executor):
     policies = [
@@ -122,7 +129,7 @@ def test_nodes_without_a_policy_train_as_they_would_without_policies_until_they_
     assert np.flatnonzero(~same).tolist() == [4, 5, 12]  # and the coordinator, which averages
 
 
-@pytest.mark.parametrize("name", ["share-less", "dp-sgd"])
+@pytest.mark.parametrize("name", slow_except_first(["share-less", "dp-sgd"]))
 def test_an_empty_policy_changes_no_event(name, tmp_path):
     options = {"tau": 0} if name == "share-less" else {"epsilon": "inf"}
     run, free = (
@@ -136,6 +143,7 @@ def test_an_empty_policy_changes_no_event(name, tmp_path):
         np.testing.assert_array_equal(run.metrics["value"], free.metrics["value"])
 
 
+@pytest.mark.slow
 def test_infinite_epsilon_is_told_as_such(tmp_path):
     run = simulate(tiny(policies=[{**DP, "epsilon": "inf"}]), out=tmp_path / "run")
 

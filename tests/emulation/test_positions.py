@@ -162,6 +162,7 @@ def test_a_run_in_which_nothing_happened_has_an_empty_table(tmp_path):
     assert set(found) == {"sent"}
 
 
+@pytest.mark.slow
 def test_the_same_scenario_gives_the_same_positions(tmp_path):
     files = [
         (simulate(tiny(protocol=RING), out=tmp_path / name).path / "positions.csv").read_bytes()
@@ -202,6 +203,7 @@ def test_contacts_before_the_run_are_those_that_the_log_has_after_it(tmp_path):
     assert min(senders[node] for node in placed) >= max(senders[node] for node in set(range(N)) - set(placed))
 
 
+@pytest.mark.slow
 def test_written_out_random_placement_changes_no_byte(tmp_path):
     files = []
     for name, more in (("plain", {}), ("written", {"placement": "random", "victim": None})):

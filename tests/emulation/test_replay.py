@@ -13,6 +13,7 @@ from gossiprec.emulation import replay, simulate
 from gossiprec.runs import EventWriter, read_log
 from tests.emulation.ended_early import Patient
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,7 @@ def rewritten(run, change):
     (run / "manifest.json").write_text(json.dumps({**manifest, "log_digest": writer.digest}))
 
 
+@pytest.mark.slow
 def test_an_honest_run_is_confirmed_and_left_alone(run):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     found = replay(run)
@@ -91,7 +93,7 @@ def test_a_changed_table_is_found_by_line(run):
     assert replay(run).difference.startswith("attacks.csv, line 3: double")
 
 
-@pytest.mark.parametrize("status", ["interrupted", "running"])
+@pytest.mark.parametrize("status", slow_except_first(["interrupted", "running"]))
 def test_a_run_that_ended_early_is_compared_up_to_its_last_report(status, tmp_path):
     run = simulate(tiny(), out=tmp_path / "run", progress=Patient(2))
     manifest = (run.path / "manifest.json").read_text()
@@ -104,6 +106,7 @@ def test_a_run_that_ended_early_is_compared_up_to_its_last_report(status, tmp_pa
     assert found.upto == 4.0
 
 
+@pytest.mark.slow
 def test_what_differs_between_then_and_now_is_said(run):
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["packages"]["numpy"] = "0.1"
@@ -115,6 +118,7 @@ def test_what_differs_between_then_and_now_is_said(run):
     assert any(line.startswith("numpy was 0.1, is ") for line in found.elsewhere)
 
 
+@pytest.mark.slow
 def test_another_processor_and_target_are_named_where_bytes_differ(run):
     rewritten(
         run,
@@ -132,6 +136,7 @@ def test_another_processor_and_target_are_named_where_bytes_differ(run):
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_a_processor_that_an_older_run_did_not_note(run):
     manifest = json.loads((run / "manifest.json").read_text())
     older = {key: value for key, value in manifest.items() if key not in ("processor", "target")}

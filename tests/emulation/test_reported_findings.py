@@ -42,6 +42,7 @@ def rows_of(run):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_findings_are_tidy_rows_with_labels_of_their_own(tmp_path):
     run = simulate(tiny(observers=[SINGLE, COUNTING]), out=tmp_path / "run")
     rows = rows_of(run)
@@ -70,6 +71,7 @@ def test_values_of_nodes_are_among_the_positions(tmp_path):
     assert (run.positions["value"][of_nodes] == run.positions["value"][received]).all()
 
 
+@pytest.mark.slow
 def test_a_run_of_an_attack_with_findings_alone_is_resumed_and_replayed(tmp_path):
     whole, done = check(tmp_path, often(observers=[COUNTING]))
     assert len(rows_of(done)) == 2 * len(set(done.metrics["time"].tolist()))
@@ -80,6 +82,7 @@ def test_a_run_of_an_attack_with_findings_alone_is_resumed_and_replayed(tmp_path
     assert "findings.csv, line 2: " in replay(whole.path).difference
 
 
+@pytest.mark.slow
 def test_a_run_from_before_there_were_findings_is_replayed(tmp_path):
     run = simulate(tiny(), out=tmp_path / "run")
     (run.path / "findings.csv").unlink()
@@ -166,6 +169,7 @@ def test_a_finding_that_the_attack_does_not_announce_is_refused(tmp_path, monkey
         simulate(tiny(observers=[COUNTING]), out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_run_without_findings_has_an_empty_table(tmp_path):
     run = simulate(tiny(), out=tmp_path / "run")
     assert (run.path / "findings.csv").read_text() == "time,round,attack,measure,labels,value\n"

@@ -7,6 +7,7 @@ import pytest
 from gossiprec.emulation import simulate
 from gossiprec.scenario.sections import EvaluateOptions, ExtraReports
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
+from tests.slow import slow_except_first
 
 FEDAVG = {"name": "fedavg", "rounds": 6}
 PERSONAL = {"name": "pers-gossip", "view": {"size": 3}, "wakes": 6}
@@ -30,19 +31,21 @@ def test_more_reports_come_between_the_regular_ones(also, first):
     assert [next(rounds) for _ in first] == first
 
 
-@pytest.mark.parametrize("kind", ["fitted", "own_embedding", "paper"])
+@pytest.mark.parametrize("kind", slow_except_first(["fitted", "own_embedding", "paper"]))
 @pytest.mark.parametrize(
     "world",
-    [
-        {"observers": [SINGLE, COALITION]},
-        {"observers": [SINGLE, COALITION], "protocol": PERSONAL},
-        {"observers": [COORDINATOR], "protocol": FEDAVG},
-        {
-            "observers": [COORDINATOR],
-            "protocol": {**FEDAVG, "client_model": "none", "merge": "touched-mean"},
-            "executor": "batched",
-        },
-    ],
+    slow_except_first(
+        [
+            {"observers": [SINGLE, COALITION]},
+            {"observers": [SINGLE, COALITION], "protocol": PERSONAL},
+            {"observers": [COORDINATOR], "protocol": FEDAVG},
+            {
+                "observers": [COORDINATOR],
+                "protocol": {**FEDAVG, "client_model": "none", "merge": "touched-mean"},
+                "executor": "batched",
+            },
+        ]
+    ),
     ids=["rand-gossip", "pers-gossip", "fedavg", "updates"],
 )
 def test_what_is_found_at_a_round_does_not_depend_on_other_reports(world, kind, tmp_path):

@@ -13,6 +13,7 @@ from gossiprec.emulation import resume, simulate
 from gossiprec.network.protocols import PROTOCOLS
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
+from tests.slow import slow_except_first
 
 COALITIONS = {**SINGLE, "who": "coalition", "fraction": [0.25, 0.5], "momentum": [0, 0.9]}
 SLOW = {"latency": {"law": "exponential", "mean": 0.8}, "loss": 0.1}
@@ -61,18 +62,20 @@ INSTANT = {("batched", "rand-gossip"), ("reference", "pers-gossip"), ("fused", "
 """Where nothing is under way; each executor and each protocol once."""
 
 
-@pytest.mark.parametrize("protocol", RUNS)
-@pytest.mark.parametrize("executor", list(EXECUTORS))
+@pytest.mark.parametrize("protocol", slow_except_first(RUNS))
+@pytest.mark.parametrize("executor", slow_except_first(list(EXECUTORS)))
 def test_resumed_is_as_uninterrupted(executor, protocol, tmp_path):
     network = {} if (executor, protocol) in INSTANT else SLOW
     scenario = often(**RUNS[protocol], executor={"name": executor, "threads": 2}, network=network)
     check(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_broken_again_and_again(tmp_path):
     check(tmp_path, often(**RUNS["rand-gossip"], network=SLOW), stops=(3, 2, 3))
 
 
+@pytest.mark.slow
 def test_a_run_that_trains_on_receive_is_resumed(tmp_path):
     check(tmp_path, often(protocol={**often()["protocol"], "train_on": "receive"}))
 
@@ -102,6 +105,7 @@ def plain(tmp_path_factory):
     return simulate(often(), out=tmp_path_factory.mktemp("plain") / "run", progress=Patient())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKED)
 def test_every_attack_goes_on_where_it_was(attack, tmp_path):
     check(tmp_path, often(**ATTACKED[attack]))
@@ -109,7 +113,9 @@ def test_every_attack_goes_on_where_it_was(attack, tmp_path):
 
 @pytest.mark.parametrize(
     ("fictive", "executor"),
-    [("fitted", "fused"), ("fitted", "reference"), ("own_embedding", "reference"), ("paper", "fused")],
+    slow_except_first(
+        [("fitted", "fused"), ("fitted", "reference"), ("own_embedding", "reference"), ("paper", "fused")]
+    ),
 )
 def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
     refit = {"refit_every": 2.0} if fictive == "fitted" else {}
@@ -121,12 +127,14 @@ def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
     check(tmp_path, often(observers=observers, policies=policies, executor={"name": executor}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("executor", "storage"), [("reference", "float32"), ("fused", "float16")])
 def test_models_of_moves_are_resumed(executor, storage, tmp_path):
     chosen = {"name": executor, "storage": storage}
     check(tmp_path, often(**CITY, observers=[SINGLE, COALITIONS], executor=chosen))
 
 
+@pytest.mark.slow
 def test_privacy_spent_goes_on_to_be_counted(tmp_path):
     policies = [{"name": "dp-sgd", "epsilon": 10, "nodes": [1, 4, 6]}]
     whole, done = check(tmp_path, often(policies=policies))
@@ -135,6 +143,7 @@ def test_privacy_spent_goes_on_to_be_counted(tmp_path):
     assert len(done.events("privacy")["node"]) > 3
 
 
+@pytest.mark.slow
 def test_the_resumed_run_has_done_the_work_only_once(tmp_path):
     scenario = often()
     run = ended_early(tmp_path / "run", scenario, stop=5)
@@ -150,6 +159,7 @@ def test_the_resumed_run_has_done_the_work_only_once(tmp_path):
     assert "notes" not in done.manifest
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_resumed(plain, tmp_path):
     with pytest.raises(RuntimeError, match="stopped by the test"):
         simulate(often(), out=tmp_path / "run", progress=Patient(4, RuntimeError))
@@ -157,6 +167,7 @@ def test_a_failed_run_is_resumed(plain, tmp_path):
     assert outcome(resume(tmp_path / "run").path) == outcome(plain.path)
 
 
+@pytest.mark.slow
 def test_threads_can_be_changed_on_the_way(tmp_path):
     chosen = {"executor": {"name": "fused", "threads": 1}, "observers": [SINGLE, COALITIONS]}
     whole = simulate(often(**chosen), out=tmp_path / "whole")
@@ -167,12 +178,14 @@ def test_threads_can_be_changed_on_the_way(tmp_path):
     assert (done.summary["threads"], whole.summary["threads"]) == (2, 1)
 
 
+@pytest.mark.slow
 def test_checkpoints_change_nothing(plain, tmp_path):
     without = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "without")
 
     assert outcome(plain.path) == outcome(without.path)
 
 
+@pytest.mark.slow
 def test_checkpoints_come_every_so_many_rounds_and_the_last_are_kept(tmp_path):
     clock = {**often()["protocol"], "wake": {"law": "constant"}}  # rounds are then reports
     scenario = often(checkpoint={"every": 2, "minutes": None, "keep": 3}, protocol=clock)
@@ -181,6 +194,7 @@ def test_checkpoints_come_every_so_many_rounds_and_the_last_are_kept(tmp_path):
     assert [int(path.stem) for path in checkpoints(run)] == [6, 4, 2]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_due_after_some_minutes(tmp_path):
     soon = simulate(often(), out=tmp_path / "soon", progress=Patient(4))
     late = simulate(often(checkpoint={"minutes": 60.0}), out=tmp_path / "late", progress=Patient(4))

@@ -16,6 +16,7 @@ from gossiprec.runs.checkpoints import base_tick
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
 from tests.emulation.tiny_runs import SINGLE
+from tests.slow import slow_except_first
 
 FORCED = {"LEAST_BYTES": 0, "WORTH": 1.0}
 SELDOM = {"observers": [SINGLE, COALITIONS]}
@@ -47,7 +48,7 @@ def _deltas(monkeypatch):
         monkeypatch.setattr(checkpoint_files, name, value)
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_a_run_goes_on_from_a_delta(world, tmp_path):
     whole = simulate(often(**WORLDS[world]), out=tmp_path / "whole")
     run = ended_early(tmp_path / "broken", often(**WORLDS[world]), stop=5)
@@ -63,6 +64,7 @@ def flip(path):
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("damaged", "time"), [(0, 3.0), (1, 2.0)])
 def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, whole, tmp_path):
     run = ended_early(tmp_path / "run", often(), stop=5)
@@ -76,6 +78,7 @@ def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, whole
     assert len(progress.notes) == damaged + 1
 
 
+@pytest.mark.slow
 def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
     """The base before the last is kept for that."""
     monkeypatch.setattr(checkpoint_files, "MOST_DELTAS", 1)
@@ -111,6 +114,7 @@ simulate(often(), out=sys.argv[1], progress=Patient())
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole, tmp_path):
     out = tmp_path / "run"
     ended = subprocess.run(
@@ -130,6 +134,7 @@ def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole
     assert done.manifest["writer"]["process"] == os.getpid()
 
 
+@pytest.mark.slow
 def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, monkeypatch):
     write, parent = checkpoint_files.blocks_.write_block, os.getpid()
 

@@ -8,6 +8,7 @@ from gossiprec.emulation import simulate
 from gossiprec.emulation.run.resume import resume
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import SINGLE
+from tests.slow import slow_except_first
 
 COALITION = {**SINGLE, "who": "coalition", "fraction": 0.25, "momentum": 0.9}
 COORDINATOR = {**SINGLE, "who": "coordinator"}
@@ -52,7 +53,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_except_first(CASES))
 def test_an_eventful_run_goes_on_where_it_was(case, tmp_path):
     chosen = {"observers": [SINGLE, COALITION], **CASES[case]}
     scenario = often(**chosen, network=NETWORK, churn=CHURN)

@@ -21,6 +21,7 @@ from gossiprec.runs.record_format import MAGIC, read_record
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.eventlog.small_logs import file_size_limit
 from tests.manifests import change_manifest
+from tests.slow import slow_except_first
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,7 @@ def flip(path, place):
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_passed_over_and_said(broken, whole):
     newest, before = checkpoints(broken)
     flip(newest, newest.stat().st_size // 2)
@@ -69,6 +71,7 @@ def test_two_damaged_checkpoints_are_both_named_and_nothing_is_touched(broken):
     assert open_run(broken.path).status == "interrupted"
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_the_next_step_is_said(tmp_path, whole):
     run = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "run", progress=Patient(3))
 
@@ -77,6 +80,7 @@ def test_without_a_checkpoint_the_next_step_is_said(tmp_path, whole):
     assert outcome(resume(run.path, from_start=True).path) == whole
 
 
+@pytest.mark.slow
 def test_an_edited_scenario_is_refused(broken):
     scenario = broken.path / "scenario.yaml"
     scenario.write_text(scenario.read_text().replace("seed: 5", "seed: 6"))
@@ -87,6 +91,7 @@ def test_an_edited_scenario_is_refused(broken):
     assert resume(broken.path, from_start=True).manifest["seed"] == 6
 
 
+@pytest.mark.slow
 def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
     class Editor(Patient):
         def tick(self, status):
@@ -99,6 +104,7 @@ def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
         resume(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatch):
     module = importlib.import_module("gossiprec.emulation.run.reopened_run")
     monkeypatch.setattr(module, "scenario_code_version", lambda scenario: "another")
@@ -157,7 +163,9 @@ def test_a_checkpoint_with_other_entries_is_refused_even_if_forced(other, broken
 
 @pytest.mark.parametrize(
     "spoil",
-    [lambda path: path.write_bytes(b""), lambda path: rewrite(path, OTHERS["a part too few"][0])],
+    slow_except_first(
+        [lambda path: path.write_bytes(b""), lambda path: rewrite(path, OTHERS["a part too few"][0])]
+    ),
     ids=["empty", "other entries"],
 )
 def test_from_start_runs_again_where_no_checkpoint_can_be_used(spoil, broken, whole):
@@ -176,6 +184,7 @@ def test_a_log_damaged_before_the_checkpoint_is_not_continued(broken):
         resume(broken.path)
 
 
+@pytest.mark.slow
 def test_a_log_damaged_after_the_older_checkpoint_goes_on_from_there(broken, whole):
     newest, before = checkpoints(broken)
     flip(broken.path / "events.mplog", (read_stamp(newest).log_bytes + read_stamp(before).log_bytes) // 2)
@@ -191,6 +200,7 @@ def test_an_edited_table_is_not_continued(table, broken):
         resume(broken.path)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
     monkeypatch.setattr("gossiprec.runs.lock.PATIENCE_S", 0.05)
     change_manifest(broken.path, status="running")
@@ -224,6 +234,7 @@ def check_the_run_went_on(run, progress, whole, reason):
     assert run.manifest["notes"] == progress.notes == run.summary["notes"][:1]  # then notes on utility
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, whole, monkeypatch):
     monkeypatch.setattr(checkpoints_module, "write_checkpoint", full)
     progress = Patient()
@@ -233,6 +244,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, whole, monke
     assert not (run.path / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_leaves_no_half_checkpoint(tmp_path, whole):
     """The log and the tables are smaller than the limit, a checkpoint is larger."""
     progress = Patient()
@@ -244,6 +256,7 @@ def test_a_file_that_may_not_grow_leaves_no_half_checkpoint(tmp_path, whole):
     check_the_run_went_on(run, progress, whole, "File too large")
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypatch):
     monkeypatch.setattr(checkpoints_module, "write_checkpoint", lambda *_: os.kill(os.getpid(), 9))
     progress = Patient()
@@ -252,6 +265,7 @@ def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypat
     check_the_run_went_on(run, progress, whole, "ended with status -9")
 
 
+@pytest.mark.slow
 def test_an_attack_that_cannot_be_noted_costs_the_checkpoints_and_says_so(tmp_path, whole, monkeypatch):
     from gossiprec.adversaries.attacks import Attack
     from gossiprec.adversaries.attacks.cda import CDA
@@ -263,6 +277,7 @@ def test_an_attack_that_cannot_be_noted_costs_the_checkpoints_and_says_so(tmp_pa
     check_the_run_went_on(run, progress, whole, "no checkpoints: the attack CDA has no state()")
 
 
+@pytest.mark.slow
 def test_resuming_leaves_a_trace_in_the_manifest(broken):
     begun = json.loads((broken.path / "manifest.json").read_text())
     done = resume(broken.path).manifest

@@ -19,6 +19,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.test_resume import CITY
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 LAYOUT = MODELS["gmf"](MODELS["gmf"].Options(dim=8)).layout(40)
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
@@ -57,7 +58,7 @@ def scenario(run, **more):
     return tiny(**{"training": DAMPED, **RUNS[run], **more})
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_executors_agree(run):
     one, *others = (
         final_models(carried_out(scenario(run, executor={"name": name})))
@@ -69,13 +70,15 @@ def test_executors_agree(run):
 
 @pytest.mark.parametrize(
     ("executor", "run"),
-    [
-        ("batched", "gossip"),
-        ("fused", "gossip-slow"),
-        ("batched", "receive"),
-        ("fused", "receive"),
-        ("fused", "star"),
-    ],
+    slow_except_first(
+        [
+            ("batched", "gossip"),
+            ("fused", "gossip-slow"),
+            ("batched", "receive"),
+            ("fused", "receive"),
+            ("fused", "star"),
+        ]
+    ),
 )
 def test_threads_and_waves_change_no_byte(executor, run, tmp_path):
     runs = [
@@ -85,6 +88,7 @@ def test_threads_and_waves_change_no_byte(executor, run, tmp_path):
     assert runs[0] == runs[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
@@ -94,6 +98,7 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
+@pytest.mark.slow
 def test_half_floats_are_rewritten_too():
     dataset = {**CITY["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 0}}
     city = {**CITY, "dataset": dataset, "policies": [LDP], "observers": []}
@@ -237,6 +242,7 @@ def test_a_broken_payload_is_refused_with_node_and_push(name, message, tmp_path)
         simulate(tiny(policies=[{"name": name}]), out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_privacy_of_messages_adds_up_in_the_log(tmp_path):
     laplace = {"name": "ldp", "bound": 1.0, "scale": 4.0, "nodes": [1, 6]}
     run = simulate(tiny(policies=[laplace]), out=tmp_path / "run")

@@ -12,6 +12,7 @@ from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.testing.tiny_runs import current_models
 from tests.emulation.tiny_runs import carried_out, tiny
+from tests.slow import slow_except_first
 
 MODEL = {"name": "gru4rec", "dim": 8, "hidden": 16, "max_length": 6}
 TRAINING = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": 4, "negatives": 3}
@@ -81,7 +82,7 @@ def test_what_drops_out_depends_on_seed_node_update_and_step_alone():
     assert len(set(found)) == 4
 
 
-@pytest.mark.parametrize("whose", [federated, run])
+@pytest.mark.parametrize("whose", slow_except_first([federated, run]))
 def test_nodes_train_alike_in_both_executors(whose):
     data = {**tiny()["dataset"], "items": 120, "interactions": 420}  # sequences of one and of two units
     long = {"dataset": data, "model": {**MODEL, "loss": "sampled", "max_length": 60}}

@@ -14,6 +14,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.test_resume import CITY
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 LAYOUT = MODELS["gmf"](MODELS["gmf"].Options(dim=8)).layout(40)
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
@@ -103,7 +104,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_executors_agree(run):
     one, *others = (
         final_models(carried_out(star(**RUNS[run], executor={"name": name})))
@@ -124,7 +125,7 @@ def test_threads_and_waves_change_no_byte(run, tmp_path):
     assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_how_often_a_run_is_reported_changes_no_model(run):
     models = [
         final_models(carried_out(star(**RUNS[run], evaluate={"every": every, "metrics": ["hr@5"]})))
@@ -133,7 +134,7 @@ def test_how_often_a_run_is_reported_changes_no_model(run):
     np.testing.assert_array_equal(*models)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     often = star(**RUNS[run], evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
     whole = simulate(often, out=tmp_path / "whole")
@@ -142,6 +143,7 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
+@pytest.mark.slow
 def test_half_floats_have_servers_too():
     dataset = {**CITY["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 0}}
     sections = {**CITY, "dataset": dataset, "observers": []}
@@ -152,6 +154,7 @@ def test_half_floats_have_servers_too():
     np.testing.assert_allclose(other, one, rtol=0.03, atol=0.03)
 
 
+@pytest.mark.slow
 def test_momentum_without_momentum_is_fedavg():
     plain = final_models(carried_out(star(None)))
     served = final_models(carried_out(star({"name": "momentum", "beta": 0.0})))
@@ -183,6 +186,7 @@ def test_each_client_adopts_the_version_it_is_sent():
     assert prepared.serving.extras["a"].tolist() == [7, 7, 7]
 
 
+@pytest.mark.slow
 def test_extras_are_in_the_size_of_what_the_coordinator_sends(tmp_path):
     run = simulate(star("factions"), out=tmp_path / "run")
     message, whole = run.events("message"), LAYOUT.message_bytes

@@ -14,6 +14,7 @@ from gossiprec.emulation.shards.shard_state import ShardStateService
 from tests.emulation.ended_early import outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
+from tests.slow import slow_except_first
 
 OF_ONE = ("shards", "needed_mib", "wall_seconds")
 COALITIONS = {**SINGLE, "who": "coalition", "fraction": [0.25, 0.5], "momentum": [0, 0.9]}
@@ -67,8 +68,8 @@ def check(tmp_path, scenario, shards):
     return json.loads((run.path / "summary.json").read_text())["shards"]
 
 
-@pytest.mark.parametrize("protocol", [{}, PERSONAL], ids=["rand-gossip", "pers-gossip"])
-@pytest.mark.parametrize("executor", list(EXECUTORS))
+@pytest.mark.parametrize("protocol", slow_except_first([{}, PERSONAL]), ids=["rand-gossip", "pers-gossip"])
+@pytest.mark.parametrize("executor", slow_except_first(list(EXECUTORS)))
 def test_shards_write_what_one_process_writes(executor, protocol, tmp_path):
     shards = 4 if (executor == "batched") == bool(protocol) else 2
     scenario = tiny(**protocol, observers=[SINGLE, COALITIONS], executor={"name": executor, "threads": 1})
@@ -78,7 +79,7 @@ def test_shards_write_what_one_process_writes(executor, protocol, tmp_path):
     assert all(shard["updates"] > 0 and shard["rows"] > 0 for shard in each)
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_shards_write_it_in_every_world(world, tmp_path):
     federated = WORLDS[world].get("protocol", {}).get("name") == "fedavg"
     observers = [{**COORDINATOR, "momentum": [0, 0.9]}] if federated else [SINGLE, COALITIONS]

@@ -12,6 +12,7 @@ from tests.emulation.ended_early import Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import AWAY, COALITIONS, FEDAVG, LARGE, PERSONAL, ROBUST, SLOW, told
 from tests.emulation.tiny_runs import SINGLE
+from tests.slow import slow_except_first
 
 OBSERVED = {"observers": [SINGLE, COALITIONS]}
 WORLDS = {
@@ -35,6 +36,7 @@ def whole(tmp_path_factory):
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
     run = simulate(divided(WORLDS[world], 3), out=tmp_path / "run", gather=Threads, progress=Patient(4))
@@ -43,13 +45,14 @@ def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
     assert told(resume(run.path, shards=2, gather=Threads).path) == whole(world)
 
 
-@pytest.mark.parametrize("world", ["away", "pers-gossip", "server"])
+@pytest.mark.parametrize("world", slow_except_first(["away", "pers-gossip", "server"]))
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(divided(WORLDS[world], 2), out=tmp_path / "run", gather=Threads, progress=Patient(5))
 
     assert told(resume(run.path, shards=1).path) == whole(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["slow"])
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
@@ -83,6 +86,7 @@ class Dying(Threads):
         return ShardContext(number, n, Mortal(number, self.mailboxes, self.lives.pop(0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("life", [3, 40], ids=["before-a-checkpoint", "after-some"])
 def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [life])
@@ -95,6 +99,7 @@ def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monke
     ]
 
 
+@pytest.mark.slow
 def test_a_shard_that_dies_twice_ends_the_run_with_a_plain_message(tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [40, 9])
     with pytest.raises(ResourceError, match=r"shard 1 died twice .*gossiprec resume .*run") as error:

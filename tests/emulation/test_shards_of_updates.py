@@ -14,6 +14,7 @@ from tests.recommenders.test_fedcl_runs import TOWERS, fedcl
 from tests.recommenders.test_perfedrec import AUTHORS, personal
 from tests.recommenders.test_perfedrec import LDP as OF_UPDATES
 from tests.recommenders.test_recommended_runs import SLICES, recommended
+from tests.slow import slow_except_first
 
 DATASET = (
     "dataset={name: synthetic, users: 20, items: 40, interactions: 240, "
@@ -70,7 +71,7 @@ def check(tmp_path, scenario, *shards):
         assert told(run.path) == told(one.path)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", slow_except_first(SHIPPED))
 def test_shipped_scenarios_are_divided(name, tmp_path):
     overrides, executor = SHIPPED[name]
     overrides = [
@@ -79,11 +80,12 @@ def test_shipped_scenarios_are_divided(name, tmp_path):
     check(tmp_path, load_scenario(f"scenarios/{name}.yaml", overrides).resolved(), 2, 3)
 
 
-@pytest.mark.parametrize("inner", ["reference", "batched", "fused"])
+@pytest.mark.parametrize("inner", slow_except_first(["reference", "batched", "fused"]))
 def test_every_executor_computes_in_shards(inner, tmp_path):
     check(tmp_path, recommended(executor={"name": inner}, protocol={**SLICES, "rounds": 2}), 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_world_is_divided(world, tmp_path):
     check(tmp_path, WORLDS[world], 3)

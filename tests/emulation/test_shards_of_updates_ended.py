@@ -13,6 +13,7 @@ from tests.emulation.test_shards_ended import Dying
 from tests.emulation.tiny_runs import COORDINATOR
 from tests.recommenders.test_perfedrec import LDP, STAR, personal
 from tests.recommenders.test_recommended_runs import SLICES, recommended
+from tests.slow import slow_except_first
 
 LATE = {"evaluate": {"every": 1, "metrics": ["hr@5"]}, "network": NETWORK, "churn": CHURN}
 WORLDS = {
@@ -40,6 +41,7 @@ def whole(tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1)])
 def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tmp_path):
@@ -50,13 +52,14 @@ def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tm
     assert told(resume(run.path, shards=after, gather=Threads).path) == whole[world]
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 
     assert told(resume(run.path, shards=3, gather=Threads).path) == whole[world]
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_a_shard_goes_on_by_itself(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [30])
     say = Patient()

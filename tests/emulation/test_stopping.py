@@ -42,6 +42,7 @@ def handlers():
     assert [signal.getsignal(each) for each in SIGNALS] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", SIGNALS, ids=lambda each: each.name)
 def test_it_ends_at_the_next_report_and_goes_on_from_there(by, tmp_path):
     say = Telling(by)
@@ -55,6 +56,7 @@ def test_it_ends_at_the_next_report_and_goes_on_from_there(by, tmp_path):
     assert outcome(resume(run.path).path) == outcome(simulate(rare(), out=tmp_path / "whole").path)
 
 
+@pytest.mark.slow
 def test_the_last_report_is_no_place_to_stop(tmp_path):
     count = Telling()
     simulate(rare(), out=tmp_path / "whole", progress=count)

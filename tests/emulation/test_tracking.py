@@ -69,6 +69,7 @@ def contents(run):
     return {name: (run.path / name).read_bytes() for name in BYTES}
 
 
+@pytest.mark.slow
 def test_a_tracker_is_told_all_curves_of_the_tables_and_the_end(plain, tmp_path):
     run = gossiprec.simulate(TINY, out=tmp_path / "run", track=["told"])
     told = Told.last
@@ -92,6 +93,7 @@ def test_a_tracker_is_told_all_curves_of_the_tables_and_the_end(plain, tmp_path)
     assert contents(run) == contents(plain)
 
 
+@pytest.mark.slow
 def test_a_tracker_that_fails_is_noted_once_and_costs_no_byte(plain, tmp_path):
     say = Patient()
     run = gossiprec.simulate(TINY, out=tmp_path / "run", track=["fails", "told"], progress=say)
@@ -109,6 +111,7 @@ def test_a_tracker_that_cannot_begin_ends_the_run_before_it_costs_anything(tmp_p
     assert Told.last.status == "failed"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_says_so_to_trackers_and_goes_on_telling(plain, tmp_path):
     scenario = {**TINY, "checkpoint": OFTEN}
     stopped = gossiprec.simulate(scenario, out=tmp_path / "run", track=["told"], progress=Patient(stop=3))

@@ -55,6 +55,7 @@ def test_it_is_the_mean_over_users_of_the_formula_on_their_own_samples(name, loo
     assert loss_of(prepared) == pytest.approx(np.mean(expected), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_executors_and_recommenders_agree(tmp_path):
     lightgcn = {
         "model": {"name": "lightgcn", "dim": 5},
@@ -69,6 +70,7 @@ def test_executors_and_recommenders_agree(tmp_path):
     assert found == pytest.approx([found[0]] * 3, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_reports_have_it_if_it_is_asked_for(tmp_path):
     losses = {}
     for asked in (False, True):

@@ -19,6 +19,7 @@ from tests.emulation.tiny_runs import carried_out
 AIA = {"name": "aia", "adversaries": 3, "community_size": 3, "models": 6, "epochs": 4}
 
 
+@pytest.mark.slow
 def test_attribute_inference_sees_base_and_update_as_it_sees_whole_models():
     found = [
         carried_out(star(kind, "median", policies=policies, observers=[AIA])).attacks[0]
@@ -31,6 +32,7 @@ def test_attribute_inference_sees_base_and_update_as_it_sees_whole_models():
     assert len(np.unique(of_updates[~np.isnan(of_updates)])) > 20
 
 
+@pytest.mark.slow
 def test_attribute_inference_takes_a_late_update_against_the_version_that_it_was_made_from(monkeypatch):
     """With whole models the coordinator compares with the version published last; an update names its own."""
     prepared = prepare(load_scenario(star(network=NETWORK, rounds=8, observers=[AIA])))
@@ -55,6 +57,7 @@ def test_attribute_inference_takes_a_late_update_against_the_version_that_it_was
     assert not all(stale)
 
 
+@pytest.mark.slow
 def test_a_run_with_attribute_inference_on_updates_goes_on_where_it_was(tmp_path):
     scenario = often(**star(observers=[AIA], rounds=8, network=NETWORK))
     whole = simulate(scenario, out=tmp_path / "whole")

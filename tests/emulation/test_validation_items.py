@@ -93,6 +93,7 @@ def test_the_first_of_the_best_reports_is_chosen_and_unknown_values_are_not():
     assert noted.utility() == {"er@5[validated]": 0.3, "er@5[3][validated]": 0.5}
 
 
+@pytest.mark.slow
 def test_the_summary_tells_what_metrics_were_where_the_first_one_of_validation_items_was_best(tmp_path):
     evaluate = {"every": 1, "metrics": [*ASKED, *VALIDATED], "beside": ["random"]}
     run = simulate(tiny(evaluate=evaluate), out=tmp_path / "run")
@@ -115,6 +116,7 @@ def test_the_summary_tells_what_metrics_were_where_the_first_one_of_validation_i
     assert set(asked) == set(utility)
 
 
+@pytest.mark.slow
 def test_without_such_metrics_nothing_is_told_and_nothing_else_changes(tmp_path):
     plain = simulate(tiny(evaluate={"every": 1, "metrics": ASKED}), out=tmp_path / "plain")
     asked = simulate(tiny(evaluate={"every": 1, "metrics": [*ASKED, *VALIDATED]}), out=tmp_path / "asked")
@@ -128,6 +130,7 @@ def test_without_such_metrics_nothing_is_told_and_nothing_else_changes(tmp_path)
     assert lines(plain) == lines(asked)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_to_the_report_that_was_chosen_before_it_stopped(tmp_path):
     scenario = often(evaluate={"every": 1, "metrics": [*ASKED, *VALIDATED]})
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -7,6 +7,7 @@ import pytest
 
 from gossiprec.emulation import simulate
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 VIEWS = {
     "cyclon": {"sampling": "cyclon", "size": 4, "shuffle": 2},
@@ -32,7 +33,7 @@ def lost_to_those_who_left(view, out):
     return np.asarray(run.events("drop")["time"])
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", slow_except_first(VIEWS))
 def test_exchanged_views_forget_who_has_left(name, tmp_path):
     """Twelve nodes that wake 25 times more lose nothing to the other twelve after ten of them."""
     lost = lost_to_those_who_left(VIEWS[name], tmp_path / "run")
@@ -41,6 +42,7 @@ def test_exchanged_views_forget_who_has_left(name, tmp_path):
     assert lost.max() < 25.0
 
 
+@pytest.mark.slow
 def test_random_views_without_healing_do_not(tmp_path):
     """Half of what is sent is lost to the end: the same world tells the difference."""
     assert lost_to_those_who_left({"size": 4, "heal": False}, tmp_path / "run").max() > 35.0

@@ -84,6 +84,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_whatever_was_written_in_between_all_comes_back(tmp_path_factory, steps):
     rows, folder = Rows(), CheckpointFolder(tmp_path_factory.mktemp("run"))

@@ -81,6 +81,7 @@ def test_a_missing_file_and_one_too_many_are_named(run):
     assert "hits.npz is not recorded" in verify_log(other).faults[0]
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_the_manifest_is_noticed(run):
     content = (run / "manifest.json").read_bytes()
     unnoticed = []

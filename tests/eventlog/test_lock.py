@@ -102,6 +102,7 @@ def test_the_lock_of_a_killed_process_is_gone(log, holder):
     RunLock(log).close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locks", ["with"], indirect=True)
 def test_a_child_keeps_the_lock_of_a_parent_that_was_killed_until_it_ends(log, holder, monkeypatch):
     process = holder("1.5")

@@ -47,6 +47,7 @@ def test_an_intact_log_verifies(small):
     assert str(found) == f"{small}: complete and intact"
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_any_byte_is_found_in_its_record(small):
     content, draw = small.read_bytes(), random.Random(5)
     starts = record_starts(content)
@@ -62,6 +63,7 @@ def test_a_flipped_bit_in_any_byte_is_found_in_its_record(small):
             read_log(small, strict=True)
 
 
+@pytest.mark.slow
 def test_every_cut_is_found_and_all_before_it_is_readable(small):
     content = small.read_bytes()
     starts = record_starts(content)

@@ -35,6 +35,7 @@ def written(path, chunks):
     return log
 
 
+@pytest.mark.slow
 @given(chunks=st.lists(chunk(), max_size=8))
 def test_what_was_appended_is_what_is_read(tmp_path_factory, chunks):
     path = tmp_path_factory.mktemp("log") / "events.mplog"
@@ -52,6 +53,7 @@ def test_what_was_appended_is_what_is_read(tmp_path_factory, chunks):
         assert log.rows[kind.name] == len(expected["time"])
 
 
+@pytest.mark.slow
 @given(chunks=st.lists(chunk(), max_size=6), cuts=st.lists(st.integers(1, 3), min_size=1))
 def test_the_digest_does_not_depend_on_the_chunks(tmp_path_factory, chunks, cuts):
     folder = tmp_path_factory.mktemp("log")

@@ -13,6 +13,7 @@ from gossiprec.runs import lock, run_directory
 from gossiprec.runs.run import open_run
 from gossiprec.runs.run_directory import RunDirectory, check_path_free, remove_run
 from gossiprec.runs.verify import verify_log
+from tests.slow import slow_except_first
 
 ROW = {"time": 1.0, "round": 1, "metric": "hr@5", "value": 0.5}
 ROUNDS = 25
@@ -142,7 +143,7 @@ def compete(folder, barrier, results, *, overwrite):
         results.put((number, barrier_free))
 
 
-@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("overwrite", slow_except_first([True, False]))
 def test_of_two_processes_in_one_folder_the_winner_keeps_all_rows(tmp_path, overwrite):
     if overwrite:
         for number in range(ROUNDS):

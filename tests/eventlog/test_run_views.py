@@ -91,6 +91,7 @@ def test_it_draws_as_the_command_does(figure, run, tmp_path):
     (tmp_path / "f.csv").unlink()
 
 
+@pytest.mark.slow
 def test_it_draws_others_beside_itself(run, tmp_path):
     other = gossiprec.simulate(tiny(seed=6), out=tmp_path / "other")
     run.plot("exposure", tmp_path / "both", other)
@@ -102,6 +103,7 @@ def test_it_draws_others_beside_itself(run, tmp_path):
         run.plot("cdff")
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_refused_replaced_kept_or_returned(tmp_path):
     out = tmp_path / "run"
     began = stamp(gossiprec.simulate(tiny(), out=out))
@@ -115,6 +117,7 @@ def test_an_earlier_run_is_refused_replaced_kept_or_returned(tmp_path):
     assert stamp(gossiprec.simulate(tiny(), out=out, on_exists="overwrite")) > began
 
 
+@pytest.mark.slow
 def test_a_run_of_another_scenario_or_code_or_end_is_not_reused(tmp_path, monkeypatch):
     out = tmp_path / "run"
     gossiprec.simulate(tiny(), out=out)

@@ -58,6 +58,7 @@ def stands(path, **manifest):
     return run.status, run.standing
 
 
+@pytest.mark.slow
 def test_a_run_is_told_by_the_process_that_writes_it(tmp_path):
     run = new_run(tmp_path / "run")
     process = f"process {os.getpid()} on {platform.node()}"

@@ -16,6 +16,7 @@ from gossiprec.data.split import Transitions
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
 from gossiprec.models.feeds.transitions import drop_stale_previous
 from gossiprec.numerics.draw_purposes import NEGATIVES
+from tests.slow import slow_except_first
 
 SURE = 1e-4
 """As in tests/compute/test_sampling.py."""
@@ -123,7 +124,9 @@ def test_negatives_are_uniform_over_the_other_items(feed):
     assert chisquare(np.delete(counts, POSITIVES[1])).pvalue > SURE
 
 
-@pytest.mark.parametrize(("one", "two"), [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 3), (0, 4))])
+@pytest.mark.parametrize(
+    ("one", "two"), slow_except_first([((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 3), (0, 4))])
+)
 def test_negatives_of_different_places_are_independent(feed, one, two):
     """Items in four groups of the 16 possible ones, 4000 updates: 250 expected in each of 16 cells."""
     drawn = drawn_negatives(feed, 1, negatives=5, updates=4000)

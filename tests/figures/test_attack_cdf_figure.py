@@ -22,6 +22,7 @@ def test_the_table_holds_the_distribution_worked_by_hand(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_every_run_observer_and_rule_is_in_the_table(tmp_path):
     several = {"observers": ("single", "coalition-5%"), "relevances": ("ndcg", "standardized")}
     runs = [write_run(tmp_path / name, **several) for name in ("plain", "defended")]

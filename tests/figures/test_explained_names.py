@@ -50,6 +50,7 @@ def drawn(folder, *options):
     return CliRunner().invoke(plot, ["study", str(folder), *options])
 
 
+@pytest.mark.slow
 def test_placement_by_fraction_is_one_panel_with_a_line_for_each_placement(placed):
     figure = figure_of(placed)
     assert titles(figure) == ["coalition", "single nodes"]

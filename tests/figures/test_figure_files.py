@@ -39,6 +39,7 @@ for name in sys.argv[3:]:
 """
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes_in_another_process(tmp_path):
     run = write_run(tmp_path / "run")
     subprocess.run(

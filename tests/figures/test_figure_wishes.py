@@ -113,6 +113,7 @@ def test_attacks_stand_in_the_order_in_which_they_are_named(tmp_path):
     assert tuple(dict.fromkeys(line.split(",")[1] for line in lines(tmp_path / "f.csv")[1:])) == order
 
 
+@pytest.mark.slow
 def test_many_panels_are_told_with_a_way_to_fewer(tmp_path):
     run = write_run(tmp_path / "run", observers=("single", "pair"), relevances=tuple("abcdefg")).path
     assert (
@@ -130,6 +131,7 @@ def curves_of(monkeypatch, *runs):
     return found[0]
 
 
+@pytest.mark.slow
 def test_runs_share_the_panels_of_curves(tmp_path, monkeypatch):
     names = ("single", "coalition-5%")
     runs = [write_run(tmp_path / name, observers=names) for name in ("plain", "defended")]

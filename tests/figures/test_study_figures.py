@@ -15,6 +15,7 @@ from gossiprec.figures.study import panels
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.table_writer import write_study_table
 from tests.figures.drawn_studies import NONE, figure_of, write_study
+from tests.slow import slow_except_first
 
 KINDS = ("lines", "heat", "front", "paired")
 
@@ -30,7 +31,7 @@ def drawn(folder, kind, *options):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except_first(KINDS))
 def test_files_go_into_the_folder_and_equal_tables_give_equal_bytes(tmp_path, kind):
     one, other = write_study(tmp_path / "one"), write_study(tmp_path / "other")
     for folder in (one, other):

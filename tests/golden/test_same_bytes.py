@@ -84,6 +84,7 @@ def simulated_elsewhere(folder, *, hash_seed, threads, executors):
     return {name: outcome(folder / name) for name in executors}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [GOSSIP, FEDAVG], ids=lambda p: p["name"])
 @pytest.mark.parametrize("executor", list(EXECUTORS))
 def test_threads_and_wave_size_change_no_byte(executor, protocol, tmp_path):
@@ -96,6 +97,7 @@ def test_threads_and_wave_size_change_no_byte(executor, protocol, tmp_path):
         assert simulated(out, protocol=protocol, executor=chosen) == first, (threads, wave_size)
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bytes(tmp_path):
     executors = ("reference", "fused")
 
@@ -106,6 +108,7 @@ def test_another_process_gives_the_same_bytes(tmp_path):
         assert one[name] == two[name], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", [name for name in EXECUTORS if name != "reference"])
 def test_executors_log_the_same_events(executor, tmp_path):
     """Model values differ by rounding; who met whom, and when, does not."""
@@ -115,6 +118,7 @@ def test_executors_log_the_same_events(executor, tmp_path):
     assert found[0] == expected[0]
 
 
+@pytest.mark.slow
 def test_an_observer_more_changes_no_event_and_no_model(tmp_path):
     chosen = {"executor": {"name": "reference"}}
     watched, alone = (
@@ -125,6 +129,7 @@ def test_an_observer_more_changes_no_event_and_no_model(tmp_path):
     assert watched[:2] == alone[:2]
 
 
+@pytest.mark.slow
 def test_another_seed_changes_everything(tmp_path):
     chosen = {"executor": {"name": "reference"}}
     one, two = simulated(tmp_path / "one", **chosen), simulated(tmp_path / "two", seed=4, **chosen)

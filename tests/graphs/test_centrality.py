@@ -38,6 +38,7 @@ def test_betweenness_of_a_star_is_that_of_networkx(n, ways):
     assert betweenness(adjacency(star), exact_up_to=2, samples=1) == expected
 
 
+@pytest.mark.slow
 def test_betweenness_adds_up_over_blocks_of_first_nodes():
     graph = graphs.watts_strogatz(600, 4, 0.1, 1)
     assert betweenness(adjacency(graph)) == pytest.approx(in_order(nx.betweenness_centrality(graph)))

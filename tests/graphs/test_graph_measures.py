@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gossiprec.network import graphs
 from gossiprec.network.graphs import measures
+from tests.slow import slow_except_first
 
 GRAPHS = {
     "karate": nx.karate_club_graph(),
@@ -110,7 +111,7 @@ def test_large_graphs_are_measured_by_iteration_with_the_same_result(graph, lazy
     assert measures.spectral_gap(graph, lazy=lazy) == pytest.approx(dense, abs=1e-9)
 
 
-@pytest.mark.parametrize(("lazy", "gap"), [(False, math.pi), (True, 2 * math.pi)])
+@pytest.mark.parametrize(("lazy", "gap"), slow_except_first([(False, math.pi), (True, 2 * math.pi)]))
 def test_the_gap_of_a_long_thin_ring_is_found_though_eigenvalues_crowd(lazy, gap):
     """1 - cos(pi / n), and half of 1 - cos(2 pi / n): some 1e-6."""
     n = 2501

@@ -14,6 +14,7 @@ from gossiprec import simulate
 from gossiprec.cli.main import gossiprec
 from gossiprec.network import graphs
 from gossiprec.scenario import load_scenario
+from tests.slow import slow_except_first
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "topologies"
@@ -70,7 +71,7 @@ def test_the_commands_of_a_page_are_there(page, monkeypatch, tmp_path):
             assert invoke([*command[:2], "--help"]).exit_code == 0
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_except_first(RECIPES), ids=lambda path: path.stem)
 def test_a_recipe_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     run = simulate(path, overrides=["protocol.wakes=2", "executor.name=reference"], out=tmp_path / "run")
@@ -78,6 +79,7 @@ def test_a_recipe_runs(path, tmp_path, monkeypatch):
     assert run.scenario["name"] == path.stem.replace("_", "-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", graphs.frozen_names())
 def test_a_frozen_graph_is_simulated_as_its_page_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)

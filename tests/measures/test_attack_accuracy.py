@@ -58,6 +58,7 @@ def memberships(similarity, k):
     return [chances(row, k) for row in rows]
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_every_number_is_its_expectation_over_random_orders(world):
     scores, similarity, k = world
@@ -78,6 +79,7 @@ def test_every_number_is_its_expectation_over_random_orders(world):
         assert share == pytest.approx(float(found / asked) if asked else np.nan, nan_ok=True)
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_accuracies_are_shares_below_the_upper_bound(world):
     scores, similarity, k = world
@@ -88,6 +90,7 @@ def test_accuracies_are_shares_below_the_upper_bound(world):
     assert (found <= 1).all()
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_two_communities_overlap_by_their_expected_share(world):
     _, similarity, k = world

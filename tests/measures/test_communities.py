@@ -68,6 +68,7 @@ def test_ties_are_not_stored_for_every_user():
     assert (found.rest == 50 / (n - 1)).all()
 
 
+@pytest.mark.slow
 @given(item_lists, st.integers(1, 6), st.permutations(range(7)))
 def test_names_of_users_are_no_matter(lists, k, order):
     k, order = min(k, len(lists) - 1), [user for user in order if user < len(lists)]
@@ -81,6 +82,7 @@ def test_nobody_is_in_their_own_community():
     assert found.dense().tolist() == (1 - np.eye(5)).tolist()
 
 
+@pytest.mark.slow
 @given(item_lists, st.integers(1, 6), st.sampled_from([1, 13, 2_000_000]))
 def test_agrees_with_set_arithmetic_whatever_the_block(lists, k, cells):
     k = min(k, len(lists) - 1)

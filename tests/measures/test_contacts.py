@@ -17,6 +17,7 @@ def test_published_settings_give_the_published_bounds():
     )
 
 
+@pytest.mark.slow
 def test_uniform_views_meet_the_predicted_fraction():
     # 300 nodes draw 40 views of 3: binomial spread of the mean over 90,000 pairs is below 0.0016.
     draw, n = np.random.default_rng(4), 300
@@ -44,6 +45,7 @@ def test_a_meeting_counts_from_its_own_time_on():
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(message, max_size=30))
 def test_fractions_agree_with_sets_of_senders(messages):
     time, sender, receiver = (

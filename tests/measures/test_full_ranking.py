@@ -80,6 +80,7 @@ def test_not_a_number_is_never_a_hit():
     assert recall(scores, np.array([[True, False, False]] * 2), 2) == [0.0, 0.0]
 
 
+@pytest.mark.slow
 @given(levels, masks, masks, st.integers(1, N_ITEMS + 2))
 def test_measures_agree_with_a_full_sort(scores, candidates, relevant, k):
     ranks = ranks_of(scores, candidates, relevant)
@@ -92,6 +93,7 @@ def test_measures_agree_with_a_full_sort(scores, candidates, relevant, k):
         assert MEASURES[name].of(cut, k).tolist() == MEASURES[name].of(ranks, k).tolist(), name
 
 
+@pytest.mark.slow
 @given(levels, masks, st.integers(1, N_ITEMS))
 def test_the_top_of_a_list_is_what_a_sort_puts_there(scores, candidates, k):
     for user, found in enumerate(top_items(scores, candidates, k)):
@@ -100,6 +102,7 @@ def test_the_top_of_a_list_is_what_a_sort_puts_there(scores, candidates, k):
         assert found.tolist() == best + [-1] * (k - len(best))
 
 
+@pytest.mark.slow
 @given(levels, masks)
 def test_a_target_is_ranked_behind_all_that_it_does_not_beat(scores, candidates):
     targets = np.array([1, 5, 6])
@@ -122,6 +125,7 @@ extremes = hnp.arrays(
 )
 
 
+@pytest.mark.slow
 @given(levels | extremes, masks, masks, st.integers(1, N_ITEMS + 2))
 def test_ranks_among_the_first_are_those_of_a_full_sort(scores, candidates, relevant, k):
     lists = [ranks_by_sorting(*part, k) for part in zip(scores, candidates, relevant, strict=True)]

@@ -22,6 +22,7 @@ def test_one_owner_of_everything_reaches_the_maximum():
     assert gini([0, 0, 0, 8]) == pytest.approx(3 / 4)
 
 
+@pytest.mark.slow
 @given(amounts)
 def test_agrees_with_the_mean_absolute_difference(values):
     difference = np.abs(np.subtract.outer(values, values)).mean()

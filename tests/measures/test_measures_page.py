@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gossiprec.measures import MEASURES
 from gossiprec.measures.metric import read_metric
 from tests.emulation.tiny_runs import tiny
@@ -18,6 +20,7 @@ print(json.dumps(simulate(json.loads(sys.argv[1]), out=sys.argv[2]).summary["uti
 """
 
 
+@pytest.mark.slow
 def test_its_example_is_measured_like_ours(tmp_path):
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     scenario = tiny(evaluate={"every": 3, "metrics": ["hr@5", "depth@5", "full_depth@5"]})

@@ -41,6 +41,7 @@ def test_not_a_number_is_never_a_win(positive, negative):
     assert candidate_ranks(np.array([positive]), np.full((1, 3), negative)).tolist() == [3]
 
 
+@pytest.mark.slow
 @given(few_levels)
 def test_ranks_equal_those_of_a_brute_force_count(scores):
     ranks = candidate_ranks(scores[:, 0], scores[:, 1:])

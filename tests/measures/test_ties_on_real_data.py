@@ -11,6 +11,7 @@ import pytest
 from gossiprec.base.ragged import Ragged
 from gossiprec.measures.attack_accuracy import accuracies, guess, random_bound, shares_met
 from gossiprec.measures.communities import jaccard_communities
+from tests.slow import slow_except_first
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 N_USERS, K = 1000, 50
@@ -42,7 +43,7 @@ def interactions(name):
 
 
 @pytest.mark.realdata
-@pytest.mark.parametrize("name", [*LISTS, *PAIRS])
+@pytest.mark.parametrize("name", slow_except_first([*LISTS, *PAIRS]))
 def test_equal_scores_find_what_guessing_finds(name):
     """On the old code, by the order of ids: .185 of Beauty and .585 of Yelp, where guessing finds .050."""
     if not DATA.is_dir():

@@ -85,6 +85,7 @@ def assert_close(ours, theirs):
         np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * max(np.abs(other).max(), 1.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**16), st.integers(1, 60), st.integers(0, 40), st.sampled_from([*SIZES]), st.booleans()

@@ -119,6 +119,7 @@ def test_ten_steps_of_adam_end_where_dense_matrices_do(positives, graph, layers)
     torch.testing.assert_close(slopes, due.float(), atol=CLOSE, rtol=CLOSE)
 
 
+@pytest.mark.slow
 def test_ten_steps_of_adam_end_where_those_of_torch_geometric_do(positives, graph):
     models = pytest.importorskip("torch_geometric.nn.models")
     scores, slopes = trained(positives, graph, 2, l2=0.01)

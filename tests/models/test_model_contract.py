@@ -22,6 +22,7 @@ from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_model, model_runs
 from gossiprec.testing.blinding import reachable
 from gossiprec.testing.tiny_runs import FEDERATED, run_to_end, temporarily_registered, tiny_scenario
+from tests.slow import slow_except_first
 
 OPTIONS = {
     "bert4rec": [{"dim": 8, "inner": 12}, {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False}],
@@ -33,6 +34,7 @@ OPTIONS = {
 """Options with which a model is checked; one that is not here is checked with its defaults."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"), [(name, options) for name in MODELS for options in OPTIONS.get(name, [{}])]
 )
@@ -84,6 +86,7 @@ class Popularity(Model):
     loss = Biased.loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Biased, Popularity])
 def test_models_of_other_shapes_keep_the_contract_too(model):
     check_model(model)
@@ -225,7 +228,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("model", BROKEN, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", slow_except_first(BROKEN), ids=lambda model: model.__name__)
 def test_a_model_that_breaks_the_contract_is_told_which_claim(model):
     with pytest.raises(
         AssertionError, match=f"(?s)the model {model.__name__}.* breaks its contract:.*{BROKEN[model]}"
@@ -276,6 +279,7 @@ def test_a_model_that_would_send_nothing_is_refused():
         check_model(Silent)
 
 
+@pytest.mark.slow
 def test_a_model_without_a_gradient_of_samples_need_not_fall_apart_into_them():
     class Honest(MixesSamples):
         has_sample_gradients = False
@@ -319,6 +323,7 @@ def with_kernels(kernels_class):
     return Model
 
 
+@pytest.mark.slow
 def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_claim_it():
     run = {**tiny_scenario(model={"name": "own"}), "training": {"optimizer": "sgd", "learning_rate": 0.05}}
     claims = model_runs.kernels_compute_what_they_do_not_refuse
@@ -332,6 +337,7 @@ def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_cl
             run_to_end(averaged, name="fused", threads=1)
 
 
+@pytest.mark.slow
 def test_kernels_that_never_run_break_the_contract():
     with (
         temporarily_registered(MODELS, {"never": with_kernels(NeverKernels)}),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gossiprec.compute.executors.tensors import table_views
 from gossiprec.models.base.sequence_model import dropout_mask
 from tests.compute.worlds import make_model
+from tests.slow import slow_except_first
 
 N_ITEMS, LENGTH = 12, 6
 
@@ -92,7 +93,7 @@ def naive_loss(states, rows, batch, candidates_of):
     return torch.stack(found).mean()
 
 
-@pytest.mark.parametrize("in_batch", [False, True])
+@pytest.mark.parametrize("in_batch", slow_except_first([False, True]))
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.lists(st.lists(st.integers(0, N_ITEMS - 1), min_size=2, max_size=LENGTH + 1), min_size=1, max_size=3),

@@ -89,6 +89,7 @@ def test_flags_can_still_be_read(flag):
     ]
 
 
+@pytest.mark.slow
 def test_choosing_a_mode_imports_neither_torch_nor_compilers():
     code = (
         "import sys; from gossiprec.modes import MODES; list(MODES.members()); "

@@ -97,6 +97,7 @@ def python(path, program, *arguments, **variables):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "found"),
     [

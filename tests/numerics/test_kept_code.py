@@ -60,6 +60,7 @@ def written(folder, suffix):
     return list(Path(folder).rglob(f"*{suffix}"))
 
 
+@pytest.mark.slow
 def test_kernels_are_kept_where_this_user_alone_can_write(ran, tmp_path):
     cache = tmp_path / "cache"
 
@@ -76,6 +77,7 @@ def test_kernels_are_kept_where_this_user_alone_can_write(ran, tmp_path):
     assert all(path.stat().st_mode & 0o077 == 0 for path in cache.rglob("*") if path.is_dir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
 def test_a_folder_that_others_can_write_to_is_not_read(ran, tmp_path, variable, mode):
