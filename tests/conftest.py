@@ -1,7 +1,20 @@
 """Settings of all tests."""
 
+import os
+import sys
+
 from hypothesis import HealthCheck, settings
+
+from gossiprec.base.cache_dir import cache_dir
 
 # How long an example takes says how busy the machine is; timings belong to benchmarks.
 settings.register_profile("gossiprec", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gossiprec")
+
+# Without bytecode, each worker compiles all tests, and each process that a test starts compiles gossiprec. Some
+# containers forbid it next to the sources; then it is kept in the user's cache folder.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(cache_dir() / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""

@@ -45,20 +45,25 @@ def is_there(module: str, name: str) -> bool:
     return hasattr(present, "__path__") and importlib.util.find_spec(f"{module}.{name}") is not None
 
 
-def _files() -> list[str]:
-    files = [
-        path
-        for folder in ("tests", "benchmarks", "tools", "examples")
-        for path in (ROOT / folder).rglob("*.py")
-    ]
-    files += [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    names = [path.relative_to(ROOT).as_posix() for path in files]
-    return sorted(name for name in names if name not in ABOUT_OLD_NAMES and imports_in(ROOT / name))
+def files_of(folder: str) -> list[str]:
+    """Return the Python files and pages of a folder, without those that are about old names."""
+    files = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
+    return sorted({file.relative_to(ROOT).as_posix() for file in files} - ABOUT_OLD_NAMES)
 
 
-@pytest.mark.parametrize("name", _files())
-def test_imported_names_exist(name):
-    assert [found for found in sorted(imports_in(ROOT / name)) if not is_there(*found)] == []
+def missing_in(names: list[str]) -> list[tuple[str, str, str]]:
+    """Return the imports of names that do not exist: file, module, name."""
+    found = [(name, *each) for name in names for each in sorted(imports_in(ROOT / name))]
+    return [each for each in found if not is_there(*each[1:])]
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "tools", "examples", "docs"])
+def test_imported_names_exist(folder):
+    assert missing_in(files_of(folder)) == []
+
+
+def test_imported_names_of_the_readme_exist():
+    assert missing_in(["README.md"]) == []
 
 
 @pytest.mark.parametrize(

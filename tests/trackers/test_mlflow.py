@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from gossiprec.trackers import TRACKERS
 from gossiprec.trackers.mlflow import LONGEST_PARAM, MOST_METRICS, MOST_PARAMS
 
-pytest.importorskip("mlflow")
-pytest.importorskip("sqlalchemy")
+# Importing MLflow takes seconds; the workers that run other tests need not do it.
+pytestmark = pytest.mark.skipif(
+    not (find_spec("mlflow") and find_spec("sqlalchemy")), reason="needs mlflow and sqlalchemy"
+)
 SCENARIO = {"name": "tiny", "observers": [{"momentum": 0.9}], "policies": [], "recommender": None}
 
 
