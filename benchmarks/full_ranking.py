@@ -21,7 +21,7 @@ import torch
 from common import emit
 
 from gossiprec.emulation import prepare
-from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.scenario import Scenario, load_scenario
 
 METRICS = ("recall@20", "full_ndcg@20")
@@ -72,7 +72,7 @@ def main() -> None:
     scenario = world(options)
     prepared = prepare(scenario)
     utility = UtilityEvaluator(
-        prepared.split, METRICS, prepared.executor, scenario.seed, threads=options.threads
+        prepared.split, METRICS, prepared.executor, scenario.seed, UtilityOptions(threads=options.threads)
     )
     times = []
     for _ in range(options.repeats):

@@ -66,7 +66,7 @@ def resume(
             force=force,
             track=track,
             progress=progress,
-            gracefully=True,
+            graceful_stop=True,
         )
     plots = bool(done.scenario.get("plots")) and not no_plots
     context.exit(finish_run(done, plots=plots, as_json=as_json, quiet=quiet))

@@ -135,8 +135,8 @@ def _run(scenario: Scenario, path: Path, *, overwrite: bool, track: tuple[str, .
             overwrite=overwrite,
             progress=progress,
             track=track,
-            gracefully=True,
-            kept_kernels=True,
+            graceful_stop=True,
+            use_cached_kernels=True,
         )
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
-    from gossiprec.emulation.estimate.estimate import RunEstimate, estimate_run
+    from gossiprec.emulation.estimate.estimate import estimate_run
+    from gossiprec.emulation.estimate.run_estimate import RunEstimate
     from gossiprec.emulation.progress import Progress, Status
     from gossiprec.emulation.run.replay import Replay, replay
-    from gossiprec.emulation.run.resume import resume
-    from gossiprec.emulation.run.simulate import simulate
+    from gossiprec.emulation.run.simulate import resume, simulate
 
 __all__ = [
     "PreparedRun",
@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 _WHERE = {
-    "RunEstimate": "estimate.estimate",
+    "RunEstimate": "estimate.run_estimate",
     "estimate_run": "estimate.estimate",
     "PreparedRun": "assembly.prepare",
     "prepare": "assembly.prepare",
@@ -34,7 +34,7 @@ _WHERE = {
     "Status": "progress",
     "Replay": "run.replay",
     "replay": "run.replay",
-    "resume": "run.resume",
+    "resume": "run.simulate",
     "simulate": "run.simulate",
 }
 

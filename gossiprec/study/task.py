@@ -200,7 +200,12 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
         return None  # complete, but of other code, data or plan
     try:
         return resume(
-            task.path, threads=threads, progress=progress, track=task.track, tracked_as=task.called, load=load
+            task.path,
+            threads=threads,
+            progress=progress,
+            track=task.track,
+            tracker_run_name=task.called,
+            load_data=load,
         )
     except NoCheckpointError:
         return None
@@ -214,7 +219,12 @@ def _anew(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | 
     path = Path(task.path)
     remove_run(path)
     return simulate(
-        scenario, out=path, progress=progress, track=task.track, tracked_as=task.called, load=load
+        scenario,
+        out=path,
+        progress=progress,
+        track=task.track,
+        tracker_run_name=task.called,
+        load_data=load,
     )
 
 

@@ -224,6 +224,6 @@ def _outcome(run: Mapping[str, Any], watch: AccessMonitor, *, copies: bool = Fal
 
     shared = nullcontext() if copies else ours(_kind(run))
     with tempfile.TemporaryDirectory() as folder, watch.installed(), shared:
-        done = simulate(run, out=Path(folder) / "run", load=load)
+        done = simulate(run, out=Path(folder) / "run", load_data=load)
         files = {name: (done.path / name).read_bytes() for name in FILES}
         return _Outcome(files, watch.meter, done.summary or {})

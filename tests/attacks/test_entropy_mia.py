@@ -10,8 +10,7 @@ from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOpti
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.emulation.scoring.findings import FindingRecord
-from gossiprec.emulation.scoring.membership import MembershipRecord, membership_metric_rows
+from gossiprec.emulation.scoring.findings import FindingRecord, MembershipRecord, membership_metric_rows
 from gossiprec.numerics.relevance import MEMBERS, count_members, entropy, get_rule, rule_code
 from tests.attacks.glimpses import (
     N_USERS,

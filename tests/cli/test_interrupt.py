@@ -180,7 +180,7 @@ run()
             ("simpy", ["simulate", SMOKE, "--out", "run"]),
             ("torch", ["simulate", SMOKE, "--executor", "reference", "--out", "run"]),
             ("numba", ["simulate", SMOKE, "--out", "run"]),
-            ("gossiprec.emulation.run.resume", ["resume", "run"]),
+            ("gossiprec.emulation.run.simulate", ["resume", "run"]),
             ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
             ("gossiprec.report.build", ["report", ".", "--out", "page.html"]),
             ("gossiprec.cli.plot", ["plot", "curves", "."]),

@@ -7,7 +7,7 @@ import threading
 from gossiprec.compute.shards.channel import InProcessChannel, Mailbox
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation import prepare
-from gossiprec.emulation.shards.follower import run_follower
+from gossiprec.emulation.shards.leader import run_follower
 from gossiprec.emulation.shards.shard_group import ShardGroup
 
 

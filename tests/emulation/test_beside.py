@@ -9,7 +9,7 @@ from gossiprec.data import load_split
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring import metric_inputs
 from gossiprec.emulation.scoring.metric_inputs import ORDERS, FullRanker
-from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.metric import read_metric
@@ -44,7 +44,9 @@ def test_popularity_agrees_with_a_slow_loop():
         recalls.append(len(places) / len(tests))
         ideal = sum(1 / np.log2(place + 2) for place in range(len(tests)))
         gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
-    found = UtilityEvaluator(split, ASKED, executor_for(split), 3, beside=["popularity"]).measure(CURRENT)
+    found = UtilityEvaluator(
+        split, ASKED, executor_for(split), 3, UtilityOptions(beside=["popularity"])
+    ).measure(CURRENT)
     assert found["recall@40[popularity]"] == pytest.approx(np.mean(recalls))
     assert found["full_ndcg@40[popularity]"] == pytest.approx(np.mean(gains))
     assert 0 < np.mean(recalls) < 1
@@ -55,7 +57,9 @@ def test_sampled_metrics_rank_the_same_candidates_by_popularity():
     split = drawn_split()
     executor, place = executor_for(split), {item: at for at, item in enumerate(best_first(split))}
     executor.asked.clear()
-    found = UtilityEvaluator(split, ["hr@20"], executor, 3, beside=["popularity"]).measure(CURRENT)
+    found = UtilityEvaluator(split, ["hr@20"], executor, 3, UtilityOptions(beside=["popularity"])).measure(
+        CURRENT
+    )
     (_, asked), hits = executor.asked[-1], []
     for items in asked:
         ranks = [sum(place[j] < place[row[0]] for j in row[1:]) for row in np.array(items).reshape(-1, 100)]
@@ -71,9 +75,9 @@ def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
     assert len({tuple(row) for row in np.concatenate([one, other]).tolist()}) == 2 * N_USERS
     assert (np.sort(one, axis=1) == np.arange(N_ITEMS)).all()
     recalls = [
-        UtilityEvaluator(split, ASKED, executor_for(split), seed, beside=["random"]).measure(CURRENT)[
-            "recall@40[random]"
-        ]
+        UtilityEvaluator(split, ASKED, executor_for(split), seed, UtilityOptions(beside=["random"])).measure(
+            CURRENT
+        )["recall@40[random]"]
         for seed in range(200)
     ]
     # 20 test items of 5 users, each among the first 40 of 138 with this probability: 200 draws of their mean

@@ -12,7 +12,8 @@ import yaml
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.utility import ActivityGroupMetrics, UtilityEvaluator, split_into_groups
+from gossiprec.emulation.scoring.best_validation import ActivityGroupMetrics, split_into_groups
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import Measure
 from gossiprec.scenario import load_scenario
@@ -67,7 +68,7 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
         only = replace(split, test=Ragged.sets(*np.array(pairs).T, N_USERS))
         return UtilityEvaluator(only, TESTED[2:], executor, 3).measure(CURRENT)
 
-    utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3, keep_users=True)
+    utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3, UtilityOptions(keep_users=True))
     utility.measure(CURRENT)
     activity = ActivityGroupMetrics(split, 3)
     activity.note(utility.by_user, chosen=False)
@@ -87,7 +88,7 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
 def test_sampled_metrics_are_kept_user_by_user_in_the_order_of_ids():
     """Where one user's model ranks its test items first: nobody else's value moves."""
     split, executor = uneven_split(), executor_for(drawn_split())
-    utility = UtilityEvaluator(split, TESTED, executor, 3, keep_users=True)
+    utility = UtilityEvaluator(split, TESTED, executor, 3, UtilityOptions(keep_users=True))
     before = utility.measure(CURRENT)
     kept = {name: values.copy() for name, values in utility.by_user.items()}
     assert {name: values.mean() for name, values in kept.items()} == pytest.approx(before)
@@ -116,7 +117,7 @@ def test_groups_cost_no_ranking():
     counts = []
     for keep in (False, True):
         executor = executor_for(drawn_split())
-        utility = UtilityEvaluator(uneven_split(), TESTED, executor, 3, keep_users=keep)
+        utility = UtilityEvaluator(uneven_split(), TESTED, executor, 3, UtilityOptions(keep_users=keep))
         utility.measure(CURRENT)
         counts.append(len(executor.asked))
     assert counts[0] == counts[1] > 0

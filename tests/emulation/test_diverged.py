@@ -120,7 +120,7 @@ def test_every_executor_names_the_same_update_at_the_time_when_it_was_run(execut
 def test_shards_end_with_the_same_message(mode, tmp_path):
     scenario = tiny(**{**DIVERGES, **MODES[mode]})
     alone = refusal(scenario)
-    assert refusal(divided(scenario, 2), out=tmp_path / "run", gather=Threads) == alone
+    assert refusal(divided(scenario, 2), out=tmp_path / "run", make_shard_group=Threads) == alone
 
 
 def test_where_every_reader_leaves_such_models_out_the_run_continues():

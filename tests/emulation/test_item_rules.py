@@ -204,7 +204,7 @@ def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
     assert any(each.startswith(note) for each in run.summary["notes"])
     broken = ended_early(tmp_path / "broken", scenario, 3)
     assert resume(broken.path).summary["small_inboxes"] == expected
-    shared = simulate(divided(scenario, 2), out=tmp_path / "shared", gather=Threads)
+    shared = simulate(divided(scenario, 2), out=tmp_path / "shared", make_shard_group=Threads)
     assert shared.summary["small_inboxes"] == expected
 
 

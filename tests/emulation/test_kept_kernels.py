@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import estimate_run, prepare, resume, simulate
-from gossiprec.emulation.estimate.libraries import PARTS
+from gossiprec.emulation.estimate.memory import PARTS
 from gossiprec.native import jit, kernel_cache
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often, outcome
@@ -27,7 +27,7 @@ def test_nothing_is_compiled_for_a_short_run(monkeypatch, tmp_path):
 
     monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
     assert executor_of() == "reference"
-    run = simulate(tiny(**AUTO), out=tmp_path / "run", kept_kernels=True)
+    run = simulate(tiny(**AUTO), out=tmp_path / "run", use_cached_kernels=True)
     assert (run.summary["executor"], run.scenario["executor"]["name"]) == ("reference", "auto")
 
 
@@ -53,8 +53,8 @@ def test_a_model_without_kernels_takes_the_reference():
 
 @pytest.mark.slow
 def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
-    whole = simulate(often(**AUTO), out=tmp_path / "whole", kept_kernels=True)
-    broken = simulate(often(**AUTO), out=tmp_path / "broken", kept_kernels=True, progress=Patient(3))
+    whole = simulate(often(**AUTO), out=tmp_path / "whole", use_cached_kernels=True)
+    broken = simulate(often(**AUTO), out=tmp_path / "broken", use_cached_kernels=True, progress=Patient(3))
     assert whole.scenario["executor"]["name"] == "fused"
     assert whole.summary["executor"] == broken.summary["executor"] == "fused"
     assert outcome(resume(broken.path).path) == outcome(whole.path)
@@ -68,7 +68,9 @@ def test_all_shards_take_what_a_run_that_is_not_divided_takes(compiled, tmp_path
             executors.append(prepared.executor.name)
             super().start(prepared)
 
-    run = simulate(divided(tiny(**AUTO), 2), out=tmp_path / "run", kept_kernels=True, gather=Watched)
+    run = simulate(
+        divided(tiny(**AUTO), 2), out=tmp_path / "run", use_cached_kernels=True, make_shard_group=Watched
+    )
     assert (executors, run.summary["executor"]) == (["fused"], "fused")
     told = {key: run.scenario["executor"][key] for key in ("name", "inner")}
     assert told == {"name": "ray", "inner": "fused"}

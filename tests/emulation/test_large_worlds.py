@@ -117,7 +117,7 @@ def test_sampled_metrics_do_not_depend_on_how_many_are_scored_at_a_time(most, wo
         return ActiveRun(prepared, _Nowhere(), Phases(), read_clocks())._utility.measure(current)
 
     whole = measured()
-    monkeypatch.setattr(utility, "CANDIDATES", most)
+    monkeypatch.setattr(utility, "MAX_CANDIDATES", most)
     assert measured() == whole
     assert len(whole) == 4
 

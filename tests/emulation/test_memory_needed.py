@@ -12,22 +12,20 @@ from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import available_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation import estimate_run, prepare
-from gossiprec.emulation.estimate.libraries import (
+from gossiprec.emulation.estimate.memory import (
     COMPILING,
     KERNELS,
+    MIB,
     OF_A_MODULE,
     PICTURES,
     PYTHON,
     TORCH,
     WORKING,
-    pictures_bytes,
-)
-from gossiprec.emulation.estimate.memory import (
-    MIB,
     available_for,
     check_event_memory,
     check_memory,
     peak_rss_mib,
+    pictures_bytes,
 )
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import SINGLE, tiny

@@ -158,7 +158,7 @@ def candidates_by_user(split):
 
 @pytest.mark.parametrize("at_once", [2**23, 120], ids=["together", "user by user"])
 def test_ranks_are_among_the_candidates_that_each_user_has(monkeypatch, at_once):
-    monkeypatch.setattr("gossiprec.emulation.scoring.utility.CANDIDATES", at_once)
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.MAX_CANDIDATES", at_once)
     split = with_busy_user(drawn_split(), n_left=7)
     executor, found = executor_for(split), candidates_by_user(split)
 
@@ -223,7 +223,7 @@ def test_blocks_of_users_do_not_show_in_full_measures(monkeypatch):
     split = drawn_split()
     measure = UtilityEvaluator(split, ["recall@20", "full_ndcg@20"], executor_for(split), 3).measure
     whole = measure(CURRENT)
-    monkeypatch.setattr("gossiprec.emulation.scoring.utility.BLOCK", 2)
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.MAX_BLOCK", 2)
     assert measure(CURRENT) == whole
 
 

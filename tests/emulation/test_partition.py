@@ -81,7 +81,7 @@ REFUSED = {
 def test_what_cannot_be_divided_is_refused(case, tmp_path):
     sections, message = REFUSED[case]
     with temporarily_registered(SERVERS, {"factions": Factions}), pytest.raises(ScenarioError, match=message):
-        simulate(divided(tiny(**sections), 13), out=tmp_path / "run", gather=Threads)
+        simulate(divided(tiny(**sections), 13), out=tmp_path / "run", make_shard_group=Threads)
     assert not (tmp_path / "run").exists()
 
 
@@ -92,7 +92,7 @@ def test_an_attack_that_cannot_be_divided_is_refused(tmp_path):
     scenario = divided(tiny(observers=[{**SINGLE, "name": "silent"}]), 2)
     message = r"observers: cda-single observes at single nodes .*learnt and learn"
     with temporarily_registered(ATTACKS, {"silent": Silent}), pytest.raises(ScenarioError, match=message):
-        simulate(scenario, out=tmp_path / "run", gather=Threads)
+        simulate(scenario, out=tmp_path / "run", make_shard_group=Threads)
 
 
 def test_options_of_shards_belong_to_ray():

@@ -9,7 +9,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.cli import summary_text
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.remarks import Remarks, few_to_judge
-from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.report.page import write_report
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_node_utility import (
@@ -75,7 +75,9 @@ def test_users_with_no_more_candidates_than_k_are_counted_per_metric():
 
 def test_baselines_are_the_metrics_of_orders_as_asked_for():
     split, metrics = drawn_split(), ["hr@5", "recall@40", "coverage@5"]
-    asked = UtilityEvaluator(split, metrics, executor_for(split), 3, beside=["popularity", "random"])
+    asked = UtilityEvaluator(
+        split, metrics, executor_for(split), 3, UtilityOptions(beside=["popularity", "random"])
+    )
     found = asked.measure(CURRENT)
     expected = {
         order: {name: found[f"{name}[{order}]"] for name in metrics[:2]} for order in ("popularity", "random")
@@ -109,7 +111,7 @@ def test_a_run_that_recommends_nothing_says_so_everywhere(tmp_path, n_shards):
     if n_shards == 1:
         run = simulate(scenario, out=tmp_path / "run")
     else:
-        run = simulate(divided(scenario, n_shards), out=tmp_path / "run", gather=Threads)
+        run = simulate(divided(scenario, n_shards), out=tmp_path / "run", make_shard_group=Threads)
     summary = run.summary
 
     assert summary["tied_users"] == 12

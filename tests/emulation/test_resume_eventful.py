@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run.resume import resume
+from gossiprec.emulation.run.simulate import resume
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import SINGLE
 from tests.slow import slow_except_first

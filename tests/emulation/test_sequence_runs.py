@@ -9,7 +9,7 @@ import torch
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.compute.executors.tensors import table_views
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.testing.tiny_runs import current_models
 from tests.emulation.tiny_runs import carried_out, tiny
 from tests.slow import slow_except_first
@@ -65,7 +65,9 @@ def test_tests_are_asked_for_after_validation_items_and_these_after_training_ite
     telling = {**MODEL, "init_std": 2.0}  # rows so large that lists differ with histories
     prepared = carried_out(central(model=telling, executor={"name": name}))
     metrics = {"full_mrr@40": "test", "val_full_mrr@40": "validation"}
-    utility = UtilityEvaluator(prepared.split, list(metrics), prepared.executor, 3, mask="train+validation")
+    utility = UtilityEvaluator(
+        prepared.split, list(metrics), prepared.executor, 3, UtilityOptions(mask="train+validation")
+    )
     found = utility.measure(prepared.planner.current)
     expected = {
         metric: pytest.approx(naive_rank(prepared, part), rel=1e-6) for metric, part in metrics.items()

@@ -10,7 +10,7 @@ import pytest
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import simulate
-from gossiprec.emulation.shards.shard_state import ShardStateService
+from gossiprec.emulation.shards.leader import ShardStateService
 from tests.emulation.ended_early import outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -63,7 +63,7 @@ def told(path):
 
 def check(tmp_path, scenario, shards):
     one = simulate(scenario, out=tmp_path / "one")
-    run = simulate(divided(scenario, shards), out=tmp_path / "divided", gather=Threads)
+    run = simulate(divided(scenario, shards), out=tmp_path / "divided", make_shard_group=Threads)
     assert told(run.path) == told(one.path)
     return json.loads((run.path / "summary.json").read_text())["shards"]
 
@@ -93,7 +93,7 @@ def test_a_shard_that_plans_other_events_ends_the_run(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ShardStateService, "fingerprint", property(by_number))
     with pytest.raises(ResourceError, match="shard 1 planned different events than shard 0"):
-        simulate(divided(tiny(observers=[]), 2), out=tmp_path / "run", gather=Threads)
+        simulate(divided(tiny(observers=[]), 2), out=tmp_path / "run", make_shard_group=Threads)
 
 
 def test_memory_of_rows_that_others_own_is_given_back(tmp_path):
@@ -106,7 +106,7 @@ def test_memory_of_rows_that_others_own_is_given_back(tmp_path):
             super().start(prepared)
 
     scenario = tiny(observers=[], model={"name": "gmf", "dim": 256, "init_std": 0.1})
-    simulate(divided(scenario, 2), out=tmp_path / "run", gather=Watched)
+    simulate(divided(scenario, 2), out=tmp_path / "run", make_shard_group=Watched)
     prepared = seats[0]
     rows, current = prepared.executor.work.arena.rows, prepared.planner.current
     written = np.flatnonzero(rows[:, rows.shape[1] // 2])

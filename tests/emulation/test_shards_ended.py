@@ -39,15 +39,19 @@ def whole(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
-    run = simulate(divided(WORLDS[world], 3), out=tmp_path / "run", gather=Threads, progress=Patient(4))
+    run = simulate(
+        divided(WORLDS[world], 3), out=tmp_path / "run", make_shard_group=Threads, progress=Patient(4)
+    )
     assert run.status == "interrupted"
 
-    assert told(resume(run.path, shards=2, gather=Threads).path) == whole(world)
+    assert told(resume(run.path, shards=2, make_shard_group=Threads).path) == whole(world)
 
 
 @pytest.mark.parametrize("world", slow_except_first(["away", "pers-gossip", "server"]))
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
-    run = simulate(divided(WORLDS[world], 2), out=tmp_path / "run", gather=Threads, progress=Patient(5))
+    run = simulate(
+        divided(WORLDS[world], 2), out=tmp_path / "run", make_shard_group=Threads, progress=Patient(5)
+    )
 
     assert told(resume(run.path, shards=1).path) == whole(world)
 
@@ -57,7 +61,7 @@ def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 
-    assert told(resume(run.path, shards=3, gather=Threads).path) == whole(world)
+    assert told(resume(run.path, shards=3, make_shard_group=Threads).path) == whole(world)
 
 
 class Mortal(InProcessChannel):
@@ -91,7 +95,7 @@ class Dying(Threads):
 def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [life])
     say = Patient()
-    run = simulate(divided(WORLDS["slow"], 3), out=tmp_path / "run", gather=Dying, progress=say)
+    run = simulate(divided(WORLDS["slow"], 3), out=tmp_path / "run", make_shard_group=Dying, progress=say)
 
     assert told(run.path) == whole("slow")
     assert say.notes == [
@@ -103,5 +107,5 @@ def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monke
 def test_a_shard_that_dies_twice_ends_the_run_with_a_plain_message(tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [40, 9])
     with pytest.raises(ResourceError, match=r"shard 1 died twice .*gossiprec resume .*run") as error:
-        simulate(divided(WORLDS["slow"], 3), out=tmp_path / "run", gather=Dying, progress=Patient())
+        simulate(divided(WORLDS["slow"], 3), out=tmp_path / "run", make_shard_group=Dying, progress=Patient())
     assert not isinstance(error.value, ShardLostError)

@@ -67,7 +67,7 @@ WORLDS = {
 def check(tmp_path, scenario, *shards):
     one = simulate(scenario, out=tmp_path / "one")
     for n in shards:
-        run = simulate(divided(scenario, n), out=tmp_path / str(n), gather=Threads)
+        run = simulate(divided(scenario, n), out=tmp_path / str(n), make_shard_group=Threads)
         assert told(run.path) == told(one.path)
 
 

@@ -46,24 +46,24 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1)])
 def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tmp_path):
     scenario = divided(WORLDS[world], before)
-    run = simulate(scenario, out=tmp_path / "run", gather=Threads, progress=Patient(4))
+    run = simulate(scenario, out=tmp_path / "run", make_shard_group=Threads, progress=Patient(4))
     assert run.status == "interrupted"
 
-    assert told(resume(run.path, shards=after, gather=Threads).path) == whole[world]
+    assert told(resume(run.path, shards=after, make_shard_group=Threads).path) == whole[world]
 
 
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 
-    assert told(resume(run.path, shards=3, gather=Threads).path) == whole[world]
+    assert told(resume(run.path, shards=3, make_shard_group=Threads).path) == whole[world]
 
 
 @pytest.mark.slow
 def test_a_run_that_loses_a_shard_goes_on_by_itself(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [30])
     say = Patient()
-    run = simulate(divided(WORLDS["clusters"], 3), out=tmp_path / "run", gather=Dying, progress=say)
+    run = simulate(divided(WORLDS["clusters"], 3), out=tmp_path / "run", make_shard_group=Dying, progress=say)
 
     assert told(run.path) == whole["clusters"]
     assert [note.partition(";")[0] for note in say.notes] == ["shard 1 died: killed by signal 9"]

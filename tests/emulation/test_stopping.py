@@ -46,12 +46,12 @@ def handlers():
 @pytest.mark.parametrize("by", SIGNALS, ids=lambda each: each.name)
 def test_it_ends_at_the_next_report_and_goes_on_from_there(by, tmp_path):
     say = Telling(by)
-    run = simulate(rare(), out=tmp_path / "run", progress=say, gracefully=True)
+    run = simulate(rare(), out=tmp_path / "run", progress=say, graceful_stop=True)
     assert (run.manifest["status"], say.ticks) == ("interrupted", 1)
     (kept,) = checkpoints(run)
     assert read_stamp(kept).time == run.summary["virtual_time"]
     again = Telling(by)
-    assert resume(run.path, progress=again, gracefully=True).manifest["status"] == "interrupted"
+    assert resume(run.path, progress=again, graceful_stop=True).manifest["status"] == "interrupted"
     assert again.ticks == 1
     assert outcome(resume(run.path).path) == outcome(simulate(rare(), out=tmp_path / "whole").path)
 
@@ -61,13 +61,13 @@ def test_the_last_report_is_no_place_to_stop(tmp_path):
     count = Telling()
     simulate(rare(), out=tmp_path / "whole", progress=count)
     say = Telling(signal.SIGINT, at=count.ticks)
-    run = simulate(rare(), out=tmp_path / "run", progress=say, gracefully=True)
+    run = simulate(rare(), out=tmp_path / "run", progress=say, graceful_stop=True)
     assert run.manifest["status"] == "complete"
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path):
     say = Telling(signal.SIGTERM, signal.SIGINT)
-    run = simulate(rare(), out=tmp_path / "run", progress=say, gracefully=True)
+    run = simulate(rare(), out=tmp_path / "run", progress=say, graceful_stop=True)
     assert (run.manifest["status"], say.ticks, checkpoints(run)) == ("interrupted", 1, [])
 
 
@@ -78,7 +78,9 @@ def test_without_the_wish_ctrl_c_is_as_ever(tmp_path):
 
 def test_who_wants_no_checkpoints_gets_none(tmp_path):
     say = Telling(signal.SIGINT)
-    run = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "run", progress=say, gracefully=True)
+    run = simulate(
+        often(checkpoint={"minutes": None}), out=tmp_path / "run", progress=say, graceful_stop=True
+    )
     assert (run.manifest["status"], say.ticks, checkpoints(run)) == ("interrupted", 1, [])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.train_loss import train_loss
+from gossiprec.emulation.scoring.utility import train_loss
 from tests.emulation.test_clients_without_models import star
 from tests.emulation.tiny_runs import carried_out, tiny
 

@@ -9,7 +9,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.best_validation import BestValidationReport
-from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_node_utility import CURRENT, N_USERS, drawn_split, executor_for
@@ -31,9 +31,9 @@ def test_validation_items_stand_among_all_but_training_items_whatever_the_mask(m
         recalls.append(len(places) / len(due))
         ideal = sum(1 / np.log2(place + 2) for place in range(len(due)))
         gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
-    found = UtilityEvaluator(split, ["val_recall@40", "val_full_ndcg@40"], executor, 3, mask=mask).measure(
-        CURRENT
-    )
+    found = UtilityEvaluator(
+        split, ["val_recall@40", "val_full_ndcg@40"], executor, 3, UtilityOptions(mask=mask)
+    ).measure(CURRENT)
 
     assert found == {
         "val_recall@40": pytest.approx(np.mean(recalls)),
@@ -49,7 +49,11 @@ def test_metrics_of_test_items_are_as_without_metrics_of_validation_items(mask):
 
     def measured(*more):
         utility = UtilityEvaluator(
-            split, [*asked, *more], executor_for(split), 3, np.array([7, 9]), ["popularity"], mask
+            split,
+            [*asked, *more],
+            executor_for(split),
+            3,
+            UtilityOptions(targets=np.array([7, 9]), beside=["popularity"], mask=mask),
         )
         return utility.measure(CURRENT)
 

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.utility import UtilityEvaluator, select_target_items
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions, select_target_items
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.sections import LeastPopular
 from tests.emulation.test_node_utility import (
@@ -59,7 +59,9 @@ def test_validation_items_stay_in_the_lists_unless_they_are_masked():
             "recall@40": pytest.approx(np.mean(hits)),
             "coverage@3": pytest.approx(len({j for shown in lists for j in shown[:3]}) / N_ITEMS),
         }
-        utility = UtilityEvaluator(split, list(expected), executor, 3, beside=["popularity"], mask=mask)
+        utility = UtilityEvaluator(
+            split, list(expected), executor, 3, UtilityOptions(beside=["popularity"], mask=mask)
+        )
         measured = utility.measure(CURRENT)
         assert {name: measured[name] for name in expected} == expected
         found[mask] = measured
@@ -76,9 +78,9 @@ def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
         able = [u for u in range(N_USERS) if not any(target in part[u] for part in parts(split))]
         lists = [list_of(split, executor, u, without=["train", "validation", "test"])[:k] for u in able]
         ratios.append(np.mean([target in shown for shown in lists]))
-    assert UtilityEvaluator(split, ["er@40"], executor, 3, targets).measure(CURRENT) == {
-        "er@40": pytest.approx(np.mean(ratios))
-    }
+    assert UtilityEvaluator(split, ["er@40"], executor, 3, UtilityOptions(targets=targets)).measure(
+        CURRENT
+    ) == {"er@40": pytest.approx(np.mean(ratios))}
     assert 0 < np.mean(ratios) < 1
     assert {u for u in range(N_USERS) if any(len(np.intersect1d(targets, part[u])) for part in parts(split))}
 
@@ -115,17 +117,21 @@ def test_coverage_is_of_the_lists_of_all_users_also_of_those_without_test_items(
 def test_blocks_of_users_do_not_show(monkeypatch):
     split = drawn_split()
     measure = UtilityEvaluator(
-        split, ["er@20", "coverage@5", "f1@9"], executor_for(split), 3, np.array([1, 2])
+        split,
+        ["er@20", "coverage@5", "f1@9"],
+        executor_for(split),
+        3,
+        UtilityOptions(targets=np.array([1, 2])),
     ).measure
     whole = measure(CURRENT)
-    monkeypatch.setattr("gossiprec.emulation.scoring.utility.BLOCK", 2)
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.MAX_BLOCK", 2)
     assert measure(CURRENT) == whole
 
 
 def test_exposure_needs_nobodys_test_items():
     split = drawn_split(sizes=(12, 3, 0))
     found = UtilityEvaluator(
-        split, ["hr@5", "er@20", "recall@5"], executor_for(split), 3, np.array([7])
+        split, ["hr@5", "er@20", "recall@5"], executor_for(split), 3, UtilityOptions(targets=np.array([7]))
     ).measure(CURRENT)
     assert list(found) == ["er@20"]
 

@@ -12,8 +12,9 @@ from gossiprec.emulation.assembly.components import RunComponents, build_compone
 from gossiprec.emulation.assembly.network_setup import make_engine_conditions
 from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners
 from gossiprec.emulation.assembly.schedule import InterleavedSchedule, PrecomputedSchedule, Schedule
-from gossiprec.emulation.estimate.libraries import MIB, PYTHON
 from gossiprec.emulation.estimate.memory import (
+    MIB,
+    PYTHON,
     MemoryInputs,
     check_event_memory,
     check_memory,

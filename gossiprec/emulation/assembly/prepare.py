@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.adversaries.attacks.observations import MessageIndex
@@ -23,9 +24,9 @@ from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.train.node_settings import TrainingMode
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly import compute_setup
 from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.emulation.assembly.components import RunComponents, make_attacks, note_large_deltas
 from gossiprec.emulation.assembly.control_setup import (
@@ -48,10 +49,20 @@ from gossiprec.emulation.assembly.shard_partition import (
     partition_nodes,
 )
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
-from gossiprec.emulation.estimate.counts import EstimateInputs, EventCounts
-from gossiprec.emulation.estimate.estimate import check_memory_early, executor_of, run_sizes
-from gossiprec.emulation.estimate.libraries import pictures_bytes
-from gossiprec.emulation.estimate.memory import MemoryInputs, check_memory, estimate_memory, process_bytes
+from gossiprec.emulation.estimate.memory import (
+    MemoryInputs,
+    check_memory,
+    estimate_memory,
+    pictures_bytes,
+    process_bytes,
+)
+from gossiprec.emulation.estimate.run_estimate import (
+    EstimateInputs,
+    EventCounts,
+    check_memory_early,
+    executor_of,
+    run_sizes,
+)
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.federated.base import overrides_method
 from gossiprec.models import BlockRole
@@ -61,6 +72,45 @@ from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import NetworkOptions
 from gossiprec.scenario.plugins import check_modules
+
+LOOKS = 100
+"""Number of nodes that the planner checks in the time that a message takes."""
+
+
+def make_planner(
+    cast: RunComponents, executor: Executor, schedule: Schedule, meters: list[AttackHook], rows: int
+) -> Planner:
+    """Return the planner with the weight and cost of every node, and reserve rows in the arena for its plans."""
+    protocol, training, work = cast.protocol, cast.training, executor.work
+    resets = cast.scenario.churn.model == "reset"
+    has_inbox = np.zeros(protocol.n_nodes, bool)
+    has_inbox[list(cast.receivers)] = True
+    pools = [pool for meter in meters for pool in meter.attack.pools]
+    pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
+    for number, members in enumerate(pools):
+        pools_of[members, number] = True
+    samples = cast.load.samples
+    per_epoch = samples // training.local_epochs
+    steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
+    noise = np.where(work.node_settings.kinds == TrainingMode.PRIVATE, steps * cast.layout.size / 450.0, 0.0)
+    looks = 2 * schedule.n_wakes * protocol.n_nodes if cast.server is not None else 0  # at plan ends
+    planner = Planner(
+        roles=protocol.roles,
+        behaviours=protocol.behaviours,
+        weights=cast.merge_weights,
+        most_updates=work.node_settings.most_updates,
+        cost=np.asarray(2.0 + samples * cast.model.sample_cost(cast.layout) + noise, np.float64),
+        pools_of=pools_of,
+        inline=schedule.inline,
+        spare_rows=rows,
+        expected_messages=schedule.n_messages + looks // LOOKS,
+        keeps_first=resets,
+        inboxes=has_inbox,
+        rewrites=cast.outgoing.rewrites,
+        rest=cast.mode.waiting_handles(cast.waiting),
+    )
+    executor.store.grow(planner.capacity)
+    return planner
 
 
 @dataclass(frozen=True)
@@ -150,6 +200,21 @@ class PreparedRun(RunComponents):
             return {}
         data = self.split.training_data()
         return self.recommender.report(data, self.contribution, self.between, self.own_rows)
+
+    def coordinator_tables(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the coordinator's items and shared weights by the names of their tables.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``items``, shape (n_items, width); each shared block in its own shape; ``popularity``, shape (n_items,):
+            training interactions of each item.
+        """
+        store, layout, n_items = self.executor.store, self.layout, self.split.n_items
+        coordinator = np.array([self.protocol.n_users], np.int64)
+        row = store.models(self.planner.current, coordinator)[0].astype(np.float32)
+        found = layout.version_tables(row[layout.items.start : layout.shared.stop])
+        return {**found, "popularity": np.bincount(self.split.train.values, minlength=n_items)}
 
     def sizes(self) -> dict[str, Any]:
         """Return the sizes of the run, for the summary."""
@@ -267,7 +332,7 @@ def _assembled(
 
     attacks = make_attacks(cast, executor, threads, schedule.meetings, own_models)
     meters = _metered(cast, executor, attacks, deliveries, weighs=schedule.depends_on_values)
-    planner = compute_setup.make_planner(cast, executor, schedule, meters, needs.rows)
+    planner = make_planner(cast, executor, schedule, meters, needs.rows)
     if seat is not None:
         check_attacks_divisible(attacks, cast.protocol.n_users)
         pools = [pool for attack in attacks for pool in attack.pools]

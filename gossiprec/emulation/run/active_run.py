@@ -22,26 +22,22 @@ from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
-from gossiprec.emulation.run.evaluation_setup import (
-    accounted_policies,
-    coordinator_tables,
-    make_utility_evaluator,
-    tells_openly,
-    user_upload_budget,
-)
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.graceful_stop import StopRequest
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.emulation.scoring.best_validation import BestValidationReport
-from gossiprec.emulation.scoring.findings import FindingRecord
-from gossiprec.emulation.scoring.membership import membership_metric_rows
+from gossiprec.emulation.scoring.best_validation import ActivityGroupMetrics, BestValidationReport
+from gossiprec.emulation.scoring.findings import FindingRecord, membership_metric_rows
 from gossiprec.emulation.scoring.positions import attack_measures, write_positions
-from gossiprec.emulation.scoring.privacy import PrivacyLedger
+from gossiprec.emulation.scoring.privacy import (
+    PrivacyLedger,
+    accounted_policies,
+    tells_openly,
+    user_upload_budget,
+)
 from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
-from gossiprec.emulation.scoring.train_loss import train_loss
 from gossiprec.emulation.scoring.upload_leakage import contribution_leakage, true_vectors, vector_leakage
-from gossiprec.emulation.scoring.utility import ActivityGroupMetrics
+from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.federated.perturbation import clip_l1
 from gossiprec.models.base.sequence_model import SequenceModel
@@ -344,7 +340,7 @@ class ActiveRun:
         self._directory.write_adversaries(self._record.adversaries())
         self._directory.write_hits(self._record.hits())
         if prepared.scenario.evaluate.keep_version:
-            self._directory.write_version(coordinator_tables(prepared))
+            self._directory.write_version(prepared.coordinator_tables())
         self._directory.write_summary(
             {
                 **self._prepared.sizes(),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from gossiprec.emulation.assembly.control_plane import ReportTick
+from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.progress import Progress
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_state import State

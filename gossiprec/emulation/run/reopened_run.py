@@ -15,8 +15,7 @@ from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import ClockReadings, Progress
 from gossiprec.emulation.run.active_run import ActiveRun
-from gossiprec.emulation.run.execution import execute_run
-from gossiprec.emulation.run.run_options import RunOptions
+from gossiprec.emulation.run.execution import RunOptions, execute_run
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp, read_checkpoint, read_stamp
 from gossiprec.runs.lock import RunLock
@@ -113,12 +112,12 @@ def reopen_run(
     NoCheckpointError
         If there is no such checkpoint.
     """
-    run, say, code, damage = folder.path.parent, options.say, scenario_code_version(scenario), []
+    run, say, code, damage = folder.path.parent, options.progress, scenario_code_version(scenario), []
     prepared: PreparedRun | None = None
     for checkpoint in folder.newest_first():
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
-            prepared = prepared or prepare(scenario, say, load=options.load, seat=seat)
+            prepared = prepared or prepare(scenario, say, load=options.load_data, seat=seat)
             _check_data(run, prepared)
             say.phase(f"reading checkpoint {checkpoint.name}")
             stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())

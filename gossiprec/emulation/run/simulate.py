@@ -1,28 +1,42 @@
-"""Running a scenario."""
+"""Running a scenario, and resuming a run that ended early."""
 
 from __future__ import annotations
 
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import yaml
 
-from gossiprec.base.registry import combined_code_version
-from gossiprec.data.split import Split
+from gossiprec.base.errors import LogError
+from gossiprec.base.registry import check_plugins_installed, combined_code_version
+from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
-from gossiprec.emulation.progress import NullProgress, Progress, read_clocks
-from gossiprec.emulation.run.attempt import run_with_recovery, start_run
-from gossiprec.emulation.run.run_options import ResumeOptions, RunOptions
-from gossiprec.emulation.run.tracker_dispatch import tracker_factories
-from gossiprec.emulation.shards.shard_group import Gather
-from gossiprec.runs import Run, open_run, run_files
+from gossiprec.emulation.assembly.prepare import prepare
+from gossiprec.emulation.progress import ClockReadings, read_clocks
+from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.emulation.run.execution import (
+    ResumeOptions,
+    RunKeywords,
+    RunOptions,
+    SimulateKeywords,
+    execute_run,
+    make_run_options,
+    present_keywords,
+)
+from gossiprec.emulation.run.reopened_run import NoCheckpointError, check_manifest, reopen_run, restart_hint
+from gossiprec.emulation.shards.shard_group import ShardGroup, SingleProcess, retry_after_shard_loss
+from gossiprec.runs import Run, RunDirectory, open_run, run_files
+from gossiprec.runs.checkpoints import CheckpointFolder
+from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import check_path_free
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.plugins import scenario_code_version
+from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
 
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
 
@@ -34,13 +48,7 @@ def simulate(
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     on_exists: OnExists | None = None,
-    progress: Progress | None = None,
-    track: Iterable[str] = (),
-    tracked_as: str | None = None,
-    load: Callable[[Scenario], Split] | None = None,
-    gracefully: bool = False,
-    kept_kernels: bool = False,
-    gather: Gather | None = None,
+    **options: Unpack[SimulateKeywords],
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -58,20 +66,9 @@ def simulate(
         The handling of an earlier run there; follows `overwrite` by default. ``new`` writes next to it, with a number
         after its name; ``reuse`` returns it if it is complete, of this scenario, of this version of the code
         and, if data are read from files, of the present data, and otherwise replaces it.
-    progress : Progress, optional
-        Receives progress messages.
-    track : iterable of str
-        Trackers that show curves during the run, such as ``tensorboard``; results do not depend on them.
-    tracked_as : str, optional
-        The run's name in trackers; the name of its directory by default.
-    load : callable, optional
-        Loads the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
-    gracefully : bool
-        End the run at its next report after Ctrl-C or SIGTERM, with a checkpoint; a second signal ends it at once.
-    kept_kernels : bool
-        As in :func:`gossiprec.emulation.prepare`.
-    gather : callable, optional
-        Connects the shards of a divided run; on Ray by default.
+    **options
+        Keywords that change no result: ``progress``, ``track``, ``tracker_run_name``, ``graceful_stop``, ``load_data``,
+        ``make_shard_group``, ``use_cached_kernels`` (:class:`SimulateKeywords`).
 
     Returns
     -------
@@ -84,35 +81,27 @@ def simulate(
         See :mod:`gossiprec.base.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
     begin = read_clocks()
-    trackers = tracker_factories(track, tracked_as)
+    run_options = make_run_options(**present_keywords("simulate", options, SimulateKeywords))
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
     if on_exists == "new":
-        path = _beside(path)
+        path = _free_path(path)
     elif on_exists == "reuse" and (earlier := _same_run(path, scenario)):
         return earlier
     overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
     check_path_free(path, overwrite=overwrite)
-    options = RunOptions(
-        say=progress or NullProgress(),
-        trackers=trackers,
-        gracefully=gracefully,
-        load=load,
-        gather=gather,
-        kept_kernels=kept_kernels,
-    )
 
     def first() -> Run:
-        return start_run(scenario, path, options, begin=begin, overwrite=overwrite)
+        return start_run(scenario, path, run_options, begin=begin, overwrite=overwrite)
 
-    return run_with_recovery(first, path, options, ResumeOptions())
+    return run_with_recovery(first, path, run_options, ResumeOptions())
 
 
-def _beside(path: Path) -> Path:
+def _free_path(path: Path) -> Path:
     """Return the path or, if it exists, the first free path with a number after it."""
     names = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
-    return next(each for each in names if not each.exists())
+    return next(path for path in names if not path.exists())
 
 
 def _same_run(path: Path, scenario: Scenario) -> Run | None:
@@ -132,3 +121,172 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
     if not same or run.status != "complete":
         return None
     return None if changed_since(scenario, run.manifest) else run
+
+
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    shards: int | None = None,
+    force: bool = False,
+    from_start: bool = False,
+    **options: Unpack[RunKeywords],
+) -> Run:
+    """Resume a run that was interrupted, failed or was killed, from its latest checkpoint; the bytes are the same.
+
+    Parameters
+    ----------
+    path : path
+        The run directory.
+    threads : int, optional
+        In place of the scenario's ``executor.threads``; results do not depend on it.
+    shards : int, optional
+        Number of shards on Ray, in place of the scenario's; 1 does not divide the run. Results do not depend on it.
+    force : bool
+        Use a checkpoint of another version of the code; the results may then match neither version.
+    from_start : bool
+        Run the scenario again in this directory if no checkpoint can be read.
+    **options
+        As in :func:`gossiprec.simulate`, except ``use_cached_kernels``.
+
+    Returns
+    -------
+    Run
+        A run that is complete already is returned as it is.
+
+    Raises
+    ------
+    LogError
+        If there is no usable checkpoint, it belongs to another version of the code or a plug-in, or to another
+        scenario, a plug-in is missing, or the run is being written by a living process.
+    GossipRecError
+        As in :func:`gossiprec.simulate`.
+    """
+    run_options = make_run_options(**present_keywords("resume", options, RunKeywords))
+    resuming = ResumeOptions(threads=threads, shards=shards, force=force, from_start=from_start)
+    return run_with_recovery(lambda: continue_run(path, run_options, resuming), path, run_options, resuming)
+
+
+def run_with_recovery(
+    first: Callable[[], Run], path: str | os.PathLike[str], options: RunOptions, resuming: ResumeOptions
+) -> Run:
+    """Carry out the first attempt at a run, and continue it from its last checkpoint if a shard dies.
+
+    Parameters
+    ----------
+    first : callable
+        Carries out the first attempt.
+    path : path
+        The run directory.
+    options : RunOptions
+    resuming : ResumeOptions
+        The options of every further attempt, which may also start over.
+    """
+    resuming = replace(resuming, from_start=True)
+    return retry_after_shard_loss(
+        first, lambda: continue_run(path, options, resuming), options.progress, path
+    )
+
+
+def start_run(
+    scenario: Scenario, path: Path, options: RunOptions, *, begin: ClockReadings, overwrite: bool
+) -> Run:
+    """Run a scenario in a new run directory until it ends or a shard dies."""
+    with _make_shard_group(scenario, options) as shards:
+        prepared = prepare(
+            scenario,
+            options.progress,
+            load=options.load_data,
+            kept_kernels=options.use_cached_kernels,
+            seat=shards.seat,
+        )
+        shards.start(prepared)
+        view_size = prepared.protocol.view_size
+        directory = RunDirectory.create(
+            path,
+            scenario=prepared.scenario.resolved(),
+            seed=scenario.seed,
+            sizes={} if view_size is None else {"view_size": view_size},
+            plugins=scenario_plugins(scenario),
+            data=data_identity(prepared.split),
+            inputs=prepared.inputs,
+            overwrite=overwrite,
+        )
+        directory.write_names(prepared.split.user_names, prepared.split.item_names)
+        return execute_run(lambda telling: ActiveRun(prepared, directory, telling, begin), directory, options)
+
+
+def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: ResumeOptions) -> Run:
+    """Continue a run from its last usable checkpoint until it ends or a shard dies."""
+    begin = read_clocks()
+    run = open_run(path)
+    if run.manifest["status"] == "complete":
+        return run
+    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
+    folder = CheckpointFolder(run.path)
+    with ExitStack() as stack:
+        lock = RunLock(run.path / run_files.EVENTS)
+        stack.callback(lock.close)
+        run = open_run(path)  # read again: another process may have changed it before the lock was taken
+        if run.manifest["status"] == "complete":
+            return run
+        check_manifest(run, options.progress, excused=resuming.force or resuming.from_start)
+        scenario = _with_resources(load_scenario(run.path / run_files.SCENARIO), resuming)
+        others = stack.enter_context(_make_shard_group(scenario, options))
+        try:
+            found = (
+                reopen_run(folder, scenario, options, force=resuming.force, lock=lock, seat=others.seat)
+                if folder.newest_first()
+                else None
+            )
+        except NoCheckpointError:
+            if not resuming.from_start:
+                raise
+            found = None
+        if found is not None:
+            others.start(found.prepared)
+            try:
+                return found.execute(begin, options)
+            except NoCheckpointError as error:
+                if not resuming.from_start:
+                    raise
+                options.progress.note(str(error))
+    if not resuming.from_start:
+        raise NoCheckpointError(
+            f"{run.path} has no checkpoint: the run ended before the first one was written (scenario "
+            "section `checkpoint`); " + restart_hint(run.path)
+        )
+    return start_run(
+        scenario, run.path, replace(options, use_cached_kernels=False), begin=begin, overwrite=True
+    )
+
+
+def _make_shard_group(scenario: Scenario, options: RunOptions) -> ShardGroup:
+    """Return the group of a run's shards, on Ray by default, or of one process if the run is not divided.
+
+    Raises
+    ------
+    ResourceError
+        If Ray is not installed.
+    """
+    if scenario.executor.shards == 1:
+        return SingleProcess()
+    if options.make_shard_group is not None:
+        return options.make_shard_group(scenario, options.progress)
+    from gossiprec.emulation.shards.ray_backend import RayShardGroup
+
+    return RayShardGroup(scenario, options.progress)
+
+
+def _with_resources(scenario: Scenario, resuming: ResumeOptions) -> Scenario:
+    """Return the scenario with other threads or shards, on which no result depends."""
+    executor, threads, shards = scenario.executor, resuming.threads, resuming.shards
+    if threads is not None:
+        executor = executor.model_copy(update={"threads": threads})
+    if shards == 1:
+        executor = executor.model_copy(
+            update={"name": executor.computes, "inner": "auto", "shards": 1, "address": "auto"}
+        )
+    elif shards is not None:
+        executor = executor.model_copy(update={"name": "ray", "inner": executor.computes, "shards": shards})
+    return scenario.with_(executor=executor)

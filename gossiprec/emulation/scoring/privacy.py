@@ -1,16 +1,19 @@
-"""The privacy budget that nodes have spent: events for the log, and a section of the summary."""
+"""The privacy budget that nodes have spent: what is accounted, events for the log, and a section of the summary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.defences import Policy, PrivacySpent
 from gossiprec.runs.checkpoint_state import Stateful
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
 @dataclass(frozen=True)
@@ -142,3 +145,32 @@ class PrivacyLedger(Stateful):
         composed = [policy.spent_by_coordinates(self._coordinates.copy()) for policy in self._by_coordinates]
         found = (*composed, *whole)  # the log holds the budget of whole messages, if both exist
         return [privacy for privacy in found if privacy is not None]
+
+
+def accounted_policies(prepared: PreparedRun) -> list[Policy]:
+    """Return the policies that account for privacy by the training and the pushes of nodes.
+
+    If clients send updates, rewriting does not hide which items were touched: no budget covers whole messages, only
+    the numbers in them.
+    """
+    if not prepared.mode.reveals_items:
+        return prepared.policies
+    transforms = [policy.transform() for policy in prepared.policies]
+    return [
+        policy
+        for policy, transform in zip(prepared.policies, transforms, strict=True)
+        if transform is None or not transform.rewrites
+    ]
+
+
+def user_upload_budget(prepared: PreparedRun) -> UserUploadBudget | None:
+    """Return the budget of the user rows that clients upload, or None if they upload none or it is unknown."""
+    recommender = prepared.recommender
+    if recommender is None or not prepared.told_width or recommender.told_epsilon is None:
+        return None
+    return UserUploadBudget(recommender.told_epsilon, prepared.split.n_users)
+
+
+def tells_openly(prepared: PreparedRun) -> bool:
+    """Return whether clients send values about their users that no epsilon covers."""
+    return bool(prepared.told_width) and user_upload_budget(prepared) is None

@@ -1,4 +1,4 @@
-"""Recommendation quality: the utility evaluator, the choice of target items, and metrics by activity group.
+"""Utility of the models of a run: the evaluator of recommendations, its target items, and the training loss.
 
 References
 ----------
@@ -10,7 +10,8 @@ split are no candidates (the published code of PoisonFedDLRS masks training and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.executor_selection import thread_count
+from gossiprec.emulation.assembly.poisoners import attacked_items
 from gossiprec.emulation.scoring.metric_inputs import (
     ORDERS,
     FullRanker,
@@ -33,14 +36,49 @@ from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
 from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
 from gossiprec.measures.selectors import baseline_metric_name
+from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.kernel_interface import ScoreQuery
-from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.models.feeds.base import Columns
 from gossiprec.scenario.sections import LeastPopular, Targets
 
-CANDIDATES = 2**23
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import PreparedRun
+
+MAX_CANDIDATES = 2**23
 """Number of test items and candidates of which scores are held at the same time."""
-BLOCK = 512
+MAX_LOSS_USERS = 512
+"""Number of users whose models are read together to find their training loss."""
+MAX_BLOCK = 512
 """Number of users of whom all item scores are held; fewer if there are more than 8,000 items."""
+
+
+@dataclass(frozen=True)
+class UtilityOptions:
+    """The options of an evaluation of recommendations.
+
+    Attributes
+    ----------
+    targets : ndarray of int64, shape (n_targets,), optional
+        Target items, if a metric needs them.
+    beside : sequence of str
+        Baseline orders of the items that are also measured, once (:data:`.orders.ORDERS`).
+    mask : str
+        Parts of the split, joined by ``+``, of which no item is in a full list of a user who has it.
+    threads : int
+        Number of threads that score full lists.
+    attacked : ndarray of int64, optional
+        Items that poisoners promote: if these are the targets, each has a metric of its own, ``er@K[item]``.
+    keep_users : bool
+        Whether :attr:`by_user` is kept.
+    """
+
+    targets: I64 | None = None
+    beside: Sequence[str] = ()
+    mask: str = "train"
+    threads: int = 1
+    attacked: I64 | None = None
+    keep_users: bool = False
 
 
 class UtilityEvaluator:
@@ -55,18 +93,7 @@ class UtilityEvaluator:
         the masked parts; those of validation items all but training items.
     executor : Executor
     seed : int
-    targets : ndarray of int64, shape (n_targets,), optional
-        Target items, if a metric needs them.
-    beside : sequence of str
-        Baseline orders of the items that are also measured, once (:data:`.orders.ORDERS`).
-    mask : str
-        Parts of the split, joined by ``+``, of which no item is in a full list of a user who has it.
-    threads : int
-        Number of threads that score full lists.
-    attacked : ndarray of int64, optional
-        Items that poisoners promote: if these are the targets, each has a metric of its own, ``er@K[item]``.
-    keep_users : bool
-        Whether :attr:`by_user` is kept.
+    options : UtilityOptions
 
     Attributes
     ----------
@@ -92,23 +119,18 @@ class UtilityEvaluator:
         metrics: Sequence[str],
         executor: Executor,
         seed: int,
-        targets: I64 | None = None,
-        beside: Sequence[str] = (),
-        mask: str = "train",
-        threads: int = 1,
-        *,
-        attacked: I64 | None = None,
-        keep_users: bool = False,
+        options: UtilityOptions = UtilityOptions(),
     ) -> None:
+        targets, attacked = options.targets, options.attacked
         self._split = split
-        self._keep_users = keep_users
+        self._keep_users = options.keep_users
         self.by_user: dict[str, F64] = {}
         apart = (
             targets is not None and attacked is not None and len(targets) and set(targets) <= set(attacked)
         )
         self._each: list[int] = targets.tolist() if apart and targets is not None else []
         self._executor = executor
-        self._threads = ThreadPool(threads)
+        self._threads = ThreadPool(options.threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
         asked = [read_metric(metric) for metric in metrics]
         self._metrics = [m for m in asked if m.looks_at is not RelevantRanks or len(self._users)]
@@ -117,8 +139,9 @@ class UtilityEvaluator:
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
+        self._seed, self._mask = seed, options.mask.split("+")
         self._whole = [
-            (part, FullRanker(split, some, wanted, mask.split("+")))
+            (part, FullRanker(split, some, wanted, self._mask))
             for part, some in _by_part(full, apart=bool(self._histories["test"])).items()
         ]
         self._sampled = len(full) < len(self._metrics)
@@ -127,9 +150,8 @@ class UtilityEvaluator:
             self._candidates = draw_candidates(split, self._users, seed)
             self._real = self._candidates != PADDING
             self._n_candidates = np.count_nonzero(self._real, axis=1)
-        self._seed, self._mask = seed, mask.split("+")
         self._tied: list[I64] = []
-        self._orders: dict[str, dict[str, float]] = {name: self._of_order(name) for name in beside}
+        self._orders: dict[str, dict[str, float]] = {name: self._of_order(name) for name in options.beside}
         self._beside = {
             baseline_metric_name(metric, name): value
             for name, found in self._orders.items()
@@ -265,7 +287,7 @@ class UtilityEvaluator:
 
     def _blocks(self, users: I64) -> Iterator[I64]:
         """Yield the users who need lists, in blocks."""
-        size = min(BLOCK, max(1, 2**22 // self._split.n_items))
+        size = min(MAX_BLOCK, max(1, 2**22 // self._split.n_items))
         return (users[low : low + size] for low in range(0, len(users), size))
 
     def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32], at: I64) -> I32:
@@ -285,9 +307,9 @@ class UtilityEvaluator:
         return np.concatenate(ranks)
 
     def _sampled_blocks(self, at: I64) -> Iterator[I64]:
-        """Yield positions in blocks of at most :data:`CANDIDATES` candidates; at least one user each."""
+        """Yield positions in blocks of at most :data:`MAX_CANDIDATES` candidates; at least one user each."""
         ends = np.concatenate([[0], np.cumsum(np.diff(self._tests_of)[at])])
-        most, low = CANDIDATES // self._candidates.shape[1], 0
+        most, low = MAX_CANDIDATES // self._candidates.shape[1], 0
         while low < len(at):
             full = int(np.searchsorted(ends, ends[low] + most, side="right")) - 1
             high = min(max(full, low + 1), len(at))
@@ -342,68 +364,90 @@ def select_target_items(chosen: Targets | None, split: Split) -> I64:
     return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])
 
 
-def split_into_groups(sizes: I64, n_groups: int) -> list[I64]:
-    """Divide users by a number of each into groups of equal size; earlier groups may have one more.
+def train_loss(executor: Executor, current: I64, n_users: int) -> float:
+    """Return the mean over users of the model's loss on their own training samples.
+
+    The samples are those of each user's first local update, with the same negatives at every report. What a recommender
+    adds to the loss, drift penalties and noise do not count; rows do not drop out. Users without samples are left out.
 
     Parameters
     ----------
-    sizes : ndarray of int64, shape (n_users,)
-        Users in the order of their ids.
-    n_groups : int
-        At most ``n_users``.
+    executor : Executor
+    current : ndarray of int64, shape (n_nodes,)
+        The row of each node's present model.
+    n_users : int
 
     Returns
     -------
-    list of ndarray of int64
-        Positions in `sizes`: groups ascend by size, and so do users within a group; lower ids come first on ties.
+    float
+        NaN if no user has a sample.
     """
-    return np.array_split(np.argsort(sizes, kind="stable"), n_groups)
+    work = executor.work
+    users = np.flatnonzero(work.feed.n_samples(work.training.negatives)[:n_users])
+    found = [
+        loss
+        for low in range(0, len(users), MAX_LOSS_USERS)
+        for loss in _losses(executor, users[low : low + MAX_LOSS_USERS], current)
+    ]
+    return float(np.mean(found)) if found else float("nan")
 
 
-class ActivityGroupMetrics(Stateful):
-    """The means of test metrics over groups of users with similar numbers of training interactions.
+def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
+    import torch
 
-    Parameters
-    ----------
-    split : Split
-        Its users with test items are put into groups.
-    n_groups : int
-        Not more than the number of such users.
-    """
+    from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
+    from gossiprec.numerics.torch_threads import single_torch_thread
 
-    changing = ("last", "validated")
+    work, readable = executor.work, executor.store.readable(current, users)
+    model, constants, layout = work.model, constants_to_tensors(work.model.constants), readable.layout
+    negatives = work.training.negatives
+    # with only the rows of its own items, a user's loss takes a tenth of the time
+    whole = bool(constants) or (isinstance(model, SequenceModel) and model.needs_all_items)
+    with torch.no_grad(), single_torch_thread():
+        for place, node in enumerate(users.tolist()):
+            samples = work.feed.samples(node, update=0, negatives=negatives, seed=work.seed)
+            some = None if whole else _touched(samples, work.feed.item_columns)
+            if some is not None:
+                samples = {**samples, **_renumbered(samples, work.feed.item_columns, some)}
+            batch = {name: to_tensor(column) for name, column in samples.items()}
+            batch["user"] = torch.zeros(1, dtype=torch.int64)
+            batch["weights"] = torch.ones(len(next(iter(samples.values()))))
+            row = np.asarray(readable.rows[readable.row[place]], np.float32)  # float16 alone is copied
+            tables, user = table_views(layout, torch.from_numpy(row)), int(readable.user[place])
+            own = {**tables, "users": tables["users"][user : user + 1]} if "users" in tables else tables
+            if some is not None:
+                own = {**own, "items": own["items"][torch.from_numpy(some)]}
+            p = {**layout.named(own), **constants}
+            if isinstance(model, GraphModel):
+                p = dict(model.encode_own(p, batch))
+            yield float(model.loss(p, batch))
 
-    def __init__(self, split: Split, n_groups: int) -> None:
-        self._sizes = split.train.sizes[split.test.sizes > 0]
-        self._groups = split_into_groups(self._sizes, n_groups)
-        self._last: dict[str, list[float]] = {}
-        self._validated: dict[str, list[float]] = {}
 
-    def note(self, by_user: Mapping[str, F64], *, chosen: bool) -> None:
-        """Take a report into account; `chosen` says whether it is the best by validation items so far.
+def _touched(samples: Columns, names: tuple[str, ...]) -> I64:
+    """Return all items in some samples, ascending."""
+    items = np.unique(np.concatenate([samples[name].ravel() for name in names]))
+    return np.asarray(items[items >= 0], np.int64)
 
-        Parameters
-        ----------
-        by_user : mapping of str to ndarray of float64, shape (n_users_with_test_items,)
-            Each metric, users ascending; NaN if undefined.
-        chosen : bool
-        """
-        self._last = {
-            name: [nanmean(values[group]) for group in self._groups] for name, values in by_user.items()
-        }
-        if chosen:
-            self._validated = self._last
 
-    def summary(self) -> dict[str, Any]:
-        """Return the groups, least active first, with each metric at the last report and at the chosen one."""
-        return {"by_activity": [self._told(place) for place in range(len(self._groups))]}
+def _renumbered(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
+    """Return the columns of items as positions among `items`; -1 means no item."""
+    return {
+        name: np.where(samples[name] >= 0, np.searchsorted(items, samples[name]), -1).astype(np.int32)
+        for name in names
+    }
 
-    def _told(self, place: int) -> dict[str, Any]:
-        sizes = self._sizes[self._groups[place]]
-        values = {"last": self._last, **({"validated": self._validated} if self._validated else {})}
-        return {
-            "users": len(sizes),
-            "train_min": int(sizes.min()),
-            "train_max": int(sizes.max()),
-            **{when: {name: means[place] for name, means in found.items()} for when, found in values.items()},
-        }
+
+def make_utility_evaluator(prepared: PreparedRun, *, beside: bool = True) -> UtilityEvaluator:
+    """Return the evaluator of recommendations; `beside` adds baseline orders, unless other shards measure them."""
+    scenario, split, evaluate = prepared.scenario, prepared.split, prepared.scenario.evaluate
+    attacked = attacked_items(prepared.attackers)
+    targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)
+    options = UtilityOptions(
+        targets=targets,
+        beside=evaluate.beside if beside else (),
+        mask=evaluate.mask,
+        threads=thread_count(scenario),
+        attacked=attacked,
+        keep_users=evaluate.activity_groups is not None,
+    )
+    return UtilityEvaluator(split, evaluate.metrics, prepared.executor, scenario.seed, options)

@@ -46,7 +46,7 @@ class ShardActor:
 
         Modules that take seconds to import are imported here, while shard 0 prepares the run.
         """
-        import gossiprec.emulation.shards.follower  # noqa: F401
+        import gossiprec.emulation.shards.leader  # noqa: F401
         from gossiprec.emulation.shards.shard_group import local_versions
         from gossiprec.scenario import load_scenario
 
@@ -65,7 +65,7 @@ class ShardActor:
         """Set up the run, and follow shard 0 to its end."""
         from gossiprec.compute.shards.shard_context import ShardContext
         from gossiprec.emulation.assembly.prepare import prepare
-        from gossiprec.emulation.shards.follower import run_follower
+        from gossiprec.emulation.shards.leader import run_follower
         from gossiprec.scenario import load_scenario
 
         exchange = RayChannel(self._number, self._mailbox)

@@ -52,24 +52,7 @@ class SingleProcess(ShardGroup):
         """End nothing."""
 
 
-Gather: TypeAlias = Callable[[Scenario, Progress], ShardGroup]
-
-
-def make_shard_group(scenario: Scenario, say: Progress, gather: Gather | None = None) -> ShardGroup:
-    """Return the group of a run's shards, on Ray by default, or of one process if the run is not divided.
-
-    Raises
-    ------
-    ResourceError
-        If Ray is not installed.
-    """
-    if scenario.executor.shards == 1:
-        return SingleProcess()
-    if gather is None:
-        from gossiprec.emulation.shards.ray_backend import RayShardGroup
-
-        gather = RayShardGroup
-    return gather(scenario, say)
+MakeShardGroup: TypeAlias = Callable[[Scenario, Progress], ShardGroup]
 
 
 def retry_after_shard_loss(first: Callable[[], T], again: Callable[[], T], say: Progress, path: object) -> T:

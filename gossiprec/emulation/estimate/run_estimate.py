@@ -1,0 +1,320 @@
+"""The estimate of a run from the sizes of its data, or from events that were played.
+
+Counts follow from the protocol: they are exact if every message arrives and no node is ever offline, and upper bounds
+if not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.base import AttackMemoryInputs, fraction_to_count
+from gossiprec.compute.plan.tape import Op
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.data.data_sizes import DataSizes
+from gossiprec.defences import POLICIES, Policy
+from gossiprec.emulation.assembly.components import (
+    make_recommender,
+    make_training_settings,
+)
+from gossiprec.emulation.assembly.data_loading import estimated_data_sizes
+from gossiprec.emulation.assembly.executor_selection import thread_count
+from gossiprec.emulation.assembly.poisoners import count_poisoners
+from gossiprec.emulation.estimate.memory import (
+    MemoryInputs,
+    check_memory,
+    estimate_memory,
+    pictures_bytes,
+    process_bytes,
+    stacks_updates,
+)
+from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
+from gossiprec.federated import Recommender
+from gossiprec.models import MODELS, BlockRole, Model
+from gossiprec.modes import choose_mode
+from gossiprec.modes.base import RunMode, TrainingOutline
+from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.sim.availability import Availability
+from gossiprec.scenario import Scenario, check_sizes, check_validation
+from gossiprec.scenario.churn import Churn
+from gossiprec.scenario.network import NetworkOptions
+from gossiprec.scenario.sections import NodeFraction, Nodes
+
+MAX_WAKES_DRAWN = 200_000
+"""Number of wakes that are drawn to estimate how long a run lasts."""
+
+Sure = Literal["exact", "about", "at most"]
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """An estimate of a run.
+
+    Attributes
+    ----------
+    sizes : dict
+        As in a summary.
+    sure : {"exact", "about", "at most"}
+        The precision of the event counts.
+    drawn : bool
+        Whether the data were read or generated; otherwise the interactions are estimated, too.
+    needed : dict of str to int
+        Bytes by part, estimated for observers.
+    bytes_to_draw : int
+        Bytes that generating the data takes, before the run.
+    fraction_met, fraction_heard : float or None
+        The share of users that a single observer, or a coordinator, can have met by the end.
+    kind : str
+        The run's kind: runs of one kind take time in proportion to `work`.
+    work : float
+        See :mod:`~gossiprec.emulation.estimate.timing`.
+    duration : PredictedDuration or None
+        None if no run has finished on this machine yet.
+    """
+
+    sizes: dict[str, Any]
+    sure: Sure
+    drawn: bool
+    needed: dict[str, int]
+    bytes_to_draw: int
+    fraction_met: float | None
+    fraction_heard: float | None
+    kind: str
+    work: float
+    duration: PredictedDuration | None
+
+    def check_fits(self) -> None:
+        """Refuse a run that does not fit into memory.
+
+        Raises
+        ------
+        ResourceError
+        """
+        check_memory({"generating the data": self.bytes_to_draw})
+        check_memory(self.needed)
+
+
+@dataclass(frozen=True)
+class EventCounts:
+    """The numbers of events in a run.
+
+    Attributes
+    ----------
+    n_wakes, n_messages, epochs : int
+        Local epochs are the total of all nodes.
+    virtual_time : float
+    sure : {"exact", "about", "at most"}
+        The precision of the counts; with about, only the virtual time is not exact.
+    """
+
+    n_wakes: int
+    n_messages: int
+    epochs: int
+    virtual_time: float
+    sure: Sure = "exact"
+
+
+@dataclass(frozen=True)
+class EstimateInputs:
+    """The quantities of a run that an estimate starts from, counted or computed."""
+
+    extent: MemoryInputs
+    counts: EventCounts
+    model: Model
+    recommender: Recommender | None
+    settings: NodeSettings
+    hides_user: bool
+
+
+def check_memory_early(scenario: Scenario) -> None:
+    """Refuse a run that does not fit into memory before data are generated that take long.
+
+    Raises
+    ------
+    ScenarioError, DataError
+        If the scenario does not fit its data, or the data cannot be read.
+    ResourceError
+    """
+    data = estimated_data_sizes(scenario)
+    if data is not None:
+        make_run_estimate(scenario, data, estimate_from_sizes(scenario, data)).check_fits()
+
+
+def make_run_estimate(scenario: Scenario, data: DataSizes, world: EstimateInputs) -> RunEstimate:
+    """Return the estimate of a run that follows from its sizes and counts."""
+    extent, counts, protocol = world.extent, world.counts, world.extent.protocol
+    trains = executor_of(scenario, world)
+    threads = thread_count(scenario) if trains == "fused" else 1
+    compiled = world.model.kernels() if trains == "fused" else None
+    prospect = AttackMemoryInputs(
+        n_users=data.n_users,
+        layout=extent.layout,
+        storage=scenario.executor.storage,
+        own_items=float(data.split.train.sizes.mean()),
+        keeps=_kept_at_a_time(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
+        ranked_on_sight=compiled is not None and compiled.ranks_open and not world.hides_user,
+    )
+    observers = sum(ATTACKS[each.name].expected_bytes(each.options, prospect) for each in scenario.observers)
+    samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
+    needed = process_bytes(extent, trains) | estimate_memory(extent).bytes | {"observers": round(observers)}
+    kind = run_kind(scenario, trains)
+    work = training_work(world.model, extent.layout, epochs=counts.epochs, samples=samples)
+    return RunEstimate(
+        sizes={**run_sizes(scenario, data, protocol, counts), "executor": trains, "threads": threads},
+        sure=counts.sure,
+        drawn=data.whole,
+        needed=needed | pictures_bytes(scenario, needed),
+        bytes_to_draw=data.bytes_to_draw,
+        fraction_met=protocol.predicted_fraction_met(protocol.wakes),
+        fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
+        kind=kind,
+        work=work,
+        duration=predict_duration(kind, work, threads) if work > 0 else None,
+    )
+
+
+def run_sizes(scenario: Scenario, data: DataSizes, protocol: Protocol, counts: EventCounts) -> dict[str, Any]:
+    """Return the sizes of a run for its summary, without its executor."""
+    return {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "dataset": data.split.name,
+        "nodes": data.n_users,
+        **({"poisoners": protocol.n_users - data.n_users} if scenario.attackers else {}),
+        **({"coordinator": protocol.n_users} if protocol.has_coordinator else {}),
+        "items": data.split.n_items,
+        "interactions": data.n_interactions,
+        "wakes": counts.n_wakes,
+        "messages": counts.n_messages,
+        "node_updates": counts.epochs,
+        "virtual_time": counts.virtual_time,
+    }
+
+
+def executor_of(scenario: Scenario, world: EstimateInputs) -> str:
+    """Return the name of the executor that trains."""
+    extent = world.extent
+    outline = TrainingOutline(
+        scenario, world.model, extent.training, world.recommender, world.settings, world.counts.epochs, extent.layout
+    )  # fmt: skip
+    return extent.mode.training_executor(outline)
+
+
+def _kept_at_a_time(mode: RunMode, protocol: Protocol, heard: float) -> float:
+    """Return the largest share of users whom a single adversary has met and will meet again.
+
+    With the share f(t) that it has met by t, those met both before and after t are f(t) + f(T - t) - f(T), which is
+    largest at half time.
+
+    Parameters
+    ----------
+    heard : float
+        The number of messages that it receives in the whole run.
+    """
+    if mode.depends_on_values(protocol):  # later contacts are not known, so that every pair keeps its rows
+        return 1.0
+    half, all_ = (protocol.predicted_fraction_met(wakes) for wakes in (protocol.wakes / 2, protocol.wakes))
+    if half is None or all_ is None:
+        return min(1.0, heard / 2 / protocol.n_users)
+    share = 2 * half - all_
+    spread = math.sqrt(share * (1 - share) / protocol.n_users)  # of many moments the fullest counts
+    return min(1.0, share + spread)
+
+
+def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
+    """Return the estimate inputs that follow from sizes."""
+    check_sizes(scenario, data.n_users, data.split.n_items)
+    check_validation(scenario, len(data.split.validation.values))
+    n_poisoners = count_poisoners(scenario, data.n_users)
+    protocol = PROTOCOLS[scenario.protocol.name](
+        scenario.protocol.options,
+        n_users=data.n_users + n_poisoners,
+        seed=scenario.seed,
+        availability=Availability.forever(1),  # no protocol is made: with a million nodes that takes a second
+    )
+    training = make_training_settings(scenario, protocol)
+    known = data.split.training_data()
+    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(known)
+    layout = model.layout(data.split.n_items, data.n_users if protocol.whole_user_table else 1)
+    one = np.zeros(1, np.int64)
+    policies = [
+        (POLICIES[each.name](each.options, one), count_selected_nodes(each.nodes, data.n_users))
+        for each in scenario.policies
+    ]
+    transforms = [(policy.transform(), count) for policy, count in policies]
+    rules = [(policy.inbox(), count) for policy, count in policies] + [(protocol.inbox(), 1)]
+    asked = [(rule, count) for rule, count in rules if rule is not None]
+    counts, settings = _counted(scenario, protocol, policies, training, data.n_users)
+    server = protocol.server()
+    extent = MemoryInputs(
+        scenario=scenario,
+        protocol=protocol,
+        mode=choose_mode(protocol),
+        training=training,
+        layout=layout,
+        n_interactions=data.n_interactions,
+        samples=model.feed_of(known).n_samples(training.negatives),
+        waiting=sum(rule.expected * count for rule, count in asked),
+        n_rewritten=n_poisoners + sum(count for how, count in transforms if how is not None and how.rewrites),
+        side_by_side=any(stacks_updates(rule.make()) for rule, _ in asked),
+        n_versions=1 if server is None else server.n_versions,
+        n_wakes=counts.n_wakes,
+        n_messages=counts.n_messages,
+    )
+    hides = any(how is not None and BlockRole.USER in how.hides for how, _ in transforms)
+    recommender = make_recommender(scenario, protocol, model, layout)
+    return EstimateInputs(extent, counts, model, recommender, settings, hides)
+
+
+def _counted(
+    scenario: Scenario,
+    protocol: Protocol,
+    policies: list[tuple[Policy, int]],
+    training: TrainingSettings,
+    n_users: int,
+) -> tuple[EventCounts, NodeSettings]:
+    """Return the numbers of events, and the training of a node that uses all policies."""
+    wakers, behaviours = len(protocol.clock.node_ids), protocol.behaviours
+    n_wakes = wakers * protocol.wakes
+    each = protocol.most_messages
+    n_messages = n_wakes * (1 if each is None else each)
+    if any(Op.TRAIN in behaviour.on_wake for behaviour in behaviours):
+        trained, trainers = n_wakes, wakers
+    else:
+        trained, trainers = n_messages // (2 if protocol.replies else 1), protocol.n_users
+    per_node = trained / trainers
+    settings = NodeSettings.none(1)
+    left = trained - per_node * (protocol.n_users - n_users)  # poisoners do not train
+    for policy, count in policies:
+        policy.configure(settings, training=training, updates=np.array([round(per_node)]))
+        left -= count * max(0.0, per_node - int(settings.most_updates[0]))
+    plain = scenario.network == NetworkOptions() and scenario.churn == Churn() and not protocol.steers
+    certain = plain and protocol.messages_per_wake is not None
+    if choose_mode(protocol).depends_on_values(protocol):
+        certain = False
+    sure: Sure = "about" if certain else "at most"
+    epochs = round(left) * training.local_epochs
+    return EventCounts(n_wakes, n_messages, epochs, _lasts(protocol), sure), settings
+
+
+def _lasts(protocol: Protocol) -> float:
+    """Return the approximate time of the last wake, from the clocks of some nodes."""
+    clock, wakes = protocol.clock, protocol.wakes
+    if wakes > MAX_WAKES_DRAWN:
+        return wakes * clock.mean
+    return float(clock.of_first(MAX_WAKES_DRAWN // wakes).intervals(0, wakes).sum(axis=1).max())
+
+
+def count_selected_nodes(chosen: Nodes, n_users: int) -> int:
+    """Return the number of nodes of a scenario entry."""
+    if chosen == "all":
+        return n_users
+    return (
+        fraction_to_count(n_users, chosen.fraction) if isinstance(chosen, NodeFraction) else len(set(chosen))
+    )
