@@ -29,13 +29,13 @@ from typing import Any
 import yaml
 from common import emit, median, say
 
-from gossiprec.cli.study_progress import StudyProgressState
+from gossiprec.cli.study_display import StudyProgressState
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.study.ray_runner import LOCAL, RayRunner
 from gossiprec.study.runner import Start, StudyRunner
-from gossiprec.study.table_writer import CSV, PARQUET
+from gossiprec.study.study_table import CSV, PARQUET
 from gossiprec.study.task import run_task, threads_per_job
 from gossiprec.study.worker_pool import WorkerPool
 
@@ -79,7 +79,7 @@ def carried_out(plan: StudyPlan, path: Path, start: Start) -> tuple[float, float
     with folder.locked():
         conduct = StudyRunner(plan, folder)
         begin = time.perf_counter()
-        outcome = conduct.carry_out(conduct.take_stock(other_code="refuse"), start, watching)
+        outcome = conduct.carry_out(conduct.take_stock(stale_runs="refuse"), start, watching)
         seconds = time.perf_counter() - begin
     assert outcome.made == len(plan.simulations), outcome.failed
     times = watching.times

@@ -139,6 +139,43 @@ class OldMember:
         return getattr(super(definer, instance) if overridden else instance, self._new)
 
 
+def present_keywords(
+    function: str, keywords: Mapping[str, Any], allowed: type, former: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the keywords of a call by their present names, and warn about former ones.
+
+    Parameters
+    ----------
+    function : str
+        The name of the function that was called.
+    keywords : mapping of str to object
+        The keywords of the call.
+    allowed : type
+        A ``TypedDict`` of all keywords, former ones included.
+    former : mapping of str to str
+        The present name of each former keyword.
+
+    Raises
+    ------
+    TypeError
+        If a keyword does not exist or is given by both of its names.
+    """
+    present: dict[str, Any] = {}
+    for keyword, value in keywords.items():
+        if keyword not in allowed.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {keyword!r}")
+        name = former.get(keyword, keyword)
+        if name != keyword:
+            message = (
+                f"{function}: the keyword {keyword} is now {name}; the old name works until gossiprec 0.2"
+            )
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
+        if name in present:
+            raise TypeError(f"{function}() got multiple values for keyword argument {name!r}")
+        present[name] = value
+    return present
+
+
 class OldPaths:
     """Import finder of old module paths; no present module has one of them."""
 

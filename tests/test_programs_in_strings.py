@@ -69,10 +69,7 @@ def test_imported_names_of_the_readme_exist():
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        (
-            "from gossiprec.network.overlay.view_exchange import Exchange",
-            [("gossiprec.overlay.exchange", "Exchange")],
-        ),
+        ("from gossiprec.overlay.exchange import Exchange", [("gossiprec.overlay.exchange", "Exchange")]),
         ("from gossiprec.numerics import optimizers", [("gossiprec.numerics", "optimizers")]),
         (
             "from gossiprec.data.split_helpers import partition",

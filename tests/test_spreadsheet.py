@@ -13,7 +13,7 @@ from gossiprec.cli.simulate import simulate
 from gossiprec.cli.study import study
 from gossiprec.figures.figure_files import csv_bytes
 from gossiprec.runs.run_tables import ITEMS, read_run_table, write_run_table
-from gossiprec.study.table_writer import write_study_table as write_study_table
+from gossiprec.study.study_table import write_study_table as write_study_table
 
 FORMULAS = ["=1+2", "+cmd", "-x", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
 PLAIN = ["-0.5", "+3", "-1e-05", "a=b", "", -0.5, 7, None, "-inf"]

@@ -14,12 +14,11 @@ from analysis.papers.study_file import PaperStudyFile, Scale
 from analysis.papers.verdict import Runs
 from gossiprec.base.errors import ScenarioError, suggestion
 from gossiprec.cli.options import Decorator, add_options
-from gossiprec.cli.study import run_study, study_options
+from gossiprec.cli.study import StudyOptions, run_study, study_options
 from gossiprec.runs import Run
-from gossiprec.study.folder import StudyFolder, run_code_version
+from gossiprec.study.folder import StudyFolder, StudyOutcome, run_code_version
 from gossiprec.study.load import LoadedStudy
 from gossiprec.study.plan import StudyPlan, make_plan
-from gossiprec.study.record import StudyOutcome
 from gossiprec.version import code_version
 
 Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
@@ -102,7 +101,7 @@ def run_and_report(
         Number of parallel runs, by default one.
     report_only : bool
     **how
-        The other options of :func:`gossiprec.cli.study.run_study`.
+        The other options of :class:`gossiprec.cli.study.StudyOptions`.
     """
     for name in names:
         if name in lacking:
@@ -111,7 +110,7 @@ def run_and_report(
     folder, outcome = StudyFolder(out or Path("studies") / whole.name), StudyOutcome()
     wanted = [name for name in names if name not in lacking and not report_only]
     if wanted:
-        outcome = run_study(make_plan(study_of(wanted)), out=folder.path, jobs=jobs or 1, **how)
+        outcome = run_study(make_plan(study_of(wanted)), StudyOptions(out=folder.path, jobs=jobs or 1, **how))
     if how["dry_run"]:
         return outcome
     plan = make_plan(whole, check_data=False)

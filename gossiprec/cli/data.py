@@ -22,7 +22,7 @@ def data() -> None:
 def list_() -> None:
     """List the data sets and the split rules."""
     from gossiprec.cli.list import format_members
-    from gossiprec.scenario.registry_listing import list_members
+    from gossiprec.scenario.registries import list_members
 
     for kind in ("datasets", "splits"):
         click.echo(f"{kind}:")
@@ -69,7 +69,7 @@ def stats(
     """  # noqa: D301
     from gossiprec.data import DATASETS, SPLITS, loading
     from gossiprec.data.reports import describe_check_ins, describe_interactions
-    from gossiprec.scenario.validation_messages import validate_options
+    from gossiprec.scenario.problems import validate_options
 
     kind = DATASETS[name]
     dataset = kind(validate_options(kind.Options, _options(path, options), f"dataset {name}"))
@@ -110,7 +110,7 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     """  # noqa: D301
     from gossiprec.data.file import DelimitedFile
     from gossiprec.data.reports import check_file
-    from gossiprec.scenario.validation_messages import validate_options
+    from gossiprec.scenario.problems import validate_options
 
     stated = validate_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
     found = check_file(DelimitedFile(stated))
@@ -144,7 +144,7 @@ def make(
     """Generate a synthetic data set and write its columns to OUT (compressed if OUT ends in .gz)."""
     from gossiprec.data import DATASETS
     from gossiprec.data.delimited_text import write_table
-    from gossiprec.scenario.validation_messages import validate_options
+    from gossiprec.scenario.problems import validate_options
 
     stated = _options(None, options) | {key: value for key, value in sizes.items() if value is not None}
     kind = DATASETS["synthetic"]

@@ -112,8 +112,13 @@ def _options(name: str, settings: Sequence[str]) -> Any:
 
     from gossiprec.network.overlay.graph_options import family_options
     from gossiprec.scenario.overrides import parse_overrides
-    from gossiprec.scenario.problems import Origin, Problems, SourceMap
-    from gossiprec.scenario.validation_messages import add_validation_problems, reject_boolean_numbers
+    from gossiprec.scenario.problems import (
+        Origin,
+        Problems,
+        SourceMap,
+        add_validation_problems,
+        reject_boolean_numbers,
+    )
 
     problems = Problems()
     parsed = parse_overrides(settings, problems)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gossiprec.scenario.bundled import BundledFile
-    from gossiprec.scenario.registry_listing import OptionInfo, RegisteredThing
+    from gossiprec.scenario.registries import OptionInfo, RegisteredThing
 
     Told: TypeAlias = tuple[dict[str, Any], Iterable[str]]
     """The JSON form and the text lines of an output."""
@@ -49,8 +49,7 @@ def list(kind: str | None, name: str | None, as_json: bool) -> None:
 def _kinds() -> Told:
     from gossiprec.scenario.bundled import KINDS as SHIPPED
     from gossiprec.scenario.bundled import bundled_files
-    from gossiprec.scenario.registries import KINDS, get_registry
-    from gossiprec.scenario.registry_listing import unknown_plugin_groups
+    from gossiprec.scenario.registries import KINDS, get_registry, unknown_plugin_groups
 
     for stray in unknown_plugin_groups():
         click.echo(f"note: {stray}", err=True)
@@ -61,14 +60,14 @@ def _kinds() -> Told:
 
 
 def _members(kind: str) -> Told:
-    from gossiprec.scenario.registry_listing import list_members
+    from gossiprec.scenario.registries import list_members
 
     found = list_members(kind)
     return {member.name: asdict(member) for member in found}, format_members(found)
 
 
 def _member(kind: str, name: str) -> Told:
-    from gossiprec.scenario.registry_listing import describe_member, describe_options
+    from gossiprec.scenario.registries import describe_member, describe_options
 
     options, about = describe_options(kind, name), describe_member(kind, name)
     told = {"kind": kind, **asdict(about), "options": [asdict(option) for option in options]}

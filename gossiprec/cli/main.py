@@ -19,21 +19,21 @@ from gossiprec.cli import INTERRUPTED
 from gossiprec.streams import is_unread, silence
 from gossiprec.version import __version__
 
-COMMANDS = (
-    "init",
-    "simulate",
-    "resume",
-    "replay",
-    "study",
-    "scenario",
-    "topology",
-    "plot",
-    "report",
-    "log",
-    "data",
-    "list",
-)
-"""Command names; each is a module of this package that holds a command of the same name."""
+COMMANDS = {
+    "init": "scenario",
+    "simulate": "simulate",
+    "resume": "simulate",
+    "replay": "simulate",
+    "study": "study",
+    "scenario": "scenario",
+    "topology": "topology",
+    "plot": "plot",
+    "report": "report",
+    "log": "log",
+    "data": "data",
+    "list": "list",
+}
+"""The module of this package that holds each command, by the name of the command."""
 
 
 NO_MEMORY = (
@@ -56,7 +56,9 @@ class LazyGroup(click.Group):
         """Import the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"gossiprec.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(
+            importlib.import_module(f"gossiprec.cli.{COMMANDS[cmd_name]}"), cmd_name
+        )
         return command
 
     def resolve_command(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import click
 
@@ -41,6 +43,29 @@ TRACK = click.option(
 THREADS = click.option(
     "--threads", type=click.IntRange(min=1), help="Number of threads; does not affect results."
 )
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """The options of the output of a command that runs a scenario: ``--no-plots``, ``--json`` and ``--quiet``."""
+
+    no_plots: bool
+    as_json: bool
+    quiet: bool
+
+
+def collect_options(cls: Callable[..., Any]) -> Decorator[Callable[..., Any]]:
+    """Return a decorator that passes options as one dataclass with fields of their names, after the context."""
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(*arguments: Any, **options: Any) -> object:
+            return command(*arguments, cls(**{name: options.pop(name) for name in names}), **options)
+
+        return call
+
+    return decorate
 
 
 def add_options(*options: Decorator[Command]) -> Decorator[Command]:

@@ -1,4 +1,4 @@
-"""``gossiprec simulate``: run a scenario, print its results and their location."""
+"""``gossiprec simulate``, ``resume`` and ``replay``: run a scenario, and print its results and their location."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SAFE_CSV, SET, TRACK
+from gossiprec.cli.options import (
+    JSON,
+    JSON_SUMMARY,
+    NO_PLOTS,
+    QUIET,
+    SAFE_CSV,
+    SET,
+    THREADS,
+    TRACK,
+    OutputOptions,
+    collect_options,
+)
 from gossiprec.cli.progress import progress_display, unless_unread
 
 if TYPE_CHECKING:
@@ -39,18 +50,17 @@ if TYPE_CHECKING:
 @JSON_SUMMARY
 @QUIET
 @click.pass_context
+@collect_options(OutputOptions)
 def simulate(
     context: click.Context,
+    output: OutputOptions,
     /,
     scenario: str,
     overrides: tuple[str, ...],
     out: Path | None,
     overwrite: bool,
     track: tuple[str, ...],
-    no_plots: bool,
     dry_run: bool,
-    as_json: bool,
-    quiet: bool,
     **short: str | int | None,
 ) -> None:
     """Run the scenario file SCENARIO.
@@ -70,28 +80,28 @@ def simulate(
     from gossiprec.scenario.cross_checks import notes_on
 
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
-    for note in () if quiet else notes_on(loaded):
+    for note in () if output.quiet else notes_on(loaded):
         click.echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if dry_run:
         from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 
         tracker_factories(track)
-        _foresee(loaded, path, as_json=as_json, quiet=quiet)
+        _print_estimate(loaded, path, output)
         return
-    run = _run(loaded, path, overwrite=overwrite, track=track, quiet=quiet)
-    context.exit(finish_run(run, plots=loaded.plots and not no_plots, as_json=as_json, quiet=quiet))
+    run = _run(loaded, path, overwrite=overwrite, track=track, quiet=output.quiet)
+    context.exit(finish_run(run, output, plots=loaded.plots))
 
 
-def finish_run(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
-    """Print the results of a run that has just ended, draw its figures, and return the exit status."""
+def finish_run(run: Run, output: OutputOptions, *, plots: bool) -> int:
+    """Print the results of a run that has just ended, draw its figures if `plots`, and return the exit status."""
     interrupted = run.manifest["status"] == "interrupted"
     if interrupted:
         _say_interrupted(run)
     with unless_unread():
-        _print_results(run, as_json=as_json)
-    if plots:
-        _draw(run, as_json=as_json, quiet=quiet)
+        _print_results(run, as_json=output.as_json)
+    if plots and not output.no_plots:
+        _draw(run, as_json=output.as_json, quiet=output.quiet)
     return INTERRUPTED if interrupted else 0
 
 
@@ -101,27 +111,27 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
     return (f"{keys[name]}={value}" for name, value in short.items() if value is not None)
 
 
-def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> None:
+def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> None:
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
     from gossiprec.emulation.estimate.memory import available_for
 
-    with progress_display(quiet=quiet) as progress:
-        outlook = estimate_run(scenario, progress, kept_kernels=True)
+    with progress_display(quiet=output.quiet) as progress:
+        estimate = estimate_run(scenario, progress, kept_kernels=True)
     facts: dict[str, Any] = {
-        **outlook.sizes,
-        "counts": outlook.sure,
-        "data": "read" if outlook.drawn else "estimated",
-        "memory_mib": {part: size / summary_text.MIB for part, size in outlook.needed.items()},
-        "available_mib": available_for(outlook.needed) / summary_text.MIB,
-        "seconds": outlook.duration and vars(outlook.duration),
-        "fraction_met": outlook.fraction_met,
-        "fraction_heard": outlook.fraction_heard,
+        **estimate.sizes,
+        "counts": estimate.sure,
+        "data": "read" if estimate.drawn else "estimated",
+        "memory_mib": {part: size / summary_text.MIB for part, size in estimate.needed.items()},
+        "available_mib": available_for(estimate.needed) / summary_text.MIB,
+        "seconds": estimate.duration and vars(estimate.duration),
+        "fraction_met": estimate.fraction_met,
+        "fraction_heard": estimate.fraction_heard,
         "run": str(path),
     }
-    click.echo(json.dumps(facts) if as_json else summary_text.format_estimate(facts))
-    outlook.check_fits()
+    click.echo(json.dumps(facts) if output.as_json else summary_text.format_estimate(facts))
+    estimate.check_fits()
 
 
 def _run(scenario: Scenario, path: Path, *, overwrite: bool, track: tuple[str, ...], quiet: bool) -> Run:
@@ -214,3 +224,96 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     if pictures and not as_json:
         with unless_unread():
             click.echo(summary_text.format_rows({"figures": ", ".join(pictures)}))
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@THREADS
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 64),
+    help="Number of shards on Ray, overriding the scenario; 1 runs without Ray.",
+)
+@click.option("--from-start", is_flag=True, help="Start over in RUN if no checkpoint is usable.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Resume even if another code version wrote the checkpoint, or the manifest is damaged.",
+)
+@TRACK
+@NO_PLOTS
+@JSON_SUMMARY
+@QUIET
+@click.pass_context
+@collect_options(OutputOptions)
+def resume(
+    context: click.Context,
+    output: OutputOptions,
+    /,
+    run: Path,
+    threads: int | None,
+    shards: int | None,
+    from_start: bool,
+    force: bool,
+    track: tuple[str, ...],
+) -> None:
+    """Resume the run in RUN from its last checkpoint.
+
+    \b
+    gossiprec resume runs/rand-gossip-s1
+
+    A run that was interrupted, failed or was killed produces the same bytes as an uninterrupted one. The
+    scenario section `checkpoint` sets how often checkpoints are written.
+    """  # noqa: D301
+    from gossiprec.emulation import resume as resume_run
+    from gossiprec.runs import open_run
+
+    if open_run(run).manifest["status"] == "complete":
+        click.echo(f"{run} is complete: there is nothing to resume")
+        return
+    with progress_display(quiet=output.quiet) as progress:
+        done = resume_run(
+            run,
+            threads=threads,
+            shards=shards,
+            from_start=from_start,
+            force=force,
+            track=track,
+            progress=progress,
+            graceful_stop=True,
+        )
+    context.exit(finish_run(done, output, plots=bool(done.scenario.get("plots"))))
+
+
+DIFFERS = 2
+"""Exit status if the rerun gave other results."""
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@THREADS
+@JSON
+@QUIET
+@click.pass_context
+def replay(context: click.Context, /, run: Path, threads: int | None, as_json: bool, quiet: bool) -> None:
+    """Rerun the scenario of RUN and compare log, metrics and attacks.
+
+    Exits with 0 if everything is identical; otherwise reports the first difference and exits with 2. The second
+    run is written to a temporary directory, which is deleted; RUN is not changed. A run that ended early is
+    compared up to its last report.
+    """
+    from gossiprec.emulation import replay as run_again
+
+    with progress_display(quiet=quiet) as progress:
+        found = run_again(run, threads=threads, progress=progress)
+    if as_json:
+        facts = {**vars(found), "path": str(found.path), "confirmed": found.confirmed}
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        for line in found.elsewhere:
+            click.echo(f"changed since the run: {line}")
+        verdict = (
+            f"confirmed, digest {found.digest}" if found.confirmed else f"not confirmed: {found.difference}"
+        )
+        click.echo(f"{found.path}: {verdict} (up to virtual time {found.upto:g})")
+    context.exit(0 if found.confirmed else DIFFERS)

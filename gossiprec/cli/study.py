@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,49 @@ import click
 
 from gossiprec.base.machine import usable_cores
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options
+from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options, collect_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gossiprec.cli.study_progress import StudyProgressState
+    from gossiprec.cli.study_display import StudyProgressState
     from gossiprec.emulation import RunEstimate
-    from gossiprec.study.deduplication import SharedSimulation
+    from gossiprec.study.folder import StudyOutcome
     from gossiprec.study.plan import StudyPlan
-    from gossiprec.study.record import StudyOutcome
-    from gossiprec.study.runner import OtherCode, Start, StudyRunner
+    from gossiprec.study.run_hash import SharedSimulation
+    from gossiprec.study.runner import StaleRuns, Start, StudyRunner
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """The options of carrying out a study on the command line.
+
+    Attributes
+    ----------
+    out : Path or None
+        The study's folder; ``studies/<name>`` if None.
+    jobs : int or None
+        Number of worker processes; one per core if None.
+    address : str or None
+        Address of a Ray cluster; None runs on this machine.
+    dry_run : bool
+    again, keep : bool
+        Treatment of finished runs of other code or data.
+    track : tuple of str
+        Trackers of each run.
+    quiet : bool
+    """
+
+    out: Path | None
+    jobs: int | None
+    address: str | None
+    dry_run: bool
+    again: bool
+    keep: bool
+    track: tuple[str, ...]
+    quiet: bool
 
 
 def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
-    """Return a decorator that adds the options of :func:`run_study`; `jobs` names the default number of jobs."""
+    """Return a decorator that adds the options of :class:`StudyOptions`; `jobs` names the default number of jobs."""
     return add_options(
         click.option(
             "--out",
@@ -80,14 +109,15 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N combinations.")
 @study_options("one per core")
 @click.pass_context
+@collect_options(StudyOptions)
 def study(
     context: click.Context,
+    options: StudyOptions,
     /,
     study: Path,
     overrides: tuple[str, ...],
     seeds: int | None,
     limit: int | None,
-    **how: Any,
 ) -> None:
     """Run the study file STUDY: a base scenario, axes and seeds.
 
@@ -107,25 +137,14 @@ def study(
     from gossiprec.study.plan import make_plan
 
     plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
-    outcome = run_study(plan, **how)
-    if not how["dry_run"]:
-        _print_means(how["out"] or Path("studies") / plan.study.name)
+    outcome = run_study(plan, options)
+    if not options.dry_run:
+        _print_means(options.out or Path("studies") / plan.study.name)
     if outcome.failed:
         context.exit(1)
 
 
-def run_study(
-    plan: StudyPlan,
-    *,
-    out: Path | None,
-    jobs: int | None,
-    address: str | None,
-    dry_run: bool,
-    again: bool,
-    keep: bool,
-    track: tuple[str, ...],
-    quiet: bool,
-) -> StudyOutcome:
+def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
     """Carry out a study with the options of the command and show its progress; return the outcome.
 
     Raises
@@ -140,40 +159,42 @@ def run_study(
     from gossiprec.study.ray_runner import INSTEAD
     from gossiprec.study.runner import StudyRunner
 
-    if again and keep:
+    if options.again and options.keep:
         raise click.UsageError("--again and --keep cannot be combined")
-    folder = StudyFolder(out or Path("studies") / plan.study.name)
+    folder = StudyFolder(options.out or Path("studies") / plan.study.name)
     folder.check(plan.study.name)
-    runner = StudyRunner(plan, folder, track)
-    other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
-    if address:
+    runner = StudyRunner(plan, folder, options.track)
+    stale_runs: StaleRuns = "again" if options.again else "keep" if options.keep else "refuse"
+    if options.address:
         require_ray(INSTEAD)
-    if dry_run:
-        _foresee(runner, other_code, jobs)
+    if options.dry_run:
+        _print_estimate(runner, stale_runs, options.jobs)
         return runner.outcome
     runner.check_target()
     click.echo(describe_plan_size(plan), err=True)
     with folder.locked(plan.study.name):
-        todo = runner.take_stock(other_code=other_code)
-        outcome = _carried_out(runner, todo, jobs, address, quiet=quiet)
+        todo = runner.take_stock(stale_runs=stale_runs)
+        outcome = _run_simulations(runner, todo, options)
     _close(runner, outcome)
     return outcome
 
 
-def _carried_out(
-    runner: StudyRunner, todo: list[SharedSimulation], jobs: int | None, address: str | None, *, quiet: bool
+def _run_simulations(
+    runner: StudyRunner, todo: list[SharedSimulation], options: StudyOptions
 ) -> StudyOutcome:
     """Run the open simulations; Ctrl-C and SIGTERM end the study with a hint on how to continue it."""
-    from gossiprec.cli.study_progress import study_progress_display
+    from gossiprec.cli.study_display import study_progress_display
     from gossiprec.emulation.run.graceful_stop import sigterm_as_interrupt
     from gossiprec.study.time_left import TimeLeft, estimate_runs, planned_run
 
     planned = {hash_: planned_run(outlook) for hash_, outlook in estimate_runs(todo).items()}
-    left = TimeLeft(planned, None if address else count_jobs(jobs, len(todo)))
+    left = TimeLeft(planned, None if options.address else count_jobs(options.jobs, len(todo)))
     try:
-        shown = study_progress_display(lambda hash_: runner.record.labels(hash_)[0], left, quiet=quiet)
+        shown = study_progress_display(
+            lambda hash_: runner.record.labels(hash_)[0], left, quiet=options.quiet
+        )
         with sigterm_as_interrupt(), shown as tally:
-            start = _workers(jobs, address, len(todo), tally)
+            start = _workers(options, len(todo), tally)
             return runner.carry_out(todo, start, tally)
     except KeyboardInterrupt:
         outcome, path = runner.outcome, runner.folder.path
@@ -185,15 +206,15 @@ def _carried_out(
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: StudyProgressState) -> Start:
+def _workers(options: StudyOptions, n_tasks: int, tally: StudyProgressState) -> Start:
     """Return the function that carries out tasks: local processes or Ray."""
     from gossiprec.study.ray_runner import RayRunner
     from gossiprec.study.task import threads_per_job
     from gossiprec.study.worker_pool import WorkerPool
 
-    if address:
-        return RayRunner(address, jobs, tally.say).carry_out
-    number = count_jobs(jobs, n_tasks)
+    if options.address:
+        return RayRunner(options.address, options.jobs, tally.say).carry_out
+    number = count_jobs(options.jobs, n_tasks)
     return WorkerPool(number, threads_per_job(number), tally.say).carry_out
 
 
@@ -214,7 +235,7 @@ def describe_plan_size(plan: StudyPlan) -> str:
     return f"{text}: {n_simulations} simulations"
 
 
-def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> None:
+def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None) -> None:
     """Print what a study would run: number, largest run, expected duration, and each run.
 
     Raises
@@ -226,11 +247,11 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
     from gossiprec.study.time_left import estimate_runs
 
     plan = runner.plan
-    todo = {simulation.hash for simulation in runner.take_stock(other_code=other_code)}
+    todo = {simulation.hash for simulation in runner.take_stock(stale_runs=stale_runs)}
     click.echo(describe_plan_size(plan))
-    foreseen = estimate_runs(plan.simulations)
-    outlooks = {hash_: found for hash_, found in foreseen.items() if not isinstance(found, GossipRecError)}
-    largest = max(outlooks.values(), key=lambda each: sum(each.needed.values()), default=None)
+    estimates = estimate_runs(plan.simulations)
+    possible = {hash_: found for hash_, found in estimates.items() if not isinstance(found, GossipRecError)}
+    largest = max(possible.values(), key=lambda each: sum(each.needed.values()), default=None)
     at_a_time = count_jobs(jobs, len(todo))
     if largest is not None:
         memory = sum(largest.needed.values()) / 2**20
@@ -239,11 +260,11 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
             f"largest: {most}{largest.sizes['node_updates']:,} local epochs of {largest.sizes['executor']}, about "
             f"{memory:,.0f} MiB; {at_a_time} run at a time"
         )
-        click.echo(f"time: {_time_of([outlooks[hash_] for hash_ in todo if hash_ in outlooks], at_a_time)}")
+        click.echo(f"time: {_time_of([possible[hash_] for hash_ in todo if hash_ in possible], at_a_time)}")
     click.echo(f"to run: {len(todo)}, already finished: {runner.outcome.kept}, folder: {runner.folder.path}")
     for simulation in plan.simulations:
         how = "to run" if simulation.hash in todo else "finished"
-        found = foreseen[simulation.hash]
+        found = estimates[simulation.hash]
         why = f": would fail: {found}" if isinstance(found, GossipRecError) else ""
         for label in runner.record.labels(simulation.hash):
             click.echo(f"  {simulation.hash}  {how:8}  {label}{why}")
@@ -251,11 +272,11 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
         largest.check_fits()
 
 
-def _time_of(outlooks: list[RunEstimate], at_a_time: int) -> str:
+def _time_of(possible: list[RunEstimate], at_a_time: int) -> str:
     """Return the expected duration of the remaining runs, as text."""
     from gossiprec.cli.summary_text import format_duration
 
-    times = [outlook.duration for outlook in outlooks]
+    times = [estimate.duration for estimate in possible]
     known = [found for found in times if found is not None]
     if len(known) < len(times):
         return "unknown (no comparable run on this machine yet for some of these)"
@@ -275,7 +296,7 @@ def _print_means(folder: Path) -> None:
     from rich.console import Console
 
     from gossiprec.cli import summary_text
-    from gossiprec.cli.study_table import format_table_note, means_table
+    from gossiprec.cli.study_display import format_table_note, means_table
     from gossiprec.figures.study.table_reader import read_study
 
     table = read_study(folder, or_empty=True)

@@ -1,10 +1,13 @@
-"""Checks across sections, and checks that need the numbers of users and items."""
+"""Checks of a scenario as a whole: contradictions between sections, and values too large for the data.
+
+The notes name options that have no effect because of another one.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gossiprec.base.registry import Registry
@@ -27,17 +30,27 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
     """
     mode.check_scenario(scenario, problems)
     plain = scenario.resolved()
-    protocol = plain["protocol"]
-    view = _number(protocol.get("view"), "size")
-    fanout = protocol.get("fanout")
+    nodes_meet_none = mode.sends_messages and not peers_meet
+    for path, message in (
+        *_protocol_contradictions(scenario, plain),
+        *_useless_observers(plain["observers"] if nodes_meet_none else ()),
+        *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet),
+        *_repeated_entries(plain),
+    ):
+        problems.add(path, message)
+
+
+def _protocol_contradictions(scenario: Scenario, plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the options of the protocol that contradict each other, the training or the network."""
+    protocol, training = plain["protocol"], scenario.training
+    view, fanout = _number(protocol.get("view"), "size"), protocol.get("fanout")
     if view is not None and isinstance(fanout, int) and fanout > view:
-        problems.add(
+        yield (
             ("protocol", "fanout"),
             f"found {fanout}, but a view has {view} peers; lower fanout or raise view.size",
         )
-    training = scenario.training
     if protocol.get("upload") == "gradients" and (training.local_epochs > 1 or training.batch_size != "full"):
-        problems.add(
+        yield (
             ("protocol", "upload"),
             "found 'gradients', of one step, but a client takes several steps (training.local_epochs "
             f"{training.local_epochs}, batch_size {training.batch_size}); set them to 1 and full, or remove "
@@ -45,36 +58,49 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
         )
     aggregation = protocol.get("aggregation") or {}
     if aggregation.get("name") == "buffered" and _takes_no_time(plain["network"]):
-        problems.add(
+        yield (
             ("protocol", "aggregation"),
             "buffered aggregation requires that answers take time, but network latency is 0 and computing "
             "takes no time, so all answers would arrive at once; set network.latency or network.compute",
         )
-    for index, entry in enumerate(plain["observers"]):
-        if mode.sends_messages and not peers_meet and entry.get("who") in ("single", "coalition"):
-            problems.add(
+
+
+def _useless_observers(observers: Iterable[dict[str, Any]]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the observers at nodes that receive no models from other nodes."""
+    for index, entry in enumerate(observers):
+        if entry.get("who") in ("single", "coalition"):
+            yield (
                 ("observers", index, "who"),
                 f"found {entry['who']!r}, but with a coordinator nodes receive no models from other nodes "
                 "and can find nothing; set who: coordinator",
             )
+
+
+def _evaluation_contradictions(
+    scenario: Scenario, plain: dict[str, Any], *, peers_meet: bool
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the options of the evaluation that need a coordinator or attackers which the scenario does not have."""
     if peers_meet and scenario.evaluate.keep_version:
-        problems.add(
+        yield (
             ("evaluate", "keep_version"),
-            f"found true, but in {protocol['name']} there is no coordinator with a version to save; use "
+            f"found true, but in {plain['protocol']['name']} there is no coordinator with a version to save; use "
             "fedavg, or remove it",
         )
-    for key in ("policies", "attackers", "observers"):
-        entries = plain.get(key, [])
-        seen: dict[str, int] = {}
-        for index, entry in enumerate(entries):
-            first = seen.setdefault(json.dumps(entry, sort_keys=True, default=repr), index)
-            if first != index:
-                problems.add((key, index), f"repeats {key}.{first}; remove one of them")
     if plain["evaluate"]["targets"] == "attacked" and not scenario.attackers:
-        problems.add(
+        yield (
             ("evaluate", "targets"),
             "found 'attacked', but there are no attackers; list items, or add the section attackers",
         )
+
+
+def _repeated_entries(plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the entries of lists that repeat an earlier entry."""
+    for key in ("policies", "attackers", "observers"):
+        seen: dict[str, int] = {}
+        for index, entry in enumerate(plain.get(key, [])):
+            first = seen.setdefault(json.dumps(entry, sort_keys=True, default=repr), index)
+            if first != index:
+                yield (key, index), f"repeats {key}.{first}; remove one of them"
 
 
 def _takes_no_time(network: dict[str, Any]) -> bool:
@@ -189,11 +215,11 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for index, entry in enumerate(plain["churn"][key]):
             yield from _population(entry, ("churn", key, index), n_users)
     for index, window in enumerate(plain["network"]["partitions"]):
-        there: KeyPath = ("network", "partitions", index)
+        window_path: KeyPath = ("network", "partitions", index)
         for number, group in enumerate(window["groups"] or []):
-            yield from _population({"nodes": group}, (*there, "groups", number), n_users)
+            yield from _population({"nodes": group}, (*window_path, "groups", number), n_users)
         if (window["parts"] or 0) > n_users:
-            yield (*there, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
+            yield (*window_path, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
     for index, entry in enumerate(plain["observers"]):
         for path, size in _values(entry, "community_size", ("observers", index)):
             most = largest_community(n_users)

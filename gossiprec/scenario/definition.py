@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
 from gossiprec.base.options import LARGEST, Options
-from gossiprec.scenario.churn import Churn
-from gossiprec.scenario.network import NetworkOptions
-from gossiprec.scenario.problems import Problems, SourceMap
+from gossiprec.scenario.network import Churn, NetworkOptions
+from gossiprec.scenario.problems import Problems, SourceMap, add_validation_problems
 from gossiprec.scenario.sections import (
     CheckpointOptions,
     EvaluateOptions,
@@ -19,7 +18,6 @@ from gossiprec.scenario.sections import (
     Targets,
     TrainingOptions,
 )
-from gossiprec.scenario.validation_messages import add_validation_problems
 
 Slug = Annotated[
     str,

@@ -24,13 +24,16 @@ from gossiprec.scenario.definition import (
     ScenarioHeader,
 )
 from gossiprec.scenario.overrides import Override, apply_overrides, apply_preset, parse_overrides
-from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, format_value
-from gossiprec.scenario.registries import Registries
-from gossiprec.scenario.validation_messages import (
+from gossiprec.scenario.problems import (
+    KeyPath,
+    Problems,
+    SourceMap,
     add_validation_problems,
+    format_value,
     reject_boolean_numbers,
     unknown_key,
 )
+from gossiprec.scenario.registries import Registries
 from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
 
 C = TypeVar("C", bound=RegisteredChoice)

@@ -1,12 +1,20 @@
-"""Origins of a scenario's values, and the list of all its problems."""
+"""The list of all problems of a scenario, by file, line and key path.
+
+Pydantic's errors are translated to the words and key paths of the scenario file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
-from gossiprec.base.errors import ScenarioError
+from pydantic import BaseModel, ValidationError
+
+from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.options import RegisteredOptions
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -107,3 +115,236 @@ def format_value(value: Any, *, limit: int = 60) -> str:
     words = {True: "true", False: "false", None: "null"}
     text = words[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_KIND = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite_number": "a finite number",
+    "string": "text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "dict": "a mapping of keys",
+    "mapping": "a mapping of keys",
+    "model": "a mapping of keys",
+    "model_attributes": "a mapping of keys",
+    "path": "a path",
+}
+_SUFFIX = re.compile(r"_(type|parsing|parsing_size|from_float)$")
+
+
+def add_validation_problems(
+    error: ValidationError,
+    options: type[BaseModel],
+    raw: Any,
+    at: KeyPath,
+    problems: Problems,
+    *,
+    also_allowed: Iterable[str] = (),
+) -> None:
+    """Add the problems in `error` about `raw` to `problems`.
+
+    Parameters
+    ----------
+    error : ValidationError
+        The error of validating `raw` as `options`.
+    options : type of BaseModel
+        Defines the allowed keys.
+    raw : object
+        Plain data as written.
+    at : key path
+        Key path of `raw` in the scenario.
+    problems : Problems
+    also_allowed : iterable of str
+        Keys of the section in addition to the keys of `options`.
+    """
+    entries = _likeliest_branches(error.errors(include_url=False), raw)
+    by_path: dict[KeyPath, list[Any]] = defaultdict(list)
+    for entry in entries:
+        by_path[_key_path(entry, raw)].append(entry)
+    for path, here in by_path.items():
+        demands = [text for text in map(_demand, here) if text]
+        for entry in here:
+            if entry["type"] == "extra_forbidden":
+                allowed = [
+                    *_keys_at(options, entry["loc"][:-1], raw),
+                    *(also_allowed if len(path) == 1 else ()),
+                ]
+                problems.add((*at, *path), unknown_key(str(path[-1]), allowed))
+            elif not _demand(entry):
+                problems.add((*at, *path), _statement(entry))
+        if demands:
+            near = _near_word(here)
+            problems.add(
+                (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{near}"
+            )
+
+
+def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) -> Model:
+    """Return the typed options in a mapping.
+
+    Parameters
+    ----------
+    allowed : type of BaseModel
+    given : mapping
+    what : str
+        Name of the thing in messages (``"dataset file"``).
+
+    Raises
+    ------
+    ScenarioError
+        If an option does not fit; the message names each of them.
+    """
+    raw, problems = dict(given), Problems()
+    try:
+        return allowed.model_validate(raw)
+    except ValidationError as error:
+        add_validation_problems(error, allowed, raw, (), problems)
+    problems.raise_any(SourceMap(Origin(what)))
+    raise AssertionError("a scenario that fails validation must report at least one problem")
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Return the message for a key that a section does not have."""
+    known = sorted(set(allowed))
+    return f"unknown key{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
+
+
+def reject_boolean_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
+    """Refuse a `true`, `yes` or `on` that became the number 1 between `raw` and `valid`."""
+    if isinstance(raw, bool) and not isinstance(valid, bool):
+        problems.add(
+            at, f"found {format_value(raw)}, must be {_KIND.get(type(valid).__name__, 'something else')}"
+        )
+    elif isinstance(raw, dict):
+        for key, value in raw.items():
+            inner = valid.get(key) if isinstance(valid, Mapping) else getattr(valid, key, value)
+            reject_boolean_numbers(value, inner, (*at, key), problems)
+    elif isinstance(raw, list) and isinstance(valid, (list, tuple)):
+        for index, (value, inner) in enumerate(zip(raw, valid, strict=False)):
+            reject_boolean_numbers(value, inner, (*at, index), problems)
+
+
+def _key_path(entry: Any, raw: Any) -> KeyPath:
+    """Return the keys in an error's location, without pydantic's names for the branches of unions."""
+    loc = entry["loc"]
+    return tuple(
+        part for place, part in enumerate(loc) if _is_key(loc, place, raw) or _names_missing(entry, place)
+    )
+
+
+def _names_missing(entry: Any, place: int) -> bool:
+    return entry["type"] == "missing" and place == len(entry["loc"]) - 1
+
+
+def _is_key(loc: KeyPath, place: int, raw: Any) -> bool:
+    for part in loc[:place]:
+        raw = raw[part] if _holds(raw, part) else raw
+    return _holds(raw, loc[place])
+
+
+def _holds(raw: Any, part: str | int) -> bool:
+    if isinstance(raw, dict):
+        return part in raw
+    return isinstance(raw, (list, tuple)) and isinstance(part, int) and part < len(raw)
+
+
+def _likeliest_branches(entries: list[Any], raw: Any) -> list[Any]:
+    """Return the errors of those branches of each union that the user may have meant, outermost unions first."""
+    for depth in range(max(len(entry["loc"]) for entry in entries)):
+        unions: dict[KeyPath, dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        for entry in entries:
+            loc = entry["loc"]
+            if len(loc) > depth and not _is_key(loc, depth, raw) and not _names_missing(entry, depth):
+                unions[loc[:depth]][loc[depth]].append(entry)
+        dropped = [
+            entry for branches in unions.values() for entry in _unlikely(list(branches.values()), depth + 1)
+        ]
+        entries = [entry for entry in entries if not any(entry is d for d in dropped)]
+    return entries
+
+
+def _unlikely(branches: list[list[Any]], depth: int) -> list[Any]:
+    """Return the errors of unlikely branches: those that refused the type of the value, then those with more errors."""
+    inside = [branch for branch in branches if all(len(entry["loc"]) > depth for entry in branch)]
+    if inside:
+        kept = [min(inside, key=len)]
+    else:
+        kept = [branch for branch in branches if not all(_about_kind(entry) for entry in branch)] or branches
+    return [entry for branch in branches if not any(branch is k for k in kept) for entry in branch]
+
+
+def _about_kind(entry: Any) -> bool:
+    return bool(_SUFFIX.search(entry["type"])) or entry["type"] == "literal_error"
+
+
+def _demand(entry: Any) -> str:
+    """Return the expected value as text, or an empty text if the error has another form."""
+    kind = _KIND.get(_SUFFIX.sub("", entry["type"]))
+    if kind:
+        return kind
+    message: str = entry["msg"]
+    if entry["type"] == "string_pattern_mismatch":
+        return f"text of the form {entry['ctx']['pattern']}"
+    return message.removeprefix("Input should be ") if message.startswith("Input should be ") else ""
+
+
+def _statement(entry: Any) -> str:
+    kind, ctx = entry["type"], entry.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(entry["msg"]).removeprefix("Value error, ")
+    if kind == "union_tag_not_found":
+        return f"must have a key {ctx['discriminator']}"
+    if kind == "union_tag_invalid":
+        tags = re.findall(r"'([^']*)'", ctx["expected_tags"])
+        near = suggestion(str(ctx["tag"]), tags)
+        key = ctx["discriminator"].strip("'")
+        return f"found {key} {ctx['tag']!r}, must be one of {', '.join(tags)}{near}"
+    message = str(entry["msg"])
+    return f"found {format_value(entry['input'])}: {message[:1].lower()}{message[1:]}"
+
+
+def _near_word(entries: list[Any]) -> str:
+    words = [w for e in entries if e["type"] == "literal_error" for w in re.findall(r"'([^']*)'", e["msg"])]
+    return suggestion(entries[0]["input"], words) if isinstance(entries[0]["input"], str) else ""
+
+
+def _either(demands: list[str]) -> str:
+    return " or ".join(dict.fromkeys(demands))
+
+
+def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any) -> list[str]:
+    """Return the keys allowed at a location inside `options`, over all models it can lead to."""
+    kinds: list[Any] = [options]
+    for part in loc:
+        models = [model for kind in kinds for model in _models_in(kind, raw)]
+        fields = [_fields(model)[part] for model in models if part in _fields(model)]
+        # otherwise it is a list index, or pydantic's name for a branch
+        kinds = fields or [model for model in models if _is_branch(model, part)] or kinds
+        raw = raw[part] if _holds(raw, part) else raw
+    return [key for kind in kinds for model in _models_in(kind, raw) for key in _fields(model)]
+
+
+def _fields(model: type[BaseModel]) -> dict[Any, Any]:
+    return {info.alias or name: info.rebuild_annotation() for name, info in model.model_fields.items()}
+
+
+def _is_branch(model: type[BaseModel], part: str | int) -> bool:
+    literals = [get_args(a) for a in _fields(model).values() if get_origin(a) is Literal]
+    is_called_so = any(base.__name__ == part for base in model.__mro__)
+    return is_called_so or any(part in words for words in literals)
+
+
+def _models_in(annotation: Any, raw: Any) -> list[type[BaseModel]]:
+    """Return the models to which an annotation leads, given the data to be validated."""
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    inner = get_args(annotation)
+    meant = [one.meant_by(raw) for one in inner if isinstance(one, RegisteredOptions)]
+    return [m for m in meant if m] or [model for part in inner for model in _models_in(part, raw)]

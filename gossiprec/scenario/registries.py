@@ -1,14 +1,18 @@
-"""The kinds of things that a scenario, or ``--track``, can name."""
+"""The kinds of things that a scenario, or ``--track``, can name, and the listing of their members as text."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import inspect
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gossiprec.base.errors import ScenarioError, suggestion
-from gossiprec.base.registry import Registry
+from gossiprec.base.errors import PluginError, ScenarioError, suggestion
+from gossiprec.base.options import LARGEST, options_class
+from gossiprec.base.registry import PREFIX, Registry, entry_points, origin_of
 
 KINDS = {
     "datasets": "gossiprec.data:DATASETS",
@@ -61,3 +65,165 @@ class Registries:
     attacks: Registry[Any] = field(default_factory=_installed("attacks"))
     policies: Registry[Any] = field(default_factory=_installed("policies"))
     poisoners: Registry[Any] = field(default_factory=_installed("poisoners"))
+
+
+WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false", "object": "mapping"}
+"""Types of JSON Schema in the words of a YAML reader, if the two differ."""
+BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+
+
+@dataclass(frozen=True)
+class RegisteredThing:
+    """A registered thing.
+
+    Attributes
+    ----------
+    name : str
+    origin : str
+        ``gossiprec``, or distribution and version of a plug-in; several if they register the same name.
+    summary : str
+        The first line of its docstring.
+    problem : str
+        Why it cannot be used; empty if it can.
+    """
+
+    name: str
+    origin: str
+    summary: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """An option of a registered thing.
+
+    Attributes
+    ----------
+    key : str
+        Key, dotted if it is in a section (``wake.mean``).
+    type : str
+        Allowed values, as text.
+    required : bool
+    default : object
+        Plain data; None if it is required.
+    description : str
+    """
+
+    key: str
+    type: str
+    required: bool
+    default: Any
+    description: str
+
+
+def list_members(kind: str) -> list[RegisteredThing]:
+    """Return the members of a kind in alphabetical order, including broken ones.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such kind.
+    """
+    return [describe_member(kind, name) for name in get_registry(kind)]
+
+
+def describe_member(kind: str, name: str) -> RegisteredThing:
+    """Return the description of a registered thing.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such kind or thing.
+    """
+    registry, origin = get_registry(kind), "several"
+    try:
+        point = registry.entry_point(name)
+        origin = "gossiprec" if point is None else origin_of(point)
+        doc = inspect.getdoc(inspect.unwrap(registry[name])) or ""
+    except PluginError as error:
+        return RegisteredThing(name, origin, problem=str(error))
+    return RegisteredThing(name, origin, doc.partition("\n")[0].replace("``", "").removeprefix("Return "))
+
+
+def unknown_plugin_groups() -> list[str]:
+    """Return a message for each plug-in with an entry point in an unknown group, which is most likely misspelt."""
+    groups = [PREFIX + kind for kind in KINDS]
+    found = set()
+    for group in entry_points().keys() - groups:
+        what = f"the group {group}, which gossiprec does not know{suggestion(group, groups)}"
+        points = itertools.chain.from_iterable(entry_points()[group].values())
+        found |= {f"{origin_of(point)} has entry points in {what}" for point in points}
+    return sorted(found)
+
+
+def describe_options(kind: str, name: str) -> list[OptionInfo]:
+    """Return the options of a registered thing, in the order of their declaration.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such kind or thing.
+    PluginError
+        If its plug-in cannot be used.
+    """
+    if kind == "topologies":
+        from gossiprec.network.overlay.graph_options import family_options
+
+        schema = family_options(name).model_json_schema()
+    else:
+        schema = options_class(get_registry(kind), name).model_json_schema()
+    return list(_options(schema, schema.get("$defs", {})))
+
+
+def _options(
+    schema: Mapping[str, Any],
+    defs: Mapping[str, Any],
+    above: str = "",
+    stated: Mapping[str, Any] | None = None,
+) -> Iterator[OptionInfo]:
+    """Yield the options of a section; `stated` are defaults of the section that take precedence over its keys'."""
+    for key, about in schema.get("properties", {}).items():
+        whole = _resolved(about, defs)
+        if "const" in whole:  # distinguishes one section from another
+            continue
+        default = (stated or {}).get(key, about.get("default"))
+        if "properties" in whole:
+            yield from _options(whole, defs, f"{above}{key}.", default)
+        else:
+            required = key in schema.get("required", []) and key not in (stated or {})
+            yield OptionInfo(
+                f"{above}{key}", _type(about, defs), required, default, about.get("description", "")
+            )
+
+
+def _resolved(about: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    return defs[about["$ref"].rpartition("/")[2]] if "$ref" in about else about
+
+
+def _type(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """Return the allowed values as text."""
+    about = _resolved(about, defs)
+    branches = about.get("anyOf") or about.get("oneOf")
+    if branches:
+        return " or ".join(dict.fromkeys(_type(branch, defs) for branch in branches))
+    if "const" in about or "enum" in about:
+        return "|".join(map(_word, about.get("enum", [about.get("const")])))
+    if "properties" in about:
+        return f"{{{', '.join(about['properties'])}}}"
+    if about.get("type") == "array":
+        return _list(about, defs)
+    bounds = [
+        f"{sign} {about[key]}" for key, sign in BOUNDS.items() if abs(about.get(key, LARGEST)) < LARGEST
+    ]
+    kind = about.get("type", "anything")
+    return f"{WORDS.get(kind, kind)} {', '.join(bounds)}".strip()
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _list(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    if "prefixItems" in about:
+        return f"[{', '.join(_type(item, defs) for item in about['prefixItems'])}]"
+    return f"list of {_type(about.get('items', {}), defs)}"

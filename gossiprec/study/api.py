@@ -5,16 +5,43 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from gossiprec.old_names import present_keywords
 from gossiprec.runs import open_run
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study, with_overrides
 from gossiprec.study.plan import make_plan
 from gossiprec.study.result import StudyResult
-from gossiprec.study.runner import OtherCode, StudyProgress, StudyRunner
+from gossiprec.study.runner import StaleRuns, StudyProgress, StudyRunner
 from gossiprec.study.task import DataCache, StudyTask, TaskResult, run_task, threads_per_job
 from gossiprec.study.worker_pool import WorkerPool, leave_if_imported_by_worker
+
+
+class StudyKeywords(TypedDict, total=False):
+    """The keywords of :func:`study` for its runs in progress and its finished runs.
+
+    Attributes
+    ----------
+    stale_runs : {"refuse", "again", "keep"}
+        Treatment of finished runs of another version of the code, or of other data; refuse by default.
+    track : iterable of str
+        Trackers that show the curves of each run in progress, as in :func:`gossiprec.simulate`.
+    progress : StudyProgress
+        Receives the progress.
+    other_code, watching
+        Former names of `stale_runs` and `progress`, which work until version 0.2.
+    """
+
+    stale_runs: StaleRuns
+    track: Iterable[str]
+    progress: StudyProgress | None
+    other_code: StaleRuns
+    watching: StudyProgress | None
+
+
+FORMER_KEYWORDS = {"other_code": "stale_runs", "watching": "progress"}
+"""The present name of each former keyword of :func:`study`."""
 
 
 def study(
@@ -25,9 +52,7 @@ def study(
     limit: int | None = None,
     out: str | os.PathLike[str] | None = None,
     jobs: int = 1,
-    other_code: OtherCode = "refuse",
-    track: Iterable[str] = (),
-    watching: StudyProgress | None = None,
+    **options: Unpack[StudyKeywords],
 ) -> StudyResult:
     """Run a study, or its unfinished part, and return the result.
 
@@ -46,12 +71,8 @@ def study(
     jobs : int
         Number of worker processes. With 1, runs are made in this process, one after the other, on all
         cores. A script that uses more must call this under ``if __name__ == "__main__":``, because workers import it.
-    other_code : {"refuse", "again", "keep"}
-        Treatment of finished runs of another version of the code, or of other data.
-    track : iterable of str
-        Trackers that show the curves of each run in progress, as in :func:`gossiprec.simulate`.
-    watching : StudyProgress, optional
-        Receives the progress.
+    **options
+        ``stale_runs``, ``track`` and ``progress`` (:class:`StudyKeywords`).
 
     Returns
     -------
@@ -66,14 +87,16 @@ def study(
         After Ctrl-C; the table then holds the finished runs, and the same call continues the study.
     """
     leave_if_imported_by_worker()
+    keywords = present_keywords("study", options, StudyKeywords, FORMER_KEYWORDS)
     plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
     folder = StudyFolder(Path(out) if out is not None else Path("studies") / plan.study.name)
     folder.check(plan.study.name)
-    runner = StudyRunner(plan, folder, track)
+    runner = StudyRunner(plan, folder, keywords.get("track", ()))
     runner.check_target()
     start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out
     with folder.locked(plan.study.name):
-        runner.carry_out(runner.take_stock(other_code=other_code), start, watching or _Nobody())
+        todo = runner.take_stock(stale_runs=keywords.get("stale_runs", "refuse"))
+        runner.carry_out(todo, start, keywords.get("progress") or _NoProgress())
     return StudyResult(folder.path)
 
 
@@ -91,7 +114,7 @@ def _nothing(hash_: str, what: str) -> None:
     """Ignore the activity of a simulation."""
 
 
-class _Nobody:
+class _NoProgress:
     """A progress display that shows nothing."""
 
     def begin(self, *, total: int, kept: int) -> None:

@@ -13,8 +13,15 @@ from pydantic import ValidationError
 from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario.load import read_source
 from gossiprec.scenario.overrides import parse_overrides
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, format_path, format_value
-from gossiprec.scenario.validation_messages import add_validation_problems, reject_boolean_numbers
+from gossiprec.scenario.problems import (
+    KeyPath,
+    Origin,
+    Problems,
+    add_validation_problems,
+    format_path,
+    format_value,
+    reject_boolean_numbers,
+)
 from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
 from gossiprec.study.spec import StudyFile
 

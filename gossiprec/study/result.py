@@ -18,7 +18,7 @@ from gossiprec.runs import Run, open_run, run
 from gossiprec.runs.lock import LOCK, is_locked
 from gossiprec.runs.run_files import open_to_read
 from gossiprec.study.folder import MARK, RUNS, read_study_status
-from gossiprec.study.table_writer import PARQUET
+from gossiprec.study.study_table import PARQUET
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,15 +12,19 @@ from gossiprec.emulation.run.tracker_dispatch import prepare_trackers, tracker_f
 from gossiprec.runs import Run
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
-from gossiprec.study.deduplication import SharedSimulation
-from gossiprec.study.folder import StudyFolder, run_code_version, runs_with_other_data
+from gossiprec.study.folder import (
+    StudyFolder,
+    StudyOutcome,
+    StudyRecord,
+    run_code_version,
+    runs_with_other_data,
+)
 from gossiprec.study.plan import StudyPlan
-from gossiprec.study.record import StudyOutcome, StudyRecord
-from gossiprec.study.run_hash import hash_plain_data
+from gossiprec.study.run_hash import SharedSimulation, hash_plain_data
 from gossiprec.study.task import StudyTask, TaskResult
 from gossiprec.version import code_version
 
-OtherCode = Literal["refuse", "again", "keep"]
+StaleRuns = Literal["refuse", "again", "keep"]
 """Treatment of finished runs of another code version or of other data: stop, run again, or keep them."""
 Start = Callable[[list[StudyTask]], Generator[TaskResult, None, None]]
 """A function that carries out tasks in any order; closing the generator ends the running tasks."""
@@ -82,19 +86,19 @@ class StudyRunner:
         if any(simulation.scenario.executor.portable for simulation in self.plan.simulations):
             portable.require()
 
-    def take_stock(self, *, other_code: OtherCode) -> list[SharedSimulation]:
+    def take_stock(self, *, stale_runs: StaleRuns) -> list[SharedSimulation]:
         """Find the finished simulations; return the others by seed, so that all combinations get early results.
 
         Raises
         ------
         LogError
-            If there are runs of another code version or of other data, and `other_code` is "refuse".
+            If there are runs of another code version or of other data, and `stale_runs` is "refuse".
         """
         runs = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
         found = {hash_: run_code_version(run) for hash_, run in runs.items() if run is not None}
         ours = {s.hash: scenario_code_version(s.scenario) for s in self.plan.simulations}
         others = {hash_: code for hash_, code in found.items() if code != ours[hash_]}
-        if others and other_code == "refuse":
+        if others and stale_runs == "refuse":
             versions = ", ".join(sorted(set(others.values())))
             here = ", ".join(sorted({ours[hash_] for hash_ in others}))
             raise LogError(
@@ -102,9 +106,9 @@ class StudyRunner:
                 f"{versions}, but this is {here}; pass --again to rerun them, --keep to use them as they are "
                 "(the table column `code` identifies them), or another --out"
             )
-        others |= self._of_other_data(runs, refused=other_code == "refuse")
+        others |= self._of_other_data(runs, refused=stale_runs == "refuse")
         for hash_, code in found.items():
-            if not (hash_ in others and other_code == "again"):
+            if not (hash_ in others and stale_runs == "again"):
                 self.record.finish(hash_, code)
         self.outcome.kept = len(self.record.codes)
         seeds = list(dict.fromkeys(variant.seed for variant in self.plan.variants))
@@ -124,7 +128,7 @@ class StudyRunner:
             )
         return moved
 
-    def carry_out(self, todo: list[SharedSimulation], start: Start, watching: StudyProgress) -> StudyOutcome:
+    def carry_out(self, todo: list[SharedSimulation], start: Start, progress: StudyProgress) -> StudyOutcome:
         """Run simulations; the table is written from time to time, and always at the end.
 
         A simulation that several variants share and that fails is run once more for each of them: one variant's
@@ -143,11 +147,11 @@ class StudyRunner:
         self.outcome.left = len(todo)
         self.folder.write_spec(self.plan.study.told())
         self.record.write("running")
-        watching.begin(total=self.record.n_simulations, kept=self.outcome.kept)
+        progress.begin(total=self.record.n_simulations, kept=self.outcome.kept)
         status = "interrupted"
         try:
             while todo:
-                todo = self._round(todo, start, watching)
+                todo = self._round(todo, start, progress)
             status = "failed" if self.outcome.failed else "complete"
         finally:
             self.outcome.seconds = time.monotonic() - begin
@@ -155,14 +159,14 @@ class StudyRunner:
         return self.outcome
 
     def _round(
-        self, todo: list[SharedSimulation], start: Start, watching: StudyProgress
+        self, todo: list[SharedSimulation], start: Start, progress: StudyProgress
     ) -> list[SharedSimulation]:
         """Run simulations; return those that replace shared ones that failed."""
         instead: list[SharedSimulation] = []
         ends = start([self.task_of(simulation) for simulation in todo])
         try:
             for done in ends:
-                instead += self._note(done, watching)
+                instead += self._note(done, progress)
                 self.record.write("running", if_due=True)
         finally:
             ends.close()
@@ -186,23 +190,23 @@ class StudyRunner:
         first, *more = self.record.labels(hash_)
         return f"{first} (and {len(more)} more)" if more else first
 
-    def _note(self, done: TaskResult, watching: StudyProgress) -> list[SharedSimulation]:
+    def _note(self, done: TaskResult, progress: StudyProgress) -> list[SharedSimulation]:
         """Record the end of a simulation; return the simulations to run instead, if it failed."""
         simulation = self._by_hash[done.hash]
         for note in done.notes:
             self.outcome.notes.setdefault(note, []).append(done.hash)
         if done.problem and len(simulation.serves) > 1:
-            return self._apart(simulation, watching)
+            return self._apart(simulation, progress)
         self.outcome.left -= 1
         if done.problem:
             self.outcome.failed[done.hash] = done
         else:
             self.outcome.made += 1
             self.record.finish(done.hash, scenario_code_version(simulation.scenario))
-        watching.ended(done, self.record.labels(done.hash)[0], self.record.headline(done.hash))
+        progress.ended(done, self.record.labels(done.hash)[0], self.record.headline(done.hash))
         return []
 
-    def _apart(self, shared: SharedSimulation, watching: StudyProgress) -> list[SharedSimulation]:
+    def _apart(self, shared: SharedSimulation, progress: StudyProgress) -> list[SharedSimulation]:
         """Return a simulation for each variant of a shared one, without the finished ones."""
         parts = shared.apart({variant.hash: variant.scenario for variant in self.plan.variants})
         self._by_hash |= {part.hash: part for part in parts}
@@ -215,7 +219,7 @@ class StudyRunner:
                 self.outcome.kept += 1
             else:
                 todo.append(part)
-        watching.split(shared.hash, len(parts), len(parts) - len(todo))
+        progress.split(shared.hash, len(parts), len(parts) - len(todo))
         self.outcome.left += len(todo) - 1
         return todo
 

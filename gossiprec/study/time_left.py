@@ -14,8 +14,7 @@ from gossiprec.emulation import RunEstimate, estimate_run
 from gossiprec.emulation.assembly.data_loading import data_sizes
 from gossiprec.emulation.estimate.timing import model_key
 from gossiprec.scenario.definition import Scenario
-from gossiprec.study.deduplication import SharedSimulation
-from gossiprec.study.run_hash import canonical_json
+from gossiprec.study.run_hash import SharedSimulation, canonical_json
 
 LAGGING = 0.1
 """Least fraction of a run assumed to be left, whatever time it has taken."""

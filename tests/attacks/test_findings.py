@@ -8,7 +8,7 @@ import pytest
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.measures.selectors import OF_ATTACKS, read_measure
-from gossiprec.study.measures import OF_RUNS
+from gossiprec.study.study_table import OF_RUNS
 
 
 def test_labels_of_numpy_become_plain():

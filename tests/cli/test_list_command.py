@@ -11,7 +11,7 @@ from pydantic import Field
 from gossiprec.base.options import Options
 from gossiprec.models.gmf.model import GMFOptions
 from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.scenario import bundled, registry_listing
+from gossiprec.scenario import bundled, registries
 from gossiprec.scenario.registries import KINDS, get_registry
 
 
@@ -44,7 +44,7 @@ def test_a_kind_is_called_like_its_group_and_all_in_it_has_a_line_and_options(ki
         found, origin, summary = line.split(maxsplit=2)
         assert (found, origin) == (name, "gossiprec")
         assert len(summary) > 15
-        assert all(option.type for option in registry_listing.describe_options(kind, name))
+        assert all(option.type for option in registries.describe_options(kind, name))
 
 
 def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys):
@@ -63,13 +63,13 @@ def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys
 
 
 def test_sections_are_told_key_by_key_and_required_options_are_said_to_be(capsys):
-    gossip = {option.key: option for option in registry_listing.describe_options("protocols", "rand-gossip")}
+    gossip = {option.key: option for option in registries.describe_options("protocols", "rand-gossip")}
     assert (gossip["wake.law"].type, gossip["wake.law"].default) == ("exponential|constant", "exponential")
     assert gossip["merge"].type == f"{'|'.join(AGGREGATORS)} or {{name}}"
     assert gossip["view"].type.startswith("{size, refresh, heal} or {graph} or ")
 
     assert "  path                 text  [required]" in listed(capsys, "datasets", "movielens-100k")
-    assert [option.key for option in registry_listing.describe_options("topologies", "watts-strogatz")] == [
+    assert [option.key for option in registries.describe_options("topologies", "watts-strogatz")] == [
         "k",
         "p",
     ]
@@ -88,11 +88,9 @@ class Odd(Options):
 
 
 def test_defaults_of_a_section_go_before_those_of_its_keys(monkeypatch):
-    kind = registry_listing.get_registry("models")
+    kind = registries.get_registry("models")
     monkeypatch.setitem(kind._members, "odd", type("Odd", (), {"Options": Odd}))
-    found = [
-        (o.key, o.type, o.required, o.default) for o in registry_listing.describe_options("models", "odd")
-    ]
+    found = [(o.key, o.type, o.required, o.default) for o in registries.describe_options("models", "odd")]
 
     assert found == [
         ("pair", "[whole number, text]", False, [1, "a"]),

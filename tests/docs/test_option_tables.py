@@ -9,8 +9,7 @@ import pytest
 
 from gossiprec.network.protocols.fedavg_options import BufferedOptions, RoundOptions
 from gossiprec.scenario.definition import FIXED, AttackerChoice, Scenario
-from gossiprec.scenario.registries import get_registry
-from gossiprec.scenario.registry_listing import describe_options
+from gossiprec.scenario.registries import describe_options, get_registry
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

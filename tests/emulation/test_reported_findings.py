@@ -18,7 +18,7 @@ from gossiprec.emulation.run.replay import replay
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord, MembershipRecord, membership_metric_rows
 from gossiprec.measures.selectors import FILTERS, MeasureSelector
-from gossiprec.study.table_rows import extract_rows
+from gossiprec.study.study_table import extract_rows
 from tests.emulation.counting_attack import Counting
 from tests.emulation.ended_early import often
 from tests.emulation.guessing_attack import Guessing

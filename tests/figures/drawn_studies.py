@@ -10,7 +10,7 @@ from gossiprec.figures.study.draw import KINDS
 from gossiprec.figures.study.panels import StudyFigureOptions
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.figures.style import house_style
-from gossiprec.study.table_writer import write_study_table
+from gossiprec.study.study_table import write_study_table
 
 ATTACKS = ("single", "coalition-10%")
 NONE = dict.fromkeys(("observer", "relevance", "momentum", "community_size"))

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossiprec.cli.plot import plot
-from gossiprec.cli.study_table import means_table
+from gossiprec.cli.study_display import means_table
 from gossiprec.figures.study.label_folding import fold_labels
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import is_numeric, read_study
-from gossiprec.study.table_writer import write_study_table
+from gossiprec.study.study_table import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles
 
 PLACEMENTS = ("random", "degree", "greedy-cover")

@@ -13,7 +13,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
 from gossiprec.figures.study import panels
 from gossiprec.figures.study.table_reader import read_study
-from gossiprec.study.table_writer import write_study_table
+from gossiprec.study.study_table import write_study_table
 from tests.figures.drawn_studies import NONE, figure_of, write_study
 from tests.slow import slow_except_first
 

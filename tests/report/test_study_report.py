@@ -12,7 +12,7 @@ from gossiprec.report.study import is_running, read_report_study
 from gossiprec.report.study_sections import means, overview, paired_differences, pareto_front, runs
 from gossiprec.runs.lock import LOCK, Lock
 from gossiprec.runs.run_directory import RunDirectory
-from gossiprec.study.table_writer import write_study_table
+from gossiprec.study.study_table import write_study_table
 from tests.figures.test_study_figures import NONE, write_study
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from gossiprec.cli.study_progress import StudyProgressState
+from gossiprec.cli.study_display import StudyProgressState
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
@@ -59,7 +59,7 @@ def carried_out(plan, path, *, start=in_turn, other_code="refuse"):
     folder = StudyFolder(path)
     conduct = StudyRunner(plan, folder)
     with folder.locked(plan.study.name):
-        conduct.carry_out(conduct.take_stock(other_code=other_code), start, StudyProgressState(str))
+        conduct.carry_out(conduct.take_stock(stale_runs=other_code), start, StudyProgressState(str))
     return conduct
 
 

@@ -13,7 +13,7 @@ from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
 import gossiprec
 from gossiprec.base.errors import LogError, ResourceError, ScenarioError
 from gossiprec.base.portable import NotPortableError
-from gossiprec.cli.study_table import format_table_note
+from gossiprec.cli.study_display import format_table_note
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.api import study as in_python
 
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_it_and_the_table_holds_what_is_finished(tmp_path, monkeypat
                 )
 
     with pytest.raises(KeyboardInterrupt):
-        in_python(PLACED, out=tmp_path / "s", watching=Impatient())
+        in_python(PLACED, out=tmp_path / "s", progress=Impatient())
     found = gossiprec.open_study(tmp_path / "s")
     assert (found.status, found.mark["finished"], found.mark["left"]) == ("interrupted", 2, 4)
 

@@ -13,7 +13,7 @@ from gossiprec.base import registry
 from gossiprec.base.errors import ScenarioError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.selectors import MeasureSelector, read_measure
-from gossiprec.study.table_rows import extract_rows
+from gossiprec.study.study_table import extract_rows
 from tests.emulation.counting_attack import Counting
 from tests.plugins.fake_distributions import install
 

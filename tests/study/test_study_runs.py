@@ -13,7 +13,7 @@ from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, in_
 
 from gossiprec import simulate
 from gossiprec.base.errors import LogError, ResourceError
-from gossiprec.cli.study_progress import StudyProgressState
+from gossiprec.cli.study_display import StudyProgressState
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.study import folder as folder_module
 from gossiprec.study.folder import StudyFolder
@@ -64,7 +64,7 @@ def test_the_order_in_which_runs_end_leaves_no_trace(tmp_path):
 
 def test_first_seeds_are_run_first(tmp_path):
     plan = planned(tmp_path, seeds=[7, 3])
-    todo = StudyRunner(plan, StudyFolder(tmp_path / "out")).take_stock(other_code="refuse")
+    todo = StudyRunner(plan, StudyFolder(tmp_path / "out")).take_stock(stale_runs="refuse")
     told = [(s.scenario.resolved()["protocol"]["fanout"], s.scenario.seed) for s in todo]
     assert told == [(1, 7), (2, 7), (3, 7), (1, 3), (2, 3), (3, 3)]
 
@@ -213,7 +213,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
         return holding[0]
 
     with folder.locked("small"), pytest.raises(KeyboardInterrupt):
-        conduct.carry_out(conduct.take_stock(other_code="refuse"), start, Impatient(str))
+        conduct.carry_out(conduct.take_stock(stale_runs="refuse"), start, Impatient(str))
     assert ended == [True]
     assert mark(tmp_path / "out")["finished"] == 1
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest
 from small_studies import planned
 
-from gossiprec.study.axis_points import value_label
+from gossiprec.study.plan import value_label
 
 LR = {"key": "training.learning_rate", "low": 0.001, "high": 0.1, "scale": "log"}
 WAKES = {"key": "protocol.wakes", "low": 2, "high": 9, "integer": True}

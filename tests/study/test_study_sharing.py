@@ -7,7 +7,7 @@ import csv
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, planned
 
 from gossiprec.scenario import load_scenario
-from gossiprec.study.deduplication import deduplicate, scenario_table_keys
+from gossiprec.study.run_hash import deduplicate, scenario_table_keys
 
 
 def shared(*observers):

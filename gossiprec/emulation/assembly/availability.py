@@ -23,7 +23,7 @@ from gossiprec.network.sim.availability import (
 )
 from gossiprec.network.sim.distributions import Uniform
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.churn import PeriodicSessions, TraceSessions
+from gossiprec.scenario.network import PeriodicSessions, TraceSessions
 
 JOIN, LEAVE = purpose_id("join"), purpose_id("leave")
 MOST_CHANGES = 20_000_000

@@ -28,7 +28,7 @@ def make_distribution(options: Any, key: str, *, positive: bool = False) -> dist
     Parameters
     ----------
     options : Options
-        Options with a key `law`, see :mod:`gossiprec.scenario.time_options`.
+        Options with a key `law`, see :mod:`gossiprec.scenario.network`.
     key : str
         The key of the section, for messages.
     positive : bool

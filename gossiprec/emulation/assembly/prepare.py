@@ -69,8 +69,7 @@ from gossiprec.models import BlockRole
 from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.churn import Churn
-from gossiprec.scenario.network import NetworkOptions
+from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.plugins import check_modules
 
 LOOKS = 100

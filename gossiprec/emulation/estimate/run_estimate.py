@@ -42,8 +42,7 @@ from gossiprec.modes.base import RunMode, TrainingOutline
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import Scenario, check_sizes, check_validation
-from gossiprec.scenario.churn import Churn
-from gossiprec.scenario.network import NetworkOptions
+from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.sections import NodeFraction, Nodes
 
 MAX_WAKES_DRAWN = 200_000

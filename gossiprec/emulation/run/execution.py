@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -96,45 +95,14 @@ class SimulateKeywords(RunKeywords, total=False):
     kept_kernels: bool
 
 
-_PRESENT_KEYWORDS = {
+FORMER_KEYWORDS = {
     "tracked_as": "tracker_run_name",
     "gracefully": "graceful_stop",
     "load": "load_data",
     "gather": "make_shard_group",
     "kept_kernels": "use_cached_kernels",
 }
-
-
-def present_keywords(function: str, keywords: Mapping[str, Any], allowed: type) -> dict[str, Any]:
-    """Return the keywords of a call by their present names, and warn about former ones.
-
-    Parameters
-    ----------
-    function : str
-        The name of the function that was called.
-    keywords : mapping of str to object
-    allowed : type
-        :class:`RunKeywords` or :class:`SimulateKeywords`.
-
-    Raises
-    ------
-    TypeError
-        If a keyword does not exist or is given by both of its names.
-    """
-    present: dict[str, Any] = {}
-    for keyword, value in keywords.items():
-        if keyword not in allowed.__annotations__:
-            raise TypeError(f"{function}() got an unexpected keyword argument {keyword!r}")
-        name = _PRESENT_KEYWORDS.get(keyword, keyword)
-        if name != keyword:
-            message = (
-                f"{function}: the keyword {keyword} is now {name}; the old name works until gossiprec 0.2"
-            )
-            warnings.warn(message, DeprecationWarning, stacklevel=3)
-        if name in present:
-            raise TypeError(f"{function}() got multiple values for keyword argument {name!r}")
-        present[name] = value
-    return present
+"""The present name of each former keyword of ``simulate`` and ``resume``."""
 
 
 def make_run_options(

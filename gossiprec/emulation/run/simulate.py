@@ -20,16 +20,17 @@ from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import ClockReadings, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
+    FORMER_KEYWORDS,
     ResumeOptions,
     RunKeywords,
     RunOptions,
     SimulateKeywords,
     execute_run,
     make_run_options,
-    present_keywords,
 )
 from gossiprec.emulation.run.reopened_run import NoCheckpointError, check_manifest, reopen_run, restart_hint
 from gossiprec.emulation.shards.shard_group import ShardGroup, SingleProcess, retry_after_shard_loss
+from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
@@ -81,7 +82,7 @@ def simulate(
         See :mod:`gossiprec.base.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
     begin = read_clocks()
-    run_options = make_run_options(**present_keywords("simulate", options, SimulateKeywords))
+    run_options = make_run_options(**present_keywords("simulate", options, SimulateKeywords, FORMER_KEYWORDS))
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
@@ -162,7 +163,7 @@ def resume(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    run_options = make_run_options(**present_keywords("resume", options, RunKeywords))
+    run_options = make_run_options(**present_keywords("resume", options, RunKeywords, FORMER_KEYWORDS))
     resuming = ResumeOptions(threads=threads, shards=shards, force=force, from_start=from_start)
     return run_with_recovery(lambda: continue_run(path, run_options, resuming), path, run_options, resuming)
 

@@ -1,4 +1,4 @@
-"""Progress of a study on stderr: a bar on a terminal, otherwise a line every few seconds."""
+"""A study on the terminal: its progress on stderr, and its means as a table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from gossiprec.cli.progress import live_display
+from gossiprec.figures.study.estimates import NOTE, tabulate_means
+from gossiprec.figures.study.table_reader import StudyTable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
+    from rich.table import Table
 
     from gossiprec.study.task import TaskResult
     from gossiprec.study.time_left import TimeLeft
+
 
 LINE_EVERY_S = 2.0
 MOST_SHOWN = 8
@@ -140,3 +146,35 @@ def study_progress_display(
             yield bar
     else:
         yield StudyProgressLines(name, left)
+
+
+MOST_COLUMNS = 5
+MOST_ROWS = 40
+
+
+def means_table(table: StudyTable) -> Table:
+    """Return a table with a row per combination of the varying axes and a column for each of the first measures."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
+    for name in told.axes:
+        found.add_column(name, vertical="bottom", overflow="fold")
+    for heading in told.headings:
+        found.add_column(heading, justify="right", vertical="bottom")
+    for row in told.rows:
+        found.add_row(*row)
+    return found
+
+
+def format_table_note(table: StudyTable, folder: Path) -> str:
+    """Return how to read the table, what it leaves out, and the commands to continue with."""
+    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    left = [f"{told.more_rows} more combinations"] if told.more_rows else []
+    left += [f"{told.more_columns} more measures"] if told.more_columns else []
+    lines = [NOTE]
+    lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
+    kind = " --kind paired" if table.baseline and not table.picture else ""
+    lines += [f"figures       gossiprec plot study {folder}{kind}"] if table.varying else []
+    return "\n".join([*lines, f"report        gossiprec report {folder}"])
