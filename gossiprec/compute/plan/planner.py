@@ -9,9 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import F32, F64, I8, I32, I64, Bools
+from gossiprec.base.arrays import F64, I8, I32, I64, Bools
 from gossiprec.compute.plan import planner_state
-from gossiprec.compute.plan.planner_state import PastEvents, check_planner_state
+from gossiprec.compute.plan.planner_state import (
+    MergeTables,
+    PastEvents,
+    PlanRules,
+    PoolTables,
+    TapeColumns,
+    TaskTables,
+    VersionTables,
+    check_planner_state,
+)
 from gossiprec.compute.plan.program import ExecutionPlan, Program, build_execution_plan
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment
 
@@ -74,10 +83,12 @@ class Planner:
         self._cost = cost
         self._weights = weights
         self._pools_of = pools_of
-        self._inline = inline
-        self._soft_limit = n_nodes * (2 if keeps_first else 1) + spare_rows
-        self._behaviours = _behaviour_table(behaviours)
-        self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
+        self._rules = PlanRules(
+            behaviours=_behaviour_table(behaviours),
+            mixing=np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours]),
+            inline=inline,
+            soft_limit=n_nodes * (2 if keeps_first else 1) + spare_rows,
+        )
         self._loop = _loop(expected_messages)
         self._nodes = np.full((n_nodes, 12), planner_state.NONE, np.int32)
         self._nodes[:, planner_state.CURRENT] = np.arange(n_nodes)
@@ -100,7 +111,7 @@ class Planner:
         self._counters[planner_state.RESERVE] = rest
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
-        self._grow_rows(self._soft_limit + 4 * n_nodes + 64 + rest)
+        self._grow_rows(self._rules.soft_limit + 4 * n_nodes + 64 + rest)
         self._rows[:n_nodes, planner_state.NEEDED] = 1
         self._counters[planner_state.FRESH] = n_nodes
         if keeps_first:
@@ -155,7 +166,7 @@ class Planner:
         ------
         ValueError
         """
-        trains = int((self._behaviours == Op.TRAIN).sum(axis=2).max())
+        trains = int((self._rules.behaviours == Op.TRAIN).sum(axis=2).max())
         past.check(self.state(), trains)
 
     @property
@@ -219,19 +230,20 @@ class Planner:
         if self._has_inboxes:
             self._note_factors(segment, n_messages)
         self._begin()
-        counters = self._counters
-        output = self._output_tables(segment)
+        output, sightings = self._output_tables(segment)
+        events = TapeColumns(*(getattr(segment, name) for name in TapeColumns._fields))
+        merging = MergeTables(self._weights, self._mass)
+        pools = PoolTables(self._pools_of, self._pool_waves, self._pools_seen, sightings)
         event, sent = 0, segment.first_message
         while True:
-            event, sent = self._loop(
-                event, segment.kind, segment.node, segment.message, segment.count, segment.factor,
-                segment.receiver, segment.first_message, sent, self._inline, True, self._soft_limit, self._behaviours,
-                self._mixing, self._nodes, self._rows, self._messages, self._keeps, self._weights, self._mass,
-                self._free, counters, self._pools_of, self._pool_waves, self._pools_seen, *output,
-            )  # fmt: skip
+            event, sent = self._loop(event, sent, events, self._rules, self._tables, merging, pools, output)
             if event == len(segment.kind):
-                return self._in_waves(*output)
+                return self._in_waves(output, sightings)
             self._grow_rows(2 * self.capacity)
+
+    @property
+    def _tables(self) -> VersionTables:
+        return VersionTables(*(getattr(self, f"_{name}") for name in VersionTables._fields))
 
     def serve(self, node: int, n_versions: int) -> tuple[ExecutionPlan, I64]:
         """Plan the task of a coordinator's server; all earlier plans must have been carried out.
@@ -251,21 +263,13 @@ class Planner:
             self._grow_rows(2 * self.capacity + n_versions)
         for row in self._versions.tolist():
             planning.release_row(row, self._rows, self._free, counters)
-        n_merges = int(counters[planner_state.COLLECTED])
-        output = (
-            np.empty((1, 5), np.int32), np.empty(1, np.int64), np.empty((n_merges, 2), np.int32),
-            np.empty(n_merges, np.float32),
-        )  # fmt: skip
-        planning.emit_task(
-            node, planner_state.NONE, planning.UNMIXED, self._nodes, self._rows, self._messages, self._keeps,
-            self._free,
-            counters, *output,
-        )  # fmt: skip
+        output = TaskTables.empty(n_tasks=1, n_merges=int(counters[planner_state.COLLECTED]))
+        planning.emit_task(node, planner_state.NONE, planning.UNMIXED, self._tables, output)
         taken = [planning.allocate_row(self._rows, self._free, counters) for _ in range(n_versions - 1)]
         self._versions = np.array(taken, np.int64)
         self._rows[self._versions, planner_state.NEEDED] = 1
         self._rows[self._versions, planner_state.WRITTEN] = counters[planner_state.LAST_WAVE]
-        plan = self._in_waves(*output, np.empty((0, 5), np.int32), np.empty((0, 3), np.int32))
+        plan = self._in_waves(output, np.empty((0, 5), np.int32))
         return plan, np.append(self._nodes[node, planner_state.CURRENT], self._versions).astype(np.int64)
 
     def send(self, segment: TapeSegment, rows: I64) -> None:
@@ -295,31 +299,25 @@ class Planner:
         ] = 0
         counters[planner_state.BASE_WAVE] = counters[planner_state.LAST_WAVE]
 
-    def _output_tables(self, segment: TapeSegment) -> tuple[npt.NDArray[Any], ...]:
-        """Return empty tables of tasks, ends, merges, weights, pool deliveries and encodes, long enough."""
-        delivered = segment.receiver if self._inline else segment.node[segment.kind == TapeEvent.DELIVER]
-        n_mixes = len(segment.kind) if self._mixing.any() else 0
+    def _output_tables(self, segment: TapeSegment) -> tuple[TaskTables, I32]:
+        """Return tables of tasks and of pool deliveries that have room for the plan of a segment."""
+        delivered = (
+            segment.receiver if self._rules.inline else segment.node[segment.kind == TapeEvent.DELIVER]
+        )
+        n_mixes = len(segment.kind) if self._rules.mixing.any() else 0
         waiting = int(self._counters[[planner_state.QUEUED, planner_state.COLLECTED]].sum())
         n_merges = waiting + len(delivered) + n_mixes
         n_encodes = (len(segment.kind) + len(segment.receiver)) if self._rewrites else 0
         n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges + 2 * n_encodes
         n_sightings = int(self._pools_of.sum(axis=1)[delivered].sum())
-        return (
-            np.empty((n_tasks, 5), np.int32),
-            np.empty(n_tasks, np.int64),
-            np.empty((n_merges, 2), np.int32),
-            np.empty(n_merges, np.float32),
-            np.empty((n_sightings, 5), np.int32),
-            np.empty((n_encodes, 3), np.int32),
-        )
+        tables = TaskTables.empty(n_tasks=n_tasks, n_merges=n_merges, n_encodes=n_encodes)
+        return tables, np.empty((n_sightings, 5), np.int32)
 
-    def _in_waves(
-        self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32, encodes: I32
-    ) -> ExecutionPlan:
+    def _in_waves(self, output: TaskTables, sightings: I32) -> ExecutionPlan:
         """Cut the tables to their filled part and sort them by wave."""
         n_tasks, n_merges, n_sightings = self._counters[:3]
-        tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
-        offsets = np.concatenate([[0], ends[:n_tasks]]).astype(np.int64)
+        tasks, merges = output.tasks[:n_tasks], output.merges[:n_merges]
+        offsets = np.concatenate([[0], output.ends[:n_tasks]]).astype(np.int64)
         program = Program(
             node=tasks[:, planner_state.NODE].copy(),
             source=tasks[:, planner_state.SOURCE].copy(),
@@ -327,15 +325,15 @@ class Planner:
             update=tasks[:, planner_state.UPDATE].copy(),
             merge_offsets=offsets,
             merge_row=merges[:, 0].copy(),
-            merge_keep=keep[:n_merges].copy(),
+            merge_keep=output.merge_keep[:n_merges].copy(),
             merge_message=merges[:, 1].copy(),
             **(self._senders_of(merges[:, 1]) if self._has_inboxes else {}),
-            **(self._pushes_of(int(n_tasks), encodes) if self._rewrites else {}),
+            **(self._pushes_of(int(n_tasks), output.encodes) if self._rewrites else {}),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
         first, last = self._counters[[planner_state.BASE_WAVE, planner_state.LAST_WAVE]] + 1
         return build_execution_plan(
-            program, tasks[:, planner_state.WAVE], cost, sightings, range(first, last)
+            program, tasks[:, planner_state.WAVE], cost, sightings[:n_sightings], range(first, last)
         )
 
     def _note_factors(self, segment: TapeSegment, n_messages: int) -> None:

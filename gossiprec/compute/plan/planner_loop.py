@@ -58,6 +58,19 @@ from gossiprec.compute.plan.planner_state import (
     WEIGHTED,
     WRITTEN,
 )
+from gossiprec.compute.plan.tape import (
+    ADOPT,
+    APPRAISE,
+    BLEND,
+    DELIVER,
+    DROP,
+    MIX,
+    NOTHING,
+    POOL,
+    RESET,
+    SEND,
+    TRAIN,
+)
 from gossiprec.native.jit import jitable
 
 UNMIXED = -1.0
@@ -93,14 +106,15 @@ def release_row(row, rows, free, counters):
 
 
 @jitable
-def emit_task(
-    node, update, mixed, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
-):
+def emit_task(node, update, mixed, tables, output):
     """Append the task that merges the node's received versions and runs local update `update`.
 
     `update` is -1 if the task only merges. The version that the node pushed last is merged after all others, and the
     node's own keeps the weight `mixed`; it is not merged if `mixed` is UNMIXED.
     """
+    nodes, rows, messages = tables.nodes, tables.rows, tables.messages
+    free, counters = tables.free, tables.counters
+    tasks, merges, merge_keep = output.tasks, output.merges, output.merge_keep
     source = nodes[node, CURRENT]
     wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
     first = counters[MERGES]
@@ -108,7 +122,7 @@ def emit_task(
     while message != NONE:
         row = messages[message, CARRIED]
         merge = counters[MERGES]
-        merges[merge, 0], merges[merge, 1], merge_keep[merge] = row, message, keeps[message]
+        merges[merge, 0], merges[merge, 1], merge_keep[merge] = row, message, tables.keeps[message]
         counters[MERGES] += 1
         wave = max(wave, rows[row, WRITTEN] + 1)
         message = messages[message, NEXT]
@@ -138,20 +152,8 @@ def emit_task(
     tasks[task, NODE], tasks[task, SOURCE], tasks[task, TARGET] = node, source, target
     tasks[task, UPDATE], tasks[task, WAVE] = update, wave
     counters[TASKS] += 1
-    ends[task] = counters[MERGES]
+    output.ends[task] = counters[MERGES]
     counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
-
-
-@jitable
-def retain_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Keep the version that the node is about to train; its push may be encoded relative to it."""
-    if nodes[node, HEAD] != NONE:
-        emit_task(
-            node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
-        )
-    release_base(node, nodes, rows, free, counters)
-    nodes[node, BASE] = nodes[node, CURRENT]
-    rows[nodes[node, BASE], NEEDED] += 1
 
 
 @jitable
@@ -167,7 +169,8 @@ def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
     """Append the task that rewrites the pushed version into a new row; return the row."""
     source, base = nodes[node, CURRENT], nodes[node, BASE]
     target = allocate_row(rows, free, counters)
-    wave = max(counters[BASE_WAVE], rows[source, WRITTEN], rows[target, WRITTEN], rows[target, READ]) + 1
+    wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
+    wave = max(wave, rows[target, WRITTEN] + 1, rows[target, READ] + 1)
     if base != NONE:
         wave = max(wave, rows[base, WRITTEN] + 1)
         rows[base, READ] = max(rows[base, READ], wave)
@@ -187,38 +190,34 @@ def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
 
 
 @jitable
-def emit_update_task(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Append the node's next local update, unless the node has spent its budget."""
-    update, out = to_int64(nodes[node, UPDATES]), (tasks, ends, merges, merge_keep)
+def emit_update_task(node, tables, output):
+    """Append the node's next local update, unless the node has spent its budget.
+
+    If the node's pushes are rewritten, the version before the update is kept, because they may be encoded relative to
+    it.
+    """
+    nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
+    update = to_int64(nodes[node, UPDATES])
     if update < nodes[node, LIMIT]:
         if nodes[node, REWRITES]:
-            retain_base(node, nodes, rows, messages, keeps, free, counters, *out)
-        emit_task(node, update, UNMIXED, nodes, rows, messages, keeps, free, counters, *out)
+            if nodes[node, HEAD] != NONE:
+                emit_task(node, NONE, UNMIXED, tables, output)
+            release_base(node, nodes, rows, free, counters)
+            nodes[node, BASE] = nodes[node, CURRENT]
+            rows[nodes[node, BASE], NEEDED] += 1
+        emit_task(node, update, UNMIXED, tables, output)
         nodes[node, UPDATES] += 1
 
 
 @jitable
-def retain_pushed_version(node, row, first, count, nodes, rows, free, counters):
-    """Keep the version that a node pushes, to mix it with the versions pooled until its next push."""
-    before = nodes[node, HELD]
-    nodes[node, HELD] = row
-    rows[row, NEEDED] += 1
-    if before != NONE:
-        release_row(before, rows, free, counters)
-    if count > 0:
-        nodes[node, PUSHED] = first
-
-
-@jitable
-def emit_reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+def emit_reset(node, tables, output):
     """Reset a node to its first version, which is in row ``n_nodes + node``; nothing is copied.
 
     Arrived versions are merged before, so that observers see them. The node's next task waits for its last one.
     """
+    nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
     if nodes[node, HEAD] != NONE:
-        emit_task(
-            node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
-        )
+        emit_task(node, NONE, UNMIXED, tables, output)
     release_base(node, nodes, rows, free, counters)
     before, first = nodes[node, CURRENT], len(nodes) + node
     if before != first:
@@ -229,20 +228,22 @@ def emit_reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, 
 
 
 @jitable
-def enqueue_delivery(message, node, op, factor, nodes, messages, keeps, weights, mass, counters):
+def enqueue_delivery(message, node, op, factor, tables, merging):
     """Queue a delivered version for merging by rule `op`; a weight or factor of zero changes nothing."""
+    nodes, messages, counters = tables.nodes, tables.messages, tables.counters
+    keeps, weights, mass = tables.keeps, merging.weights, merging.mass
     full = weights[messages[message, SENDER]]
     theirs = factor * full
-    if op == 4:  # Op.ADOPT
+    if op == ADOPT:
         keeps[message] = 0.0
-    elif op == 6:  # Op.APPRAISE
+    elif op == APPRAISE:
         keeps[message] = APPRAISED
     else:
-        own = 0.0 if op == 5 else weights[node]  # Op.POOL counts no version of the node itself
-        if op != 3:  # Op.BLEND ignores earlier deliveries
+        own = 0.0 if op == POOL else weights[node]  # a pool counts no version of the node itself
+        if op != BLEND:  # a blend ignores earlier deliveries
             own += mass[node, WEIGHTED]
         keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0
-        if op != 3 and theirs > 0.0:
+        if op != BLEND and theirs > 0.0:
             mass[node, WEIGHTED] += theirs
             mass[node, FULL] += full
         if nodes[node, INBOX] and theirs > 0.0:
@@ -257,19 +258,20 @@ def enqueue_delivery(message, node, op, factor, nodes, messages, keeps, weights,
 
 
 @jitable
-def emit_pool_deliveries(
-    message, node, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings
-):
+def emit_pool_deliveries(message, node, tables, pools):
     """Append the pool deliveries of a delivered message; deliveries of one victim keep their order.
 
     A version that several members of a pool receive is seen once, for a copy adds nothing. ``pools_seen[push, pool]``
     is set once a pool has seen the version of a push.
     """
+    rows, messages, counters, sightings = tables.rows, tables.messages, tables.counters, pools.sightings
+    pools_of, pool_waves, pools_seen = pools.pools_of, pools.pool_waves, pools.pools_seen
     row, victim, push = messages[message, CARRIED], messages[message, SENDER], messages[message, PUSH]
     for pool in range(pools_of.shape[1]):
         if pools_of[node, pool] and not pools_seen[push, pool]:
             pools_seen[push, pool] = True
-            wave = max(counters[BASE_WAVE], rows[row, WRITTEN], pool_waves[pool, victim]) + 1
+            wave = max(counters[BASE_WAVE], rows[row, WRITTEN]) + 1
+            wave = max(wave, pool_waves[pool, victim] + 1)
             pool_waves[pool, victim] = wave
             rows[row, READ] = max(rows[row, READ], wave)
             k = counters[SIGHTINGS]
@@ -280,37 +282,101 @@ def emit_pool_deliveries(
 
 
 @jitable
-def flush_inboxes(nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+def flush_inboxes(tables, output):
     """Append a task for every node with queued versions; inboxes wait until their node's model is read."""
+    nodes = tables.nodes
     for i in range(len(nodes)):
         if nodes[i, HEAD] != NONE and not nodes[i, INBOX]:
-            emit_task(
-                i,
-                NONE,
-                UNMIXED,
-                nodes,
-                rows,
-                messages,
-                keeps,
-                free,
-                counters,
-                tasks,
-                ends,
-                merges,
-                merge_keep,
-            )
+            emit_task(i, NONE, UNMIXED, tables, output)
 
 
-def plan_events(
-    start, kind, node, message, count, factor, receiver, first_message, sent, inline, settle, soft_limit, behaviours,
-    mixing, nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
-    tasks, ends, merges, merge_keep, sightings, encodes,
-):  # fmt: skip
+@jitable
+def push_version(node, first, end, mixes, tables, mass, output):
+    """Let the messages ``first .. end - 1`` carry a node's version; keep it if the node mixes with it later."""
+    nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
+    messages = tables.messages
+    if nodes[node, HEAD] != NONE:
+        emit_task(node, NONE, UNMIXED, tables, output)
+    mass[node, WEIGHTED] = mass[node, FULL] = 0.0
+    row = nodes[node, CURRENT]
+    if mixes:
+        before = nodes[node, HELD]
+        nodes[node, HELD] = row
+        rows[row, NEEDED] += 1
+        if before != NONE:
+            release_row(before, rows, free, counters)
+        if end > first:
+            nodes[node, PUSHED] = first
+    if nodes[node, REWRITES] and end > first:
+        row = emit_encode_task(node, nodes, rows, free, counters, output.tasks, output.ends, output.encodes)
+    rows[row, NEEDED] += end - first
+    for m in range(first, end):
+        messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = node, row, first
+
+
+@jitable
+def receive_message(message, node, ops, tables, merging, pools, output):
+    """Carry out the operations of a node that receives a message the moment it is sent."""
+    emit_pool_deliveries(message, node, tables, pools)
+    for op in ops:
+        if op == TRAIN:
+            emit_update_task(node, tables, output)
+        elif op != NOTHING and op != SEND:
+            enqueue_delivery(message, node, op, 1.0, tables, merging)
+
+
+@jitable
+def plan_event(e, sent, events, rules, tables, merging, pools, output):
+    """Turn event number `e` into tasks and pool deliveries; return the id of the next message."""
+    kind, message, count = events.kind[e], to_int64(events.message[e]), to_int64(events.count[e])
+    node, nodes, mass, behaviours = to_int64(events.node[e]), tables.nodes, merging.mass, rules.behaviours
+    if kind == DROP:
+        release_row(tables.messages[message, CARRIED], tables.rows, tables.free, tables.counters)
+        return sent
+    if kind == RESET:
+        emit_reset(node, tables, output)
+        mass[node, WEIGHTED] = mass[node, FULL] = 0.0
+        return sent
+    if kind == DELIVER:
+        emit_pool_deliveries(message, node, tables, pools)
+    mixing = rules.mixing[nodes[node, ROLE]]
+    for op in behaviours[nodes[node, ROLE], kind]:
+        if op == TRAIN:
+            emit_update_task(node, tables, output)
+        elif op == SEND:
+            end = sent + count
+            push_version(node, sent, end, mixing > 0.0, tables, mass, output)
+            for m in range(sent, end if rules.inline else sent):
+                receiver = to_int64(events.receiver[m - events.first_message])
+                ops = behaviours[nodes[receiver, ROLE], DELIVER]
+                receive_message(m, receiver, ops, tables, merging, pools, output)
+            sent = end
+        elif op == MIX:
+            if mass[node, WEIGHTED] > 0.0:
+                mixed = mixing * mass[node, WEIGHTED] / mass[node, FULL]
+                emit_task(node, NONE, mixed, tables, output)
+        elif op != NOTHING:
+            factor = events.factor[e] if len(events.factor) > 0 else 1.0
+            enqueue_delivery(message, node, op, factor, tables, merging)
+    return sent
+
+
+def plan_events(start, sent, events, rules, tables, merging, pools, output):
     """Turn events from number `start` on into tasks and pool deliveries; update the state tables.
 
-    `inline` is whether a message is delivered the moment it is sent and has no event. `sent` is the id of the next
-    message. `factor` has one number per event, or none. `mixing` has one number per role, 0 if it does not mix.
-    `settle` says that all queued versions are merged at the end, so that every node's row is its current model.
+    numba compiles a function again if both the kernel and a function below it call it. So nearly all calls are in
+    :func:`plan_event`.
+
+    Parameters
+    ----------
+    start, sent : int
+        Number of the first event, and id of the next message.
+    events : TapeColumns
+    rules : PlanRules
+    tables : VersionTables
+    merging : MergeTables
+    pools : PoolTables
+    output : TaskTables
 
     Returns
     -------
@@ -318,62 +384,14 @@ def plan_events(
         The next event and message. The loop stops before an event for which the rows might not suffice; `event` is the
         number of events once all are planned.
     """
-    out = (tasks, ends, merges, merge_keep)
-    for e in range(start, len(kind)):
-        if len(rows) - counters[FRESH] + counters[FREE_COUNT] < 3 * len(nodes) + count[e] + 1:
+    count, n_nodes, n_rows, counters = events.count, len(tables.nodes), len(tables.rows), tables.counters
+    for e in range(start, len(count)):
+        if n_rows - counters[FRESH] + counters[FREE_COUNT] < 3 * n_nodes + count[e] + 1:
             return e, sent
-        if kind[e] == 2:  # Event.DROP
-            release_row(to_int64(messages[message[e], CARRIED]), rows, free, counters)
-            continue
-        i = to_int64(node[e])
-        if kind[e] == 3:  # Event.RESET
-            emit_reset(i, nodes, rows, messages, keeps, free, counters, *out)
-            mass[i, WEIGHTED] = mass[i, FULL] = 0.0
-            continue
-        if kind[e] == 1:
-            emit_pool_deliveries(
-                to_int64(message[e]), i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings
-            )
-        for op in behaviours[nodes[i, ROLE], kind[e]]:
-            if op == 1:  # Op.TRAIN
-                emit_update_task(i, nodes, rows, messages, keeps, free, counters, *out)
-            elif op == 2:  # Op.PUSH
-                if nodes[i, HEAD] != NONE:
-                    emit_task(i, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, *out)
-                mass[i, WEIGHTED] = mass[i, FULL] = 0.0
-                row, push = nodes[i, CURRENT], sent
-                if mixing[nodes[i, ROLE]] > 0.0:
-                    retain_pushed_version(i, row, sent, count[e], nodes, rows, free, counters)
-                if nodes[i, REWRITES] and count[e] > 0:
-                    row = emit_encode_task(i, nodes, rows, free, counters, tasks, ends, encodes)
-                rows[row, NEEDED] += count[e]
-                for m in range(sent, sent + count[e]):
-                    messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = i, row, push
-                    if inline:
-                        r = to_int64(receiver[m - first_message])
-                        emit_pool_deliveries(
-                            m, r, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings
-                        )
-                        for reply in behaviours[nodes[r, ROLE], 1]:
-                            if reply == 1:
-                                emit_update_task(r, nodes, rows, messages, keeps, free, counters, *out)
-                            elif reply > 2:
-                                enqueue_delivery(
-                                    m, r, reply, 1.0, nodes, messages, keeps, weights, mass, counters
-                                )
-                sent += count[e]
-            elif op == 7:  # Op.MIX
-                if mass[i, WEIGHTED] > 0.0:
-                    mixed = mixing[nodes[i, ROLE]] * mass[i, WEIGHTED] / mass[i, FULL]
-                    emit_task(i, NONE, mixed, nodes, rows, messages, keeps, free, counters, *out)
-            elif op > 2:
-                share = factor[e] if len(factor) > 0 else 1.0
-                enqueue_delivery(
-                    to_int64(message[e]), i, op, share, nodes, messages, keeps, weights, mass, counters
-                )
+        sent = plan_event(e, sent, events, rules, tables, merging, pools, output)
         in_use = counters[FRESH] - counters[FREE_COUNT]
-        if in_use > soft_limit and 8 * counters[QUEUED] > len(nodes):
-            flush_inboxes(nodes, rows, messages, keeps, free, counters, *out)
-    if settle and counters[QUEUED] > 0:
-        flush_inboxes(nodes, rows, messages, keeps, free, counters, *out)
-    return len(kind), sent
+        if in_use > rules.soft_limit and 8 * counters[QUEUED] > n_nodes:
+            flush_inboxes(tables, output)
+    if counters[QUEUED] > 0:
+        flush_inboxes(tables, output)
+    return len(count), sent

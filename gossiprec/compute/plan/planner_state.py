@@ -7,7 +7,7 @@ without bounds checks. :class:`PastEvents` checks a restored state against the e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,90 @@ APPRAISED = -1.0
 A hook that runs before the merge takes its absolute value, 1, as if nothing were merged. In a task of a
 node with an inbox it marks the entries that the node's aggregator reduces
 (:mod:`gossiprec.compute.inbox_reducer`)."""
+
+
+class TapeColumns(NamedTuple):
+    """The columns of a tape segment that the loop reads; `factor` has one number per event, or none."""
+
+    kind: Any
+    node: Any
+    message: Any
+    count: Any
+    factor: Any
+    receiver: Any
+    first_message: Any
+
+
+class PlanRules(NamedTuple):
+    """The rules of a plan.
+
+    Attributes
+    ----------
+    behaviours : ndarray of int8, shape (n_roles, 2, n_operations)
+        Operations on a wake and on a delivery.
+    mixing : ndarray of float64, shape (n_roles,)
+        0 if nodes of the role do not mix.
+    inline : bool
+        Whether a message is delivered the moment it is sent and has no event.
+    soft_limit : int
+        Number of rows in use above which queued versions are merged early.
+    """
+
+    behaviours: Any
+    mixing: Any
+    inline: Any
+    soft_limit: Any
+
+
+class VersionTables(NamedTuple):
+    """The tables of nodes, arena rows and messages, the messages' merge weights, free rows, and counters.
+
+    The bundles are small because compiled functions pass each of their arrays.
+    """
+
+    nodes: Any
+    rows: Any
+    messages: Any
+    keeps: Any
+    free: Any
+    counters: Any
+
+
+class MergeTables(NamedTuple):
+    """The weight of every node's models in a merge, and the table of pooled weights."""
+
+    weights: Any
+    mass: Any
+
+
+class PoolTables(NamedTuple):
+    """Which pools see what a node receives, their latest wave per victim, the pushes seen, and planned deliveries."""
+
+    pools_of: Any
+    pool_waves: Any
+    pools_seen: Any
+    sightings: Any
+
+
+class TaskTables(NamedTuple):
+    """The tables of tasks, ends of their merges, merges, merge weights, and rewritten pushes."""
+
+    tasks: Any
+    ends: Any
+    merges: Any
+    merge_keep: Any
+    encodes: Any
+
+    @classmethod
+    def empty(cls, *, n_tasks: int, n_merges: int, n_encodes: int = 0) -> TaskTables:
+        """Return tables that have room for the given numbers of entries."""
+        return cls(
+            np.empty((n_tasks, 5), np.int32),
+            np.empty(n_tasks, np.int64),
+            np.empty((n_merges, 2), np.int32),
+            np.empty(n_merges, np.float32),
+            np.empty((n_encodes, 3), np.int32),
+        )
 
 
 MOST_WAVES = 2**30

@@ -53,6 +53,13 @@ class Op(IntEnum):
     """Mix the version of the node's last push with the versions pooled since (:attr:`Behaviour.mixing`)."""
 
 
+# The same numbers for compiled code, which freezes integers of a module.
+WAKE, DELIVER = int(TapeEvent.WAKE), int(TapeEvent.DELIVER)
+DROP, RESET = int(TapeEvent.DROP), int(TapeEvent.RESET)
+NOTHING, TRAIN, SEND, BLEND = int(Op.NOTHING), int(Op.TRAIN), int(Op.PUSH), int(Op.BLEND)
+ADOPT, POOL, APPRAISE, MIX = int(Op.ADOPT), int(Op.POOL), int(Op.APPRAISE), int(Op.MIX)
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """The operations of the nodes of one role on a wake and on a receive.
@@ -133,21 +140,21 @@ class TapeSegment:
 _COLUMNS = ("kind", "node", "message", "count", "time", "ready", "cause", "queued")
 
 
-def concat_segments(stretches: Sequence[TapeSegment]) -> TapeSegment:
+def concat_segments(segments: Sequence[TapeSegment]) -> TapeSegment:
     """Return consecutive segments of tape as one."""
 
     def all_of(name: str) -> npt.NDArray[Any]:
-        return np.concatenate([getattr(stretch, name) for stretch in stretches])
+        return np.concatenate([getattr(segment, name) for segment in segments])
 
-    def factors(stretch: TapeSegment) -> F64:
-        return stretch.factor if len(stretch.factor) else np.ones(len(stretch.kind))
+    def factors(segment: TapeSegment) -> F64:
+        return segment.factor if len(segment.factor) else np.ones(len(segment.kind))
 
-    misses = [stretch.misses for stretch in stretches]
-    weighted = any(len(stretch.factor) for stretch in stretches)
+    misses = [segment.misses for segment in segments]
+    weighted = any(len(segment.factor) for segment in segments)
     return TapeSegment(
         **{name: all_of(name) for name in (*_COLUMNS, "sender", "receiver")},
-        factor=np.concatenate([factors(stretch) for stretch in stretches]) if weighted else np.zeros(0),
-        first_message=stretches[0].first_message,
+        factor=np.concatenate([factors(segment) for segment in segments]) if weighted else np.zeros(0),
+        first_message=segments[0].first_message,
         misses=MissedWakes(
             *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
         ),
@@ -240,7 +247,7 @@ class Tape:
         count = len(receivers)
         if ready is not None and ready != time:
             self._ready[len(self._times)] = ready
-        self._rows += (0, node, -1, count)
+        self._rows += (WAKE, node, -1, count)
         self._times.append(time)
         self._receivers += receivers
         self.n_messages += count
@@ -264,7 +271,7 @@ class Tape:
             self._ready[len(self._times)] = ready
         if queued:
             self._queued[len(self._times)] = queued
-        self._rows += (1, receiver, message, len(receivers))
+        self._rows += (DELIVER, receiver, message, len(receivers))
         self._times.append(time)
         self._receivers += receivers
         self.n_messages += len(receivers)
@@ -276,7 +283,7 @@ class Tape:
     def drop(self, time: float, receiver: int, message: int, cause: int = 0) -> None:
         """Append the loss of `message` on its way to `receiver`."""
         self._causes[len(self._times)] = cause
-        self._rows += (2, receiver, message, 0)
+        self._rows += (DROP, receiver, message, 0)
         self._times.append(time)
 
     def extend(self, happenings: EventBatchLike) -> None:
@@ -311,7 +318,7 @@ class Tape:
         }  # fmt: skip
 
     def _from_blocks(self) -> dict[str, npt.NDArray[Any]]:
-        assert not self._times, "a tape grows by events or by stretches between two cuts, not by both"
+        assert not self._times, "a tape grows by events or by batches of events between two cuts, not by both"
         if len(self._blocks) == 1:
             return {name: getattr(self._blocks[0], name) for name in (*_COLUMNS, "receiver")}
         return {
