@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from gossiprec.data.base import Dataset
+from gossiprec.network.overlay.base import Views
+from gossiprec.network.protocols.base import Protocol
 from gossiprec.old_names import NAMES, old_members, old_paths, present_path
+from gossiprec.rules.aggregators.base import Aggregator
+from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -126,3 +132,26 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
     assert Old().needs_weights is True
     with pytest.warns(DeprecationWarning, match="foresee"):
         assert Old().allocate(3) == 6
+
+
+@pytest.mark.parametrize(
+    ("cls", "old", "new"),
+    [
+        (Aggregator, "of_changes", "uses_deltas"),
+        (Aggregator, "least", "min_models"),
+        (Aggregator, "withstands", "is_robust"),
+        (Aggregator, "passes_on", "propagates_nonfinite"),
+        (Dataset, "drawn", "synthetic_sizes"),
+        (Protocol, "chooses_by_value", "depends_on_values"),
+        (Protocol, "factor", "delivery_weight"),
+        (Protocol, "learn", "receive_values"),
+        (Protocol, "most_messages", "max_messages_per_wake"),
+        (Protocol, "steers", "sets_own_wakes"),
+        (Run, "standing", "status_text"),
+        (Stateful, "changing", "checkpointed"),
+        (Views, "missed", "on_missed_wake"),
+    ],
+)
+def test_members_of_base_classes_keep_their_old_names(cls, old, new):
+    with pytest.warns(DeprecationWarning, match=f"{cls.__name__}.{old} is now {new}"):
+        assert getattr(cls, old) is getattr(cls, new)

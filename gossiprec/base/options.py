@@ -96,7 +96,7 @@ class RegisteredOptions:
     key: str = "name"
     options: Callable[[str], type[Options]] | None = None
 
-    def name_in(self, value: Any, annotated: Any) -> str | None:
+    def registered_name_in(self, value: Any, annotated: Any) -> str | None:
         """Return the name in a value, or None if the value is not of the annotated type."""
         return getattr(value, self.key) if isinstance(value, annotated) else None
 
@@ -110,7 +110,7 @@ class RegisteredOptions:
         """
         return options_class(self.registry, name) if self.options is None else self.options(name)
 
-    def meant_by(self, raw: Any) -> type[Options] | None:
+    def options_class_for(self, raw: Any) -> type[Options] | None:
         """Return the option set named by plain data, or None if there is none of that name."""
         name = raw.get(self.key) if isinstance(raw, dict) else None
         try:
@@ -152,11 +152,11 @@ class RegisteredName(RegisteredOptions):
     It is written ``Annotated[str | dict[str, Any], RegisteredName(AGGREGATORS)]``; the value is kept as written.
     """
 
-    def name_in(self, value: Any, annotated: Any) -> str | None:
+    def registered_name_in(self, value: Any, annotated: Any) -> str | None:
         """Return the name."""
         return registered_name(value) if isinstance(value, str | dict) else None
 
-    def meant_by(self, raw: Any) -> None:
+    def options_class_for(self, raw: Any) -> None:
         """Return None: the value is no option set."""
 
     def __get_pydantic_core_schema__(self, base: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -226,7 +226,7 @@ def iter_registered(options: Options) -> Iterator[tuple[Registry[Any], str]]:
         value = getattr(options, key)
         inner = value if isinstance(value, tuple) else (value,)
         for annotated, naming in _namings(info.rebuild_annotation()):
-            names = [naming.name_in(item, annotated) for item in inner]
+            names = [naming.registered_name_in(item, annotated) for item in inner]
             yield from ((naming.registry, name) for name in names if name is not None)
         for item in inner:
             if isinstance(item, Options):

@@ -110,7 +110,7 @@ def _standing(source: Path) -> dict[str, str]:
     if not (source / run_files.MANIFEST).is_file():
         return {}
     run = open_run(source)
-    return {"status": run.status, "standing": run.standing}
+    return {"status": run.status, "standing": run.status_text}
 
 
 def _say_beyond(found: LogVerification) -> None:

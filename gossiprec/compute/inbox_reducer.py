@@ -175,7 +175,7 @@ class InboxReducer:
             own = np.array(own)
         inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
         found = None
-        if receiver.rule.passes_on:
+        if receiver.rule.propagates_nonfinite:
             with np.errstate(invalid="ignore"):  # the result is checked below
                 found = _checked(receiver, own, inbox)
         if found is None or not are_all_finite(found):

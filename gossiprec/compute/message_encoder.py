@@ -230,7 +230,7 @@ class PushRoundCounter(Stateful):
     wakes_per_round : int
     """
 
-    changing = ("wakes", "pushes")
+    checkpointed = ("wakes", "pushes")
 
     def __init__(
         self,

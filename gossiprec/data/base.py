@@ -16,6 +16,7 @@ from gossiprec.base.options import LARGEST, NoOptions
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_helpers import chosen, count_items_per_user, first_interactions
+from gossiprec.old_names import old_members
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class SyntheticSizes:
     like: Callable[[int], OptionSet]
 
 
+@old_members(drawn="synthetic_sizes")
 class Dataset(ABC):
     """A source of interactions. Subclasses register under a name and declare `Options`.
 
@@ -49,7 +51,7 @@ class Dataset(ABC):
         self.options = options
 
     @property
-    def drawn(self) -> SyntheticSizes | None:
+    def synthetic_sizes(self) -> SyntheticSizes | None:
         """Size of the data if they are synthetic and their size is known in advance, else None."""
         return None
 

@@ -27,7 +27,7 @@ class DataSizes:
     split : Split
         The data or, if they were not drawn, a smaller similar set.
     n_users, n_interactions : int
-        Sizes of the data themselves; the number of interactions is an estimate if they were not drawn.
+        Sizes of the data themselves; the number of interactions is an estimate if they were not sizes.
     whole : bool
         Whether `split` is all of the data.
     bytes_to_draw : int
@@ -65,13 +65,13 @@ def estimate_sizes(
     """
     kind = DATASETS[dataset_name]
     options = validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}")
-    drawn = kind(options).drawn
-    if drawn is None or drawn.n_interactions <= MOST_DRAWN or (limit_users or 0) > drawn.n_users:
+    sizes = kind(options).synthetic_sizes
+    if sizes is None or sizes.n_interactions <= MOST_DRAWN or (limit_users or 0) > sizes.n_users:
         return None
-    share = MOST_DRAWN / drawn.n_interactions
-    few = drawn.like(min(drawn.n_users, max(LEAST_USERS, round(share * drawn.n_users))))
+    share = MOST_DRAWN / sizes.n_interactions
+    few = sizes.like(min(sizes.n_users, max(LEAST_USERS, round(share * sizes.n_users))))
     split = load_split(dataset_name, few, split_name, split_options, seed)
-    n_users = min(drawn.n_users, limit_users or drawn.n_users)
+    n_users = min(sizes.n_users, limit_users or sizes.n_users)
     each = split.n_interactions / split.n_users
-    to_draw = BYTES_TO_DRAW * drawn.n_interactions
+    to_draw = BYTES_TO_DRAW * sizes.n_interactions
     return DataSizes(split, n_users, round(each * n_users), whole=False, bytes_to_draw=to_draw)

@@ -218,7 +218,7 @@ class DelimitedFile(Dataset):
         """Read the whole file, and the texts of items."""
         options, understood = self.options, self.understood
         name = options.path.name.split(".")[0] or "file"
-        found = replace(to_interactions(understood.table, name), understood=understood.told)
+        found = replace(to_interactions(understood.table, name), source_summary=understood.summary)
         data = apply_filters(found, options)
         if options.item_texts is None or data.item_names is None:
             return data
@@ -270,7 +270,7 @@ class DelimitedFile(Dataset):
 
     def provenance(self) -> dict[str, str]:
         """Return the file that is read, and how it was parsed."""
-        return {"source": str(open_text_source(self.options.path)), "read_as": self.understood.told}
+        return {"source": str(open_text_source(self.options.path)), "read_as": self.understood.summary}
 
 
 def _has_header(texts: FileSource, layout: TextFormat, stated: bool | None) -> bool:

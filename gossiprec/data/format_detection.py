@@ -160,7 +160,7 @@ class DetectedFormat:
         return tuple(name for name, meant in zip(called, columns, strict=False) if meant not in MEANINGS)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """A description of the format."""
         columns = self.layout.columns
         meant = {name: place for place, name in enumerate(columns) if name in MEANINGS}
@@ -169,8 +169,8 @@ class DetectedFormat:
         delimiter = CALLED.get(self.layout.delimiter, repr(self.layout.delimiter))
         if self.layout.user_delimiter is not None:
             delimiter = f"{self.layout.user_delimiter!r} after the user, {delimiter}"
-        told = f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
-        return told + (f", skipped: {', '.join(self.skipped)}" if self.skipped else "")
+        text = f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
+        return text + (f", skipped: {', '.join(self.skipped)}" if self.skipped else "")
 
 
 def detect_format(source: FileSource, asked: FormatHints) -> DetectedFormat:

@@ -63,7 +63,7 @@ def load_and_split(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Inte
         user_names=data.user_names,
         item_names=data.item_names,
         item_texts=data.item_texts,
-        understood=data.understood,
+        source_summary=data.source_summary,
     )
     split = replace(check_trainable(split), sequences=extract_sequences(data, split))
     if data.coordinates is not None:

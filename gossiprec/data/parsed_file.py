@@ -233,13 +233,13 @@ class ParsedFile:
         return None if self.how is None else self.how.layout
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The detected format, in one line."""
         if self.how is None:
             how = ", ".join(["Parquet", *(f"{meaning} = {name}" for meaning, name in self.names.items())])
             how += f", skipped: {', '.join(self.skipped)}" if self.skipped else ""
         else:
-            how = self.how.told
+            how = self.how.summary
         cut = (
             ""
             if self.how is None or self.source.ends_in_a_line()

@@ -37,7 +37,7 @@ class Interactions:
         Names in the source, by id; None if it uses numbers.
     item_texts : tuple of str or None
         Title and kinds of each item, by id, in lower case; "" if the source has none. None if there are no texts.
-    understood : str
+    source_summary : str
         Description of the detected format of a file, in one line.
     fractions : ndarray of float64 or None
         Fractions of seconds beyond `times`, in [0, 1); None if all times are whole seconds.
@@ -59,7 +59,7 @@ class Interactions:
     user_names: tuple[str, ...] | None = None
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
-    understood: str = ""
+    source_summary: str = ""
     fractions: F64 | None = None
     rows: I64 | None = None
     draws_by_name: bool = False
@@ -161,7 +161,7 @@ class Split:
     sequences : Ragged of int32, one row per user, or None
         The items of all parts in order of time, each once, unknown times first; None for data without times.
     user_names, item_names, item_texts : tuple of str or None
-        As in :class:`Interactions`, like `understood`.
+        As in :class:`Interactions`, like `source_summary`.
     """
 
     name: str
@@ -175,7 +175,7 @@ class Split:
     user_names: tuple[str, ...] | None = None
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
-    understood: str = ""
+    source_summary: str = ""
 
     def training_data(self) -> TrainingData:
         """Return the part of the data that models may see; no array of it is a view of another part."""
@@ -231,7 +231,7 @@ def display_name(names: Sequence[str] | None, number: int) -> str:
 
 LENGTH = 16
 """Number of hexadecimal digits."""
-NO_MATTER = ("name", "understood")
+NO_MATTER = ("name", "source_summary")
 """Fields that the hash leaves out: the name of the data, and the format of their file."""
 
 

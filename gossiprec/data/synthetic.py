@@ -296,7 +296,7 @@ class Synthetic(Dataset):
     options: Options
 
     @property
-    def drawn(self) -> SyntheticSizes:
+    def synthetic_sizes(self) -> SyntheticSizes:
         """The size that the options request."""
         opt = self.options
 

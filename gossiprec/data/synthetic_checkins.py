@@ -74,7 +74,7 @@ class SyntheticCheckIns(Dataset):
     options: Options
 
     @property
-    def drawn(self) -> SyntheticSizes:
+    def synthetic_sizes(self) -> SyntheticSizes:
         """The size that the options request."""
         opt = self.options
 

@@ -38,7 +38,7 @@ class AuxiliaryModel(Stateful):
     seed : int
     """
 
-    changing = ("values", "first", "second", "steps")
+    checkpointed = ("values", "first", "second", "steps")
 
     def __init__(
         self, model: Model, sets: Ragged, *, n_items: int, negatives: int, batch: int, rate: float, seed: int

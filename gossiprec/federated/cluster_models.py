@@ -130,7 +130,7 @@ class ClusterModels(CoordinatorHook):
         Whether the coordinator holds and averages users' rows, see :class:`AveragedRows`.
     """
 
-    changing = ("rows", "cluster_of", "models", "published", "n_made")
+    checkpointed = ("rows", "cluster_of", "models", "published", "n_made")
 
     def __init__(
         self, known: CoordinatorContext, options: ClusterOptions | None, *, models: str, table_noise: float,

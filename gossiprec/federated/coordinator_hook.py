@@ -62,7 +62,7 @@ class CoordinatorContext:
 
 
 class CoordinatorHook(Stateful, ABC):
-    """The coordinator's work between aggregating and sending; :attr:`changing` names its state."""
+    """The coordinator's work between aggregating and sending; :attr:`checkpointed` names its state."""
 
     extra_bytes: int = 0
     """Bytes that a client is sent in addition to the version."""

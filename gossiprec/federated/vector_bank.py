@@ -34,7 +34,7 @@ class VectorBank(CoordinatorHook):
         Number of items in the answer to a client.
     """
 
-    changing = ("latest", "counts", "centroids", "sizes", "at", "times")
+    checkpointed = ("latest", "counts", "centroids", "sizes", "at", "times")
 
     def __init__(self, known: CoordinatorContext, number: int, method: Method, *, answered: int) -> None:
         shape = known.n_clients, vector_dim(known.layout)

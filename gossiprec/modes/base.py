@@ -200,7 +200,7 @@ class RunMode(ABC):
 
     def depends_on_values(self, protocol: Protocol) -> bool:
         """Return whether a protocol chooses peers by the values of models, so that events wait for computing."""
-        return protocol.chooses_by_value
+        return protocol.depends_on_values
 
     def trained_node(self, user: int, n_users: int) -> int:
         """Return the node whose training changes the recommendations to a user."""

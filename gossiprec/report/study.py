@@ -104,7 +104,7 @@ def unfinished_runs(path: Path) -> dict[str, str]:
             found[folder.name] = str(error)
         else:
             if run.status not in ("complete", "failed"):
-                found[folder.name] = run.standing
+                found[folder.name] = run.status_text
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I64, MOST_COUNT
+from gossiprec.old_names import old_members
 
 State = Mapping[str, Any]
 """A tree of mappings with names, lists, plain values and arrays."""
@@ -39,19 +40,20 @@ class PartialArray:
     changed: Changed | None = None
 
 
+@old_members(changing="checkpointed")
 class Stateful:
     """An object with attributes that change during a run: checkpoints hold them, without their leading ``_``."""
 
-    changing: ClassVar[tuple[str, ...]] = ()
+    checkpointed: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes that change."""
 
     def state(self) -> dict[str, Any]:
         """Return the changing attributes for a checkpoint; references are enough."""
-        return {name: getattr(self, f"_{name}") for name in self.changing}
+        return {name: getattr(self, f"_{name}") for name in self.checkpointed}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the attributes that :meth:`state` returned in an earlier process."""
-        for name in self.changing:
+        for name in self.checkpointed:
             setattr(self, f"_{name}", state[name])
 
 

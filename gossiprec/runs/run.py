@@ -13,6 +13,7 @@ import numpy.typing as npt
 import yaml
 
 from gossiprec.base.errors import LogError, ResourceError, suggestion
+from gossiprec.old_names import old_members
 from gossiprec.runs import run_files
 from gossiprec.runs.adversaries import Accuracies, read_adversaries, read_arrays
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
@@ -156,6 +157,7 @@ FIGURES = {
 """Modules of the figures of runs, by name; they are in a layer above this one, which must not import them."""
 
 
+@old_members(standing="status_text")
 class Run:
     """A run directory, finished or not; each file is read on first use. Open the run again to see it grown.
 
@@ -192,7 +194,7 @@ class Run:
         return status
 
     @property
-    def standing(self) -> str:
+    def status_text(self) -> str:
         """The status as text, with the process that writes the run, or wrote it until it was killed."""
         return describe_status(self.status, self.manifest.get("writer"))
 

@@ -346,5 +346,5 @@ def _models_in(annotation: Any, raw: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return [annotation] if issubclass(annotation, BaseModel) else []
     inner = get_args(annotation)
-    meant = [one.meant_by(raw) for one in inner if isinstance(one, RegisteredOptions)]
+    meant = [one.options_class_for(raw) for one in inner if isinstance(one, RegisteredOptions)]
     return [m for m in meant if m] or [model for part in inner for model in _models_in(part, raw)]

@@ -37,7 +37,7 @@ class _World:
         """Return the result of a rule, with all inputs read-only."""
         self.own.setflags(write=False)
         self.models.setflags(write=False)
-        return rule.aggregate(self.own, self._as_changes() if rule.of_changes else self.inbox)
+        return rule.aggregate(self.own, self._as_changes() if rule.uses_deltas else self.inbox)
 
     def _as_changes(self) -> Inbox:
         """Return the inbox as deltas: of every other item, and of one shared weight."""
@@ -69,14 +69,14 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
         If a claim does not hold; the message lists all of them.
     """
     chosen = aggregator.Options.model_validate(options or {})
-    of_changes, withstands, passes_on = (
-        aggregator(chosen).of_changes, aggregator.withstands, aggregator.passes_on
+    uses_deltas, is_robust, propagates_nonfinite = (
+        aggregator(chosen).uses_deltas, aggregator.is_robust, aggregator.propagates_nonfinite
     )  # fmt: skip
     claims = (
         *CLAIMS,
-        *(OF_CHANGES if of_changes else OF_MODELS),
-        *(OF_ROBUST if withstands and not aggregator.streaming else ()),
-        *(OF_PASSING_ON if passes_on else ()),
+        *(OF_CHANGES if uses_deltas else OF_MODELS),
+        *(OF_ROBUST if is_robust and not aggregator.streaming else ()),
+        *(OF_PASSING_ON if propagates_nonfinite else ()),
     )
     check_claims(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
     if not aggregator.streaming:

@@ -102,7 +102,7 @@ def answering_is_announced(case: ProtocolCase) -> None:
 def _answering(case: ProtocolCase) -> set[int]:
     """Return the nodes that send on a delivery; a steered one knows no messages but those that it has sent."""
     made = case.made()
-    if not made.steers:
+    if not made.sets_own_wakes:
         return {node for node in range(made.n_nodes) if made.on_receive(node, 0, 0.0)}
     segments, _ = case.recorded("a slow network")
     return {int(n) for s in segments for n in s.node[(s.kind == TapeEvent.DELIVER) & (s.count > 0)]}

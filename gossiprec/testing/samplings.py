@@ -109,7 +109,7 @@ def a_missed_wake_takes_its_draws_with_it(case: SamplingCase) -> None:
     """Draw for a node's wake the same words, whether the wake before it happened or not."""
     awake, away = case.views(case.fewest), case.views(case.fewest)
     awake.next_receivers(2, 0.0)
-    away.missed(2, 0.0)
+    away.on_missed_wake(2, 0.0)
     assert awake._words.take(2) == away._words.take(2), "The words of wake 1 differ."
 
 

@@ -46,7 +46,7 @@ def record_tape(
         transport=Transport(network, control.availability),
         recorder=tape,
         mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
-        steering=control if control.steers else None,
+        steering=control if control.sets_own_wakes else None,
     )
     while not engine.finished:
         engine.run_until(float(np.nextafter((len(segments) + 1) * every, np.inf)))

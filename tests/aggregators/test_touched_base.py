@@ -342,7 +342,7 @@ def test_a_rule_item_by_item_keeps_the_contract(name):
     ],
 )
 def test_how_many_models_a_rule_takes(rule, least):
-    assert make_aggregator(rule).least == least
+    assert make_aggregator(rule).min_models == least
 
 
 @pytest.mark.parametrize(

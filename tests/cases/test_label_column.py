@@ -28,4 +28,4 @@ def test_labels_are_refused_until_it_is_said_what_they_mean(in_case):
     assert len(make(folder, **labelled, min_rating=1).load(0).users) == ones
     skipped = make(folder, columns=NAMED).load(0)
     assert len(skipped.users) == 96
-    assert "skipped: label:float" in skipped.understood
+    assert "skipped: label:float" in skipped.source_summary

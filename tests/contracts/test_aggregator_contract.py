@@ -93,7 +93,7 @@ class Trusts(Median):
 
 
 class Cleans(Median):
-    passes_on = True
+    propagates_nonfinite = True
 
 
 BROKEN = {

@@ -96,7 +96,7 @@ class Levels(CoordinatorHook):
     """Names the number of rounds so far."""
 
     extra_bytes = 4
-    changing = ("rounds",)
+    checkpointed = ("rounds",)
 
     def __init__(self):
         self._rounds = 0
@@ -122,7 +122,7 @@ class CountsPadding(Shrinks):
 class Forgets(Shrinks):
     def between(self, known):
         levels = Levels()
-        levels.changing = ()
+        levels.checkpointed = ()
         return levels
 
 

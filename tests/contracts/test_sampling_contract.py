@@ -86,7 +86,7 @@ class Deaf(Swap):
 
 
 class SkipsWords(Swap):
-    def missed(self, node, now):
+    def on_missed_wake(self, node, now):
         pass
 
 

@@ -25,12 +25,12 @@ def test_columns_are_found_by_name_by_place_and_by_what_they_are_called(tmp_path
 
 def test_what_was_recognised_is_said(tmp_path):
     path = pack(tmp_path / "a.csv", NAMED)
-    assert load(path).understood == (
+    assert load(path).source_summary == (
         f"{path}: a comma between columns, a header, user = customer, item = product, time = ts, skipped: title; 2 "
         "interactions"
     )
     path = pack(tmp_path / "b.tsv", "1\t2\n3\t4")
-    assert load(path).understood == (
+    assert load(path).source_summary == (
         f"{path}: a tab between columns, no header, user = column 1, item = column 2; 2 interactions; the last line "
         "has no line break, so the file may be truncated"
     )

@@ -29,7 +29,7 @@ def outcome(file, path):
         data = dataset("file", path=path, **file.options).load(0)
     except DataError as error:
         return None, str(error)
-    return rows_of(data), data.understood
+    return rows_of(data), data.source_summary
 
 
 @pytest.mark.parametrize("number", range(FILES))

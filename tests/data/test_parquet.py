@@ -38,7 +38,7 @@ def test_columns_are_found_by_what_they_are_called_by_place_and_by_name(tmp_path
         [5, 6, -1],
     )
     assert (found.ratings is None) == ("rating" not in options.get("columns", ["rating"]))
-    assert "Parquet, user = " in found.understood
+    assert "Parquet, user = " in found.source_summary
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,17 @@ def outcome(made, path):
     found = rows_of(data)
     names = [(user, item) for user, item, *_ in made.rows or ()]
     if made.rows is None:
-        return f"read what must be refused: {data.understood} {found[:3]}"
+        return f"read what must be refused: {data.source_summary} {found[:3]}"
     if found == made.rows:
         return "read"
-    if "may be truncated" in data.understood and [row[:2] for row in found[:-1]] == names[: len(found) - 1]:
+    if (
+        "may be truncated" in data.source_summary
+        and [row[:2] for row in found[:-1]] == names[: len(found) - 1]
+    ):
         return "read up to the cut"
     if found == made.rows[: len(found)]:
         return "read up to a line end"
-    return f"misread: {data.understood} {found[:3]}, not {made.rows[:3]}"
+    return f"misread: {data.source_summary} {found[:3]}, not {made.rows[:3]}"
 
 
 @pytest.mark.parametrize("name", FORMATS)

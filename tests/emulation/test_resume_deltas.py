@@ -124,7 +124,7 @@ def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole
     run = open_run(out)
     assert run.manifest["status"] == "running"
     assert run.status == "killed"
-    assert f"killed (process {run.manifest['writer']['process']} on " in run.standing
+    assert f"killed (process {run.manifest['writer']['process']} on " in run.status_text
     assert [path.name for path in (out / "checkpoints").glob(".00000005.ckpt.*.writing")]
     assert base_tick(checkpoints(run)[0]) == 3
 

@@ -53,9 +53,9 @@ def stands(path, **manifest):
     place = path / "manifest.json"
     place.write_text(json.dumps(json.loads(place.read_text()) | manifest))
     run, facts = open_run(path), json.loads(stats(path, "--json"))
-    assert (run.status, run.standing) == (facts["status"], facts["standing"])
-    assert f"status:     {run.standing}\n" in stats(path)
-    return run.status, run.standing
+    assert (run.status, run.status_text) == (facts["status"], facts["standing"])
+    assert f"status:     {run.status_text}\n" in stats(path)
+    return run.status, run.status_text
 
 
 @pytest.mark.slow

@@ -138,7 +138,7 @@ def test_missed_wakes_take_their_draws_with_them():
     for made in (lambda: views(raw), lambda: views({"sequence": [{"from": 0, **raw}]})):
         awake, away = made(), made()
         awake.next_receivers(2, 0.0)
-        away.missed(2, 0.0)
+        away.on_missed_wake(2, 0.0)
         assert list(awake.next_receivers(2, 1.0)) == list(away.next_receivers(2, 1.0))
 
 

@@ -111,8 +111,8 @@ def test_many_wakes_heal_as_one_after_the_other_does(n_nodes, share, size, fanou
     counts = []
     for time, node in sorted(rings):
         if not availability.is_online(node, time):
-            together.missed(node, time)
-            singly.missed(node, time)
+            together.on_missed_wake(node, time)
+            singly.on_missed_wake(node, time)
             continue
         found = list(together.next_receivers(node, time))
         assert found == list(singly.next_receivers(node, time))

@@ -28,7 +28,7 @@ def rounds(views, count, *, availability=None, first=0, seed=0):
             if availability is None or availability.is_online(node, now):
                 sent.append((node, list(views.next_receivers(node, now))))
             else:
-                views.missed(node, now)
+                views.on_missed_wake(node, now)
     return sent
 
 

@@ -55,7 +55,7 @@ def play(control, network, until=1000.0):
         transport=Transport(network, control.availability),
         recorder=tape,
         mode="step",
-        steering=control if control.steers else None,
+        steering=control if control.sets_own_wakes else None,
     )
     engine.run_until(until)
     assert engine.finished

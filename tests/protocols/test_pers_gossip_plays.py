@@ -13,7 +13,7 @@ def pers(n_users=12, **options):
 
 def hear(protocol, node, **worth):
     senders = np.array([int(name[1:]) for name in worth])
-    protocol.learn(np.full(len(worth), node), senders, np.array(list(worth.values()), np.float32))
+    protocol.receive_values(np.full(len(worth), node), senders, np.array(list(worth.values()), np.float32))
 
 
 def test_a_node_that_heard_nothing_sends_to_random_peers():

@@ -58,7 +58,7 @@ def test_a_group_of_which_nobody_is_there_leaves_its_places_to_others():
 def test_groups_are_chosen_from_as_the_protocol_is_told_of_them():
     control = fedavg(12, rounds=30, participation=0.5, choose="proportional")
     groups = np.array([0] * 8 + [1] * 4)
-    control.learn(np.arange(12), groups, np.zeros(12, np.float32))
+    control.receive_values(np.arange(12), groups, np.zeros(12, np.float32))
     for some in asked(control):
         assert (groups[some] == 1).sum() == 2
     uniform = fedavg(12, rounds=30, participation=0.5, choose="proportional")
@@ -84,7 +84,7 @@ def test_who_is_away_is_not_asked_and_its_group_is_filled_up():
         6, rounds=10, participation=0.5, choose="proportional", ask="online",
         availability=away(7, n0=(0.0, 100.0), n1=(0.0, 100.0)),
     )  # fmt: skip
-    control.learn(np.arange(6), np.array([0, 0, 0, 1, 1, 1]), np.zeros(6, np.float32))
+    control.receive_values(np.arange(6), np.array([0, 0, 0, 1, 1, 1]), np.zeros(6, np.float32))
     for some in asked(control):
         assert len(some) == 3
         assert not {0, 1} & set(some)

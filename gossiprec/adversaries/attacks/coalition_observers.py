@@ -59,7 +59,7 @@ class CoalitionObservers(Stateful):
     rounding.
     """
 
-    changing = ("memory", "met", "changed", "latest", "shared_of")
+    checkpointed = ("memory", "met", "changed", "latest", "shared_of")
 
     def __init__(
         self,

@@ -395,7 +395,7 @@ def make_receiver_configs(
 
 def _check_size(where: str, rule: InboxConfig) -> None:
     together = rule.expected if rule.together is None else rule.together
-    least = rule.make().least
+    least = rule.make().min_models
     if least > together:
         raise ScenarioError(
             f"{where}: {rule.name} needs at least {least} models at a time, but at most {together} are aggregated "

@@ -281,8 +281,8 @@ def _prepare(
     say.phase("loading data")
     with watch("load"):
         split = (load or load_data)(scenario)
-        if split.understood:
-            say.phase(f"read {split.understood}")
+        if split.source_summary:
+            say.phase(f"read {split.source_summary}")
     note_large_deltas(scenario, split, say)
     cast, schedule = build_and_schedule(scenario, split, say, watch)
     say.phase("initialising models")

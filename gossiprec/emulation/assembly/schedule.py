@@ -72,7 +72,7 @@ def make_engine(
         recorder=tape,
         work=conditions.work,
         mode="inline" if inline else "stretch" if together else "step",
-        steering=protocol if protocol.steers else None,
+        steering=protocol if protocol.sets_own_wakes else None,
     )
     return engine, inline
 
@@ -287,9 +287,9 @@ class InterleavedSchedule(Schedule):
         )
         wakers = len(protocol.clock.node_ids)
         self.n_wakes = wakers * protocol.wakes
-        assert protocol.most_messages is not None
+        assert protocol.max_messages_per_wake is not None
         copies = 2 if scenario.network.duplication > 0.0 else 1
-        each = protocol.wakes * protocol.most_messages * copies
+        each = protocol.wakes * protocol.max_messages_per_wake * copies
         self.n_messages = wakers * each
         self.virtual_time = protocol.horizon
         trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)

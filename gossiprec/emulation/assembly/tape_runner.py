@@ -278,7 +278,7 @@ class TapeRunner:
 
     def _teach(self, lesson: Told) -> None:
         receiver, sender, found = lesson
-        self._protocol.learn(_wide(receiver), _wide(sender), found)
+        self._protocol.receive_values(_wide(receiver), _wide(sender), found)
 
     def taken(self) -> tuple[TapeSegment, I64]:
         """Return the tape carried out since the last call, and the messages in it after which no node trained."""

@@ -69,8 +69,8 @@ def estimate_run(
         require_ray("set executor.name to auto")
     say.phase("reading data")
     data = outline(scenario)
-    if data.split.understood:
-        say.phase(f"read {data.split.understood}")
+    if data.split.source_summary:
+        say.phase(f"read {data.split.source_summary}")
     note_large_deltas(scenario, data.split, say)
     if kept_kernels and played and data.whole:
         scenario = _with_executor(scenario, data, say)

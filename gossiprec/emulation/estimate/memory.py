@@ -250,7 +250,7 @@ class MemoryEstimate:
 
 def stacks_updates(rule: Aggregator) -> bool:
     """Return whether an aggregator stacks waiting updates."""
-    return rule.of_changes and rule.withstands
+    return rule.uses_deltas and rule.is_robust
 
 
 def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:

@@ -281,7 +281,7 @@ def _counted(
     """Return the numbers of events, and the training of a node that uses all policies."""
     wakers, behaviours = len(protocol.clock.node_ids), protocol.behaviours
     n_wakes = wakers * protocol.wakes
-    each = protocol.most_messages
+    each = protocol.max_messages_per_wake
     n_messages = n_wakes * (1 if each is None else each)
     if any(Op.TRAIN in behaviour.on_wake for behaviour in behaviours):
         trained, trainers = n_wakes, wakers
@@ -293,7 +293,7 @@ def _counted(
     for policy, count in policies:
         policy.configure(settings, training=training, updates=np.array([round(per_node)]))
         left -= count * max(0.0, per_node - int(settings.most_updates[0]))
-    plain = scenario.network == NetworkOptions() and scenario.churn == Churn() and not protocol.steers
+    plain = scenario.network == NetworkOptions() and scenario.churn == Churn() and not protocol.sets_own_wakes
     certain = plain and protocol.messages_per_wake is not None
     if choose_mode(protocol).depends_on_values(protocol):
         certain = False

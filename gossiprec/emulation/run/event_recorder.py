@@ -38,7 +38,7 @@ class MessageSizes(Stateful):
         The count of values that each push rewrote, by (node, number of its push), if policies rewrite updates.
     """
 
-    changing = ("n_trained", "coordinates")
+    checkpointed = ("n_trained", "coordinates")
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class EventRecorder(Stateful):
         Views are logged, when they change, if a wake sends to the whole view.
     """
 
-    changing = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
+    checkpointed = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
 
     def __init__(self, log: EventWriter, prepared: PreparedRun) -> None:
         protocol, work, load = prepared.protocol, prepared.executor.work, prepared.load

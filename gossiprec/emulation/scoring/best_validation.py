@@ -25,7 +25,7 @@ class BestValidationReport(Stateful):
         The metric; a report without it cannot be chosen.
     """
 
-    changing = ("best",)
+    checkpointed = ("best",)
 
     def __init__(self, by: str) -> None:
         self._by = by
@@ -83,7 +83,7 @@ class ActivityGroupMetrics(Stateful):
         Not more than the number of such users.
     """
 
-    changing = ("last", "validated")
+    checkpointed = ("last", "validated")
 
     def __init__(self, split: Split, n_groups: int) -> None:
         self._sizes = split.train.sizes[split.test.sizes > 0]

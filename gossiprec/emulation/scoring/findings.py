@@ -152,7 +152,7 @@ class FindingRecord(Stateful):
         ranking is made of them, the last are kept, as for other findings.
     """
 
-    changing = ("membership", "kept", "per_node")
+    checkpointed = ("membership", "kept", "per_node")
 
     def __init__(self, split: Split, rankings: AttackRecord) -> None:
         self._split = split

@@ -59,7 +59,7 @@ class PrivacyLedger(Stateful):
         Whether clients send values about their users, besides updates, that no epsilon covers.
     """
 
-    changing = ("told", "updates", "pushes", "coordinates")
+    checkpointed = ("told", "updates", "pushes", "coordinates")
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from gossiprec.base.rng import NodeStreams, philox_words
 from gossiprec.data.split import CheckIns, Split
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
+from gossiprec.old_names import old_members
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class OverlayContext:
     profiles: UserProfiles | None = None
 
 
+@old_members(missed="on_missed_wake")
 class Views(ABC):
     """The peers of nodes. The wakes of a node must be queried in order of time."""
 
@@ -93,7 +95,7 @@ class Views(ABC):
         """Return the receivers of the node's next wake, which is now: distinct other nodes, possibly none."""
 
     @abstractmethod
-    def missed(self, node: int, now: float) -> None:
+    def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of one missed wake."""
 
 

@@ -76,7 +76,7 @@ class GraphViews(Views):
         words = self._words.take(node)
         return pick_distinct(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
 
-    def missed(self, node: int, now: float) -> None:
+    def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of one wake."""
         self._words.take(node)
 

@@ -247,7 +247,7 @@ class RandomViews(Views):
         row, end = self._rows[node], self._fanout + self._size
         return self._healing.healed(node, peers, row[self._fanout : end], row[end:], now)
 
-    def missed(self, node: int, now: float) -> None:
+    def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of one wake."""
         self._streams.take(node)
 

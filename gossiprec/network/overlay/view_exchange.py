@@ -97,7 +97,7 @@ class ExchangedViews(Views):
             self.exchange(node, now, words)
         return pick_distinct(list(self.views[node]), self.fanout, words[self.n_words + 1 :])
 
-    def missed(self, node: int, now: float) -> None:
+    def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of one wake."""
         self._words.take(node)
 

@@ -14,10 +14,18 @@ from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.network.overlay.base import UserProfiles
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
+from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import InboxConfig
 from gossiprec.rules.servers import Server
 
 
+@old_members(
+    steers="sets_own_wakes",
+    chooses_by_value="depends_on_values",
+    learn="receive_values",
+    most_messages="max_messages_per_wake",
+    factor="delivery_weight",
+)
 class Protocol(ABC):
     """The receivers of messages, and the treatment of models on the way.
 
@@ -119,13 +127,13 @@ class Protocol(ABC):
         return None
 
     @property
-    def most_messages(self) -> int | None:
+    def max_messages_per_wake(self) -> int | None:
         """Maximum number of messages that one wake causes, including answers; None if it is unknown."""
         return self.messages_per_wake
 
     @property
-    def chooses_by_value(self) -> bool:
-        """Whether peers are chosen by the performance of models; the protocol then gets it by :meth:`learn`."""
+    def depends_on_values(self) -> bool:
+        """Whether peers are chosen by the performance of models, which :meth:`receive_values` gets."""
         return False
 
     @property
@@ -133,7 +141,7 @@ class Protocol(ABC):
         """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
         return False
 
-    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
+    def receive_values(self, receiver: I64, sender: I64, found: F32) -> None:
         """Receive the performance of scored versions at their receivers, in order of delivery.
 
         With a coordinator: the groups (`sender`) to which its server has assigned clients (`receiver`).
@@ -183,10 +191,10 @@ class Protocol(ABC):
         return ()
 
     @property
-    def steers(self) -> bool:
+    def sets_own_wakes(self) -> bool:
         """Whether the only waking node sets its next wake by what arrives, and weighs it.
 
-        Such a protocol defines :meth:`on_sent`, :attr:`factor` and :meth:`next_wake`.
+        Such a protocol defines :meth:`on_sent`, :attr:`delivery_weight` and :meth:`next_wake`.
         """
         return False
 
@@ -195,7 +203,7 @@ class Protocol(ABC):
         raise NotImplementedError(f"{type(self).__name__} steers peers but does not follow its messages")
 
     @property
-    def factor(self) -> float:
+    def delivery_weight(self) -> float:
         """Factor of the sender's weight in the merge of the latest delivery, from 0 to 1."""
         return 1.0
 

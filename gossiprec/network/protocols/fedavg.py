@@ -80,7 +80,7 @@ class FedAvg(Protocol):
         return True
 
     @property
-    def steers(self) -> bool:
+    def sets_own_wakes(self) -> bool:
         """Whether rounds do not follow the clock, or the weights of answers differ."""
         return not (isinstance(self._pace, ClockedRounds) and self.options.aggregation.plain)
 
@@ -141,16 +141,16 @@ class FedAvg(Protocol):
         return self.options.slice or max(1, round(self.options.participation * self.n_users))
 
     @property
-    def most_messages(self) -> int:
+    def max_messages_per_wake(self) -> int:
         """Number of models sent and answers to them."""
         return 2 * self._n_asked
 
     @property
-    def chooses_by_value(self) -> bool:
+    def depends_on_values(self) -> bool:
         """Whether clients are chosen by groups, which are found by their uploads."""
         return self.options.choose == "proportional"
 
-    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
+    def receive_values(self, receiver: I64, sender: I64, found: F32) -> None:
         """Receive the groups (`sender`) of some clients (`receiver`); an empty list means no change."""
         self._groups[receiver] = sender
 
@@ -205,7 +205,9 @@ class FedAvg(Protocol):
         count = self._pace.vacancies(now)
         asked = self._choose(number, count, self._pace.busy, now)
         self._brought = None
-        if self.steers and not self._closes(number):  # the next wake is due as if this one had not been
+        if self.sets_own_wakes and not self._closes(
+            number
+        ):  # the next wake is due as if this one had not been
             self._jobs.publish(asked)
             self._pace.begin(self._jobs.version, asked, now)
         return asked
@@ -251,7 +253,7 @@ class FedAvg(Protocol):
         if node < self.n_users:
             self._brought, self._weight = message, 1.0
             return (self.n_users,)
-        if self.steers:
+        if self.sets_own_wakes:
             self._weight = self._weigh(message, now)
         return ()
 
@@ -270,7 +272,7 @@ class FedAvg(Protocol):
             self._jobs.reply(self._brought, first, len(receivers))
 
     @property
-    def factor(self) -> float:
+    def delivery_weight(self) -> float:
         """Factor of the latest delivery: the weight of an answer may be reduced."""
         return self._weight
 
@@ -291,7 +293,7 @@ class FedAvg(Protocol):
 
     def report(self) -> dict[str, Any]:
         """Return the statistics of rounds and answers."""
-        if not self.steers:
+        if not self.sets_own_wakes:
             return {}
         tally, n = self._pace.tally, min(self._n_wakes, self._pushes)
         return {

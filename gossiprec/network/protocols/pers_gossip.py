@@ -75,7 +75,7 @@ class PersGossip(Gossip):
         return self.options.view.size
 
     @property
-    def chooses_by_value(self) -> bool:
+    def depends_on_values(self) -> bool:
         """True: views depend on performance."""
         return True
 
@@ -104,7 +104,7 @@ class PersGossip(Gossip):
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of this wake; a refresh that was due before it is made at the next."""
-        self._draws.missed(node, now)
+        self._draws.on_missed_wake(node, now)
         if self._due.take(node):
             self._view[node] = []
 
@@ -114,7 +114,7 @@ class PersGossip(Gossip):
         others = [peer for peer in drawn if peer not in best]
         return best + others[: len(drawn) - len(best)]
 
-    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
+    def receive_values(self, receiver: I64, sender: I64, found: F32) -> None:
         """Record the latest performance of each sender since the last refresh."""
         for node, peer, worth in zip(receiver.tolist(), sender.tolist(), found.tolist(), strict=True):
             self._heard[node][peer] = worth

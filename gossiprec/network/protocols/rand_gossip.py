@@ -134,7 +134,7 @@ class RandGossip(Gossip):
         return self.options.fanout if full else None
 
     @property
-    def most_messages(self) -> int:
+    def max_messages_per_wake(self) -> int:
         """The fanout; a node of a graph may have fewer neighbours."""
         return self.options.fanout
 
@@ -148,7 +148,7 @@ class RandGossip(Gossip):
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of a missed wake."""
-        self._views.missed(node, now)
+        self._views.on_missed_wake(node, now)
 
     def predicted_fraction_met(self, rounds: float) -> float | None:
         """Return ``1 - exp(-P V / (N - 1))`` after V random views (specification, section 0.1b).

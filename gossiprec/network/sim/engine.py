@@ -41,7 +41,7 @@ class Steering(Protocol):
     """The calls that the engine makes to a protocol in which one node sets its next wake by what arrives."""
 
     @property
-    def factor(self) -> float:
+    def delivery_weight(self) -> float:
         """Factor of the sender's weight in the merge of the latest delivery."""
 
     def on_sent(self, first: int, receivers: Sequence[int]) -> None:
@@ -312,8 +312,8 @@ class Engine:
             receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
         self._recorder.deliver(now, node, message, receivers, ready, queued)
-        if self._steering and self._steering.factor != 1.0:
-            self._recorder.weigh(self._steering.factor)
+        if self._steering and self._steering.delivery_weight != 1.0:
+            self._recorder.weigh(self._steering.delivery_weight)
         if receivers:
             self._announce(first, receivers)
             self._post(node, first, receivers, ready)

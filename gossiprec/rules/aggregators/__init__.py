@@ -50,7 +50,7 @@ def reject_delta_rules(spec: Any, key: str, senders: str, remedy: str = "") -> N
     ValueError
         If the rule reduces updates.
     """
-    if not make_aggregator(spec).of_changes:
+    if not make_aggregator(spec).uses_deltas:
         return
     over = isinstance(spec, dict) and "over" in spec
     which, other = (" with over: touched", "set over to all") if over else ("", "choose another rule")

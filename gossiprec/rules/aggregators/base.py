@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.options import NoOptions, Options
-from gossiprec.old_names import forward
+from gossiprec.old_names import forward, old_members
 from gossiprec.runs.checkpoint_state import Stateful
 
 Invalid: TypeAlias = Literal["fatal", "discard"]
@@ -129,10 +129,13 @@ class Inbox:
         return np.concatenate([own, self.weights])
 
 
+@old_members(
+    of_changes="uses_deltas", least="min_models", withstands="is_robust", passes_on="propagates_nonfinite"
+)
 class Aggregator(Stateful, ABC):
     """A rule by which a receiver aggregates; each receiver has its own object.
 
-    State that it keeps between inboxes is named in :attr:`changing`.
+    State that it keeps between inboxes is named in :attr:`checkpointed`.
 
     Parameters
     ----------
@@ -146,33 +149,33 @@ class Aggregator(Stateful, ABC):
         rule needs an inbox: received models are kept until the receiver's model is next read.
     withstands : bool
         Whether one non-finite or huge model in seven does no harm. No streaming rule has this property.
-    passes_on : bool
+    propagates_nonfinite : bool
         Whether a value that is not finite, in any model or delta, makes a value of the result non-finite, as in a
         sum; and the rule has no state. Received models are then checked only if the result is not finite.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
     streaming: ClassVar[bool] = False
-    withstands: ClassVar[bool] = True
-    passes_on: ClassVar[bool] = False
+    is_robust: ClassVar[bool] = True
+    propagates_nonfinite: ClassVar[bool] = False
 
     def __init__(self, options: Any) -> None:
         self.options = options
 
     @property
-    def of_changes(self) -> bool:
+    def uses_deltas(self) -> bool:
         """Whether the rule reads :attr:`Inbox.changes`, so that it requires nodes that send updates."""
         return False
 
     @property
-    def least(self) -> int:
+    def min_models(self) -> int:
         """Minimum number of models for the rule to be itself; a run that expects fewer is refused."""
         return 1
 
     @property
     def enough(self) -> int:
         """Number of models from which the rule is the defence that its name promises; a run counts smaller inboxes."""
-        return self.least
+        return self.min_models
 
     def weights(self, n_positives: I64) -> F64:
         """Return the weight of every user's models, above 0, shape (n_users,): equal by default."""

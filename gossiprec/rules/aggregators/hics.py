@@ -56,7 +56,7 @@ class HiCS(Aggregator):
 
     Options = HiCSOptions
     options: HiCSOptions
-    changing = ("gathered", "medians", "shared_medians")
+    checkpointed = ("gathered", "medians", "shared_medians")
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -65,7 +65,7 @@ class HiCS(Aggregator):
         self._shared_medians: list[float] = []
 
     @property
-    def of_changes(self) -> bool:
+    def uses_deltas(self) -> bool:
         """True."""
         return True
 

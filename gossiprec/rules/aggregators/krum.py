@@ -61,7 +61,7 @@ class Krum(TouchedRule):
     options: KrumOptions
 
     @property
-    def least(self) -> int:
+    def min_models(self) -> int:
         """Number of models kept; for classical Krum, at least enough to make n - f - 2 positive."""
         keep, classical = self.options.keep, self.options.mode == "classical"
         return max(keep, self.options.byzantine + 3) if classical else keep

@@ -19,7 +19,7 @@ class Mean(Aggregator):
     """
 
     streaming = True
-    passes_on = True
+    propagates_nonfinite = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the weighted mean; it includes the own model in gossip, but not a coordinator's."""

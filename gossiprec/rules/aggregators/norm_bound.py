@@ -60,13 +60,13 @@ class NormBound(Aggregator):
     options: NormBoundOptions
 
     @property
-    def of_changes(self) -> bool:
+    def uses_deltas(self) -> bool:
         """Whether the option `over` is ``touched``."""
         return self.options.over == "touched"
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the bounded mean; weights are used."""
-        if self.of_changes:
+        if self.uses_deltas:
             return self._of_rows(own, delta_ops.drop_nonfinite(inbox))
         norms = self._norms(own, inbox)
         fit = np.isfinite(norms)

@@ -17,9 +17,9 @@ from gossiprec.rules.aggregators.delta_ops import add_deltas
 class Sum(Aggregator):
     """The model plus all deltas. Weights are not used, and neither is staleness."""
 
-    of_changes = True
-    withstands = False
-    passes_on = True
+    uses_deltas = True
+    is_robust = False
+    propagates_nonfinite = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with all deltas added."""

@@ -49,7 +49,7 @@ class TouchedRule(Aggregator):
 
     Options = TouchedRuleOptions
     options: TouchedRuleOptions
-    changing = ("n_small_items", "n_items")
+    checkpointed = ("n_small_items", "n_items")
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -61,13 +61,13 @@ class TouchedRule(Aggregator):
         return self._n_small_items, self._n_items
 
     @property
-    def of_changes(self) -> bool:
+    def uses_deltas(self) -> bool:
         """Whether the option `over` is ``touched``."""
         return self.options.over == "touched"
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the reduced models, or the own model with the reduced deltas added."""
-        if not self.of_changes:
+        if not self.uses_deltas:
             return self.reduce_models(own, inbox)
         out, uploads = own.copy(), StackedDeltas.of(inbox)
         width = uploads.rows.shape[1]

@@ -18,9 +18,9 @@ from gossiprec.rules.aggregators.delta_ops import add_deltas
 class TouchedMean(Aggregator):
     """The model plus the weighted mean of each item's deltas over its clients, and of shared weights over all."""
 
-    of_changes = True
-    withstands = False
-    passes_on = True
+    uses_deltas = True
+    is_robust = False
+    propagates_nonfinite = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with the mean deltas added."""

@@ -56,7 +56,7 @@ class TrimmedMean(TouchedRule):
     options: TrimmedMeanOptions
 
     @property
-    def least(self) -> int:
+    def min_models(self) -> int:
         """Number of models of which at least one is left."""
         drop = self.options.drop or 0
         return 1 + (2 * drop if self.options.trim == "ends" else drop)
@@ -65,7 +65,7 @@ class TrimmedMean(TouchedRule):
     def enough(self) -> int:
         """Three if values are dropped: the result of two models is their mean."""
         drops = self.options.share if self.options.drop is None else self.options.drop
-        return max(self.least, 3 if drops else 1)
+        return max(self.min_models, 3 if drops else 1)
 
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of the remaining values; NaN counts as the largest value."""

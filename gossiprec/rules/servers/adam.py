@@ -58,7 +58,7 @@ class AdamServer(Server):
 
     Options = AdamOptions
     options: AdamOptions
-    changing = ("mean", "square", "steps")
+    checkpointed = ("mean", "square", "steps")
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)

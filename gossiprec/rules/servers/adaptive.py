@@ -39,7 +39,7 @@ class Adaptive(Server):
 
     Options = AdaptiveOptions
     options: AdaptiveOptions
-    changing = ("mean", "square")
+    checkpointed = ("mean", "square")
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)

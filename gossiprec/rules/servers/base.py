@@ -136,7 +136,7 @@ class Downlink:
 
 
 class Server(Stateful, ABC):
-    """The computation of a coordinator at each wake before it pushes; its state is named in :attr:`changing`.
+    """The computation of a coordinator at each wake before it pushes; its state is named in :attr:`checkpointed`.
 
     Attributes
     ----------

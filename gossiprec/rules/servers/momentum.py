@@ -34,7 +34,7 @@ class Momentum(Server):
 
     Options = MomentumOptions
     options: MomentumOptions
-    changing = ("step",)
+    checkpointed = ("step",)
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
