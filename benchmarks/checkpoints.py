@@ -65,7 +65,7 @@ def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
     from gossiprec.scenario import load_scenario
 
     if way == "whole":
-        checkpoints.MOST_DELTAS = 0
+        checkpoints.MAX_DELTAS = 0
     minutes = "null" if way == "plain" else str(seconds / 60)
     changes = [f"protocol.wakes={wakes}", "executor.name=fused", f"checkpoint.minutes={minutes}"]
     scenario, clock = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", changes), Clock()

@@ -180,7 +180,7 @@ Moments = npt.NDArray[np.void]
 
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Units of numeric times, with their decimal digits below the second."""
-CALLED = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 SMALLER_UNITS = {
     "time_unit": " (for milliseconds, set time_unit: ms; for microseconds and nanoseconds, us and ns)"
 }
@@ -335,7 +335,7 @@ def dated(parse: Parse, example: str) -> Convert:
 def times(unit: str) -> Convert:
     """Return the parser of a column of times: numbers in a unit of :data:`DIGITS`, or ISO 8601 dates."""
     allowed = (
-        f"{CALLED[unit]} as time, -1 where unknown, or an ISO 8601 date from 1970 on, as 2010-10-19T23:55:27Z, "
+        f"{UNIT_NAMES[unit]} as time, -1 where unknown, or an ISO 8601 date from 1970 on, as 2010-10-19T23:55:27Z, "
         "before the year 10000"
     )
     hints = HEADER | (SMALLER_UNITS if unit == "s" else {})

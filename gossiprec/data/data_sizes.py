@@ -11,9 +11,9 @@ from gossiprec.data import DATASETS, load_split
 from gossiprec.data.loading import validate_dataset_options
 from gossiprec.data.split import Split
 
-MOST_DRAWN = 40_000
+MAX_SAMPLE = 40_000
 """Interactions that are drawn to estimate the items per user, which takes 0.2 s."""
-LEAST_USERS = 50
+MIN_USERS = 50
 BYTES_TO_DRAW = 160
 """Peak memory in bytes that drawing an interaction takes."""
 
@@ -66,10 +66,10 @@ def estimate_sizes(
     kind = DATASETS[dataset_name]
     options = validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}")
     sizes = kind(options).synthetic_sizes
-    if sizes is None or sizes.n_interactions <= MOST_DRAWN or (limit_users or 0) > sizes.n_users:
+    if sizes is None or sizes.n_interactions <= MAX_SAMPLE or (limit_users or 0) > sizes.n_users:
         return None
-    share = MOST_DRAWN / sizes.n_interactions
-    few = sizes.like(min(sizes.n_users, max(LEAST_USERS, round(share * sizes.n_users))))
+    share = MAX_SAMPLE / sizes.n_interactions
+    few = sizes.like(min(sizes.n_users, max(MIN_USERS, round(share * sizes.n_users))))
     split = load_split(dataset_name, few, split_name, split_options, seed)
     n_users = min(sizes.n_users, limit_users or sizes.n_users)
     each = split.n_interactions / split.n_users

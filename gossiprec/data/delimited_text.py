@@ -30,7 +30,7 @@ from gossiprec.data.text_blocks import (
     require_encoding,
 )
 
-ALWAYS_HELD = 1 << 27
+MIN_CHECKED = 1 << 27
 """Bytes of rows that are read without checking the available memory."""
 
 
@@ -90,7 +90,7 @@ def require_memory(source_name: object, held: int) -> None:
     ResourceError
         If as much memory again is not available.
     """
-    if held > ALWAYS_HELD and held > (available := available_bytes()):
+    if held > MIN_CHECKED and held > (available := available_bytes()):
         raise ResourceError(
             f"{source_name}: found more than {format_bytes(held)} of rows; expected at most "
             f"{format_bytes(available)}, the available memory; use a part of the file, or a machine with "

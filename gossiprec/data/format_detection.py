@@ -15,17 +15,8 @@ MEANINGS = ("user", "item", "rating", "time")
 """Meanings of a column; a column with any other meaning is skipped."""
 
 PEOPLE = (
-    "user",
-    "customer",
-    "reviewer",
-    "member",
-    "visitor",
-    "account",
-    "client",
-    "person",
-    "patient",
-    "listener",
-)
+    "user", "customer", "reviewer", "member", "visitor", "account", "client", "person", "patient", "listener",
+)  # fmt: skip
 THINGS = (
     "item", "product", "movie", "article", "book", "song", "track", "artist", "venue", "business", "poi", "place",
     "location", "game", "anime", "recipe", "course", "restaurant", "video",
@@ -35,17 +26,9 @@ WORDS = {
     "item": {*THINGS, *(f"{word}id" for word in THINGS), "iid", "asin", "parentasin", "isbn", "sku", "items"},
     "rating": {"rating", "ratings", "score", "stars", "overall"},
     "time": {
-        "time",
-        "times",
-        "timestamp",
-        "unixtime",
-        "datetime",
-        "date",
-        "ts",
-        "unixreviewtime",
-        "createdat",
+        "time", "times", "timestamp", "unixtime", "datetime", "date", "ts", "unixreviewtime", "createdat",
     },
-}
+}  # fmt: skip
 KIND = re.compile(r":(?:token|float)(?:_seq)?$")
 """Suffix with which the atomic files of RecBole give the type of a column."""
 
@@ -64,15 +47,9 @@ def is_label(name: str) -> bool:
 
 
 FLAGS = [
-    {"0", "1"},
-    {"-1", "1"},
-    {"0.0", "1.0"},
-    {"-1.0", "1.0"},
-    {"true", "false"},
-    {"yes", "no"},
-    {"t", "f"},
-    {"y", "n"},
-]
+    {"0", "1"}, {"-1", "1"}, {"0.0", "1.0"}, {"-1.0", "1.0"},
+    {"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"},
+]  # fmt: skip
 """Pairs of values of a column that may mark which lines count, in lower case."""
 
 
@@ -101,7 +78,7 @@ def column_roles(names: Sequence[str]) -> tuple[str, ...] | None:
 
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
 """Delimiters that are detected; on ties the first one is taken."""
-CALLED = {
+DELIMITER_NAMES = {
     "\t": "a tab", "::": "'::'", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "blanks",
 }  # fmt: skip
 
@@ -166,7 +143,7 @@ class DetectedFormat:
         meant = {name: place for place, name in enumerate(columns) if name in MEANINGS}
         of = {m: self.names[place] if self.names else f"column {place + 1}" for m, place in meant.items()}
         header = "a header" if self.names else "no header"
-        delimiter = CALLED.get(self.layout.delimiter, repr(self.layout.delimiter))
+        delimiter = DELIMITER_NAMES.get(self.layout.delimiter, repr(self.layout.delimiter))
         if self.layout.user_delimiter is not None:
             delimiter = f"{self.layout.user_delimiter!r} after the user, {delimiter}"
         text = f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
@@ -205,7 +182,7 @@ def _delimiter(source: FileSource, sample: TextSample, asked: FormatHints) -> st
     if len(fitting) > 1:
         raise source.error(
             sample.first_line,
-            f"lines that {' and '.join(CALLED[mark] for mark in fitting)} would split as well",
+            f"lines that {' and '.join(DELIMITER_NAMES[mark] for mark in fitting)} would split as well",
             "a single delimiter; set it with the option delimiter",
         )
     if fitting:

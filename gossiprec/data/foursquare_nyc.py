@@ -48,7 +48,7 @@ VENUE_LAYOUT = TextFormat(("venue_idx", "foursquare_venue_id", "lat", "lon", "st
 MINUTE_0 = 1_333_476_000
 """Time 0 of the joined files, which count minutes: 2012-04-03 18:00 UTC, the first check-in of the original."""
 
-MOST = 2**31
+MAX_NUMBER = 2**31
 
 
 @DATASETS.register("foursquare-nyc")
@@ -137,7 +137,7 @@ class FoursquareNYC(Dataset):
             {
                 "user_id": users.reader("user_id"),
                 "venue_idx": _place_among(venues),
-                "minute": integer_parser("minute", -1, MOST),
+                "minute": integer_parser("minute", -1, MAX_NUMBER),
                 "flag": integer_parser("flag", 0, 2),
             },
             keep=lambda block: block["flag"] <= most,
@@ -163,7 +163,7 @@ class FoursquareNYC(Dataset):
                 "coordinates of every venue"
             )
         _require_header(source, VENUE_LAYOUT)
-        readers = {"venue_idx": integer_parser("venue_idx", 0, MOST), "lat": LATITUDE, "lon": LONGITUDE}
+        readers = {"venue_idx": integer_parser("venue_idx", 0, MAX_NUMBER), "lat": LATITUDE, "lon": LONGITUDE}
         table = read_columns(source, VENUE_LAYOUT, readers)
         venues, first = np.unique(table["venue_idx"], return_index=True)
         if len(venues) < len(table["venue_idx"]):
@@ -185,7 +185,7 @@ def _place_among(venues: I64) -> Convert:
     """Return the parser of venue ids: the position of each in the venue file."""
 
     def read(cells: TextColumn) -> I64:
-        ids = integer_parser("venue_idx", 0, MOST)(cells)
+        ids = integer_parser("venue_idx", 0, MAX_NUMBER)(cells)
         found: I64 = np.minimum(np.searchsorted(venues, ids), len(venues) - 1)
         if (venues[found] != ids).any():
             bad = int(np.argmax(venues[found] != ids))

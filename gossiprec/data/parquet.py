@@ -98,7 +98,7 @@ def read_parquet(
         with parquet.ParquetFile(path) as file:
             names = _names(path, file.schema_arrow.names, columns, () if columns else _flags(file))
             skipped = tuple(name for name in file.schema_arrow.names if name not in names.values())
-            _require_memory(path, file)
+            require_memory(path, BYTES_PER_ROW * file.metadata.num_rows)  # before any row is read
             return _read(path, file, names, time), names, skipped
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}; download the file again") from error
@@ -118,11 +118,6 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Int
     if not found:
         raise DataError(f"{path}: found no row; expected at least one")
     return build_table(codes, {meaning: np.concatenate([one[meaning] for one in found]) for meaning in names})
-
-
-def _require_memory(path: Path, file: Any) -> None:
-    """Refuse a file with more rows than memory can hold, before reading any."""
-    require_memory(path, BYTES_PER_ROW * file.metadata.num_rows)
 
 
 def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -37,7 +37,7 @@ BETWEEN = re.compile(r"[\s,;|(){}\[\]'\"]+")
 CODE = re.compile(r"[A-Za-z_]{0,5}[+-]?\d+(?:\.\d+)?")
 """A number, or a short name with one, such as ``N17``."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
-LIKE_TIMES = 1e8
+MIN_TIMESTAMP = 1e8
 """Ratings are below, and times in seconds above: this time was in 1973."""
 KEEP = "; if it is a name, set doubtful_names: keep"
 
@@ -148,7 +148,7 @@ def _misplaced(table: InteractionTable, both: Sequence[Named]) -> Iterator[Doubt
     for kind, names, _ in both:
         if len(names) > 1 and all(map(DATE.fullmatch, names)):
             yield 0, f"dates as {kind}s, such as {names[0]!r}", f"{kind}s{say}"
-    if table.times is not None and table.ratings is not None and 0 <= table.times.max() < LIKE_TIMES:
+    if table.times is not None and table.ratings is not None and 0 <= table.times.max() < MIN_TIMESTAMP:
         yield (
             0,
             f"times up to {table.times.max()}, which are before 1973, in columns without names",
@@ -185,7 +185,7 @@ def _numbers(table: InteractionTable, ratings: bool) -> Iterator[Doubt]:
         return
     if table.times is not None:
         rating, time = float(table.ratings.min()), int(table.times.max())
-        if rating >= LIKE_TIMES > time:
+        if rating >= MIN_TIMESTAMP > time:
             yield (
                 0,
                 f"ratings from {rating:g} and times up to {time}",

@@ -17,7 +17,7 @@ from gossiprec.data import SPLITS
 from gossiprec.data.check_ins import SortedCheckIns
 from gossiprec.data.delimited_text import InteractionTable
 from gossiprec.data.file import DelimitedFile
-from gossiprec.data.format_detection import CALLED, MEANINGS, DetectedFormat
+from gossiprec.data.format_detection import DELIMITER_NAMES, MEANINGS, DetectedFormat
 from gossiprec.data.loading import load_and_split, validate_dataset_options
 from gossiprec.data.parsed_file import ParsedFile
 from gossiprec.data.split import CheckIns, Interactions, Split
@@ -171,7 +171,7 @@ def move_lengths_km(check_ins: CheckIns) -> F64:
     return pairwise_distances_km(places[moves.previous[known]], places[moves.items.values[known]])
 
 
-SHOWN = 3
+PREVIEW_ROWS = 3
 """Rows in the report."""
 SPLIT: dict[str, Any] = {"name": "last", "test": 0.2}
 """Split of the section; it suits users with any number of items, with or without times."""
@@ -198,7 +198,7 @@ def check_file(dataset: DelimitedFile) -> dict[str, Any]:
         **_left_out(table, len(data.users)),
         **({} if places else _spans(table)),
         "first_rows": [
-            _row(table, number, dated=not places) for number in range(min(SHOWN, len(table.users)))
+            _row(table, number, dated=not places) for number in range(min(PREVIEW_ROWS, len(table.users)))
         ],
         "notes": _notes(dataset),
         "dataset": dataset_section(dataset),
@@ -240,7 +240,7 @@ def _written(understood: ParsedFile) -> dict[str, Any]:
         columns = _called(how)
     return {
         "encoding": f"{how.layout.encoding}{' with a byte order mark' if how.marked else ''}",
-        "delimiter": CALLED.get(how.layout.delimiter, repr(how.layout.delimiter)),
+        "delimiter": DELIMITER_NAMES.get(how.layout.delimiter, repr(how.layout.delimiter)),
         "header": ", ".join(how.names) if how.names else "none",
         "columns": columns,
         **({"skipped_columns": ", ".join(how.skipped)} if how.skipped else {}),

@@ -194,9 +194,9 @@ def _refusal(source_name: object, found: str, step: str) -> DataError:
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 
 
-MOST_TIMES = 100
+MAX_RATIO = 100
 """Limit of unpacked size over packed size; tables have a ratio of 3 to 30."""
-ALWAYS_UNPACKED = 1 << 24
+MIN_UNPACKED = 1 << 24
 """Bytes to which any archive may unpack."""
 
 
@@ -213,7 +213,7 @@ class Unpacked(io.RawIOBase):
 
     def __init__(self, source: FileSource, stream: Any, packed: int) -> None:
         self._source, self._stream, self._read = source, stream, 0
-        self._most = max(ALWAYS_UNPACKED, MOST_TIMES * packed)
+        self._most = max(MIN_UNPACKED, MAX_RATIO * packed)
 
     def readable(self) -> bool:
         """Return True: bytes can be read."""
@@ -226,7 +226,7 @@ class Unpacked(io.RawIOBase):
         if self._read > self._most:
             raise DataError(
                 f"{self._source}: found more than {format_bytes(self._most)} in an archive that is over "
-                f"{MOST_TIMES} times smaller; expected an archive of a table; if it is one, unpack it and "
+                f"{MAX_RATIO} times smaller; expected an archive of a table; if it is one, unpack it and "
                 "pass the path of the file"
             )
         buffer[: len(data)] = data

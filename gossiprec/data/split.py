@@ -231,7 +231,7 @@ def display_name(names: Sequence[str] | None, number: int) -> str:
 
 LENGTH = 16
 """Number of hexadecimal digits."""
-NO_MATTER = ("name", "source_summary")
+IGNORED_FIELDS = ("name", "source_summary")
 """Fields that the hash leaves out: the name of the data, and the format of their file."""
 
 
@@ -257,7 +257,7 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield np.ascontiguousarray(value).tobytes()
     elif is_dataclass(value):
         for field in fields(value):
-            if field.name not in NO_MATTER:
+            if field.name not in IGNORED_FIELDS:
                 yield field.name.encode()
                 yield from _parts(getattr(value, field.name))
     elif isinstance(value, tuple):

@@ -14,7 +14,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import InteractionTable, read_columns
 from gossiprec.data.format_detection import (
-    CALLED,
+    DELIMITER_NAMES,
     DELIMITERS,
     DetectedFormat,
     FormatHints,
@@ -23,7 +23,14 @@ from gossiprec.data.format_detection import (
 )
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions, Split, display_name
-from gossiprec.data.text_blocks import STAND_IN, Rows, TextFormat, find_line_of_row, read_blocks, read_sample
+from gossiprec.data.text_blocks import (
+    PLACEHOLDER,
+    Rows,
+    TextFormat,
+    find_line_of_row,
+    read_blocks,
+    read_sample,
+)
 
 PARTS = ("train", "validation", "test")
 
@@ -134,7 +141,7 @@ def read_lists(
 def _lines(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, list[str]]]:
     for block in read_blocks(source, layout):
         for line, text in enumerate(block.text.split("\n"), block.line):
-            if text.strip(STAND_IN + " \r"):
+            if text.strip(PLACEHOLDER + " \r"):
                 yield line, _cells(source, layout, line, text)
 
 
@@ -225,7 +232,7 @@ def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat
         if more:
             raise source.error(
                 sample.first_line,
-                f"lines that {' and '.join(CALLED[mark] for mark in (delimiter, *more))} would split",
+                f"lines that {' and '.join(DELIMITER_NAMES[mark] for mark in (delimiter, *more))} would split",
                 "a single delimiter; set it with the option delimiter",
             )
     rows = sample.rows(delimiter)
@@ -262,7 +269,7 @@ def _refuse_two_delimiters(source: FileSource, line: int, delimiter: str, rows: 
     if delimiter not in DELIMITERS and others and len(pairs) == len(rows):
         raise source.error(
             line,
-            f"one item per line, such as {pairs[0][1]!r}, that {CALLED[others[0]]} would split",
+            f"one item per line, such as {pairs[0][1]!r}, that {DELIMITER_NAMES[others[0]]} would split",
             f"the delimiter between items; set delimiter: {others[0]!r} and user_delimiter: {delimiter!r}",
         )
 

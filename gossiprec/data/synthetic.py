@@ -124,7 +124,7 @@ OWN_NOISE = 1.2
 MAINSTREAM = 0.5
 """Standard deviation, between communities, of the exponent of popularity: some prefer popular items."""
 
-MOST_LIFT = 4.0
+MAX_LIFT = 4.0
 """Bound of the log odds that this preference adds; without it the rarest items would become the most popular."""
 
 MARGIN_PULL = 0.45
@@ -206,7 +206,7 @@ def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F6
     normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
     leanings = MAINSTREAM * draws.permutation(normal)
     values = np.log(popular)
-    lifted: F64 = np.minimum(leanings[:, None] * (values - popular @ values), MOST_LIFT)
+    lifted: F64 = np.minimum(leanings[:, None] * (values - popular @ values), MAX_LIFT)
     return lifted
 
 

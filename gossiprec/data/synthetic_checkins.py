@@ -36,7 +36,7 @@ FIRST_DAY = 1_333_476_000
 STEP_MINUTES, MOST_STEP_MINUTES, BETWEEN_HOURS, MEAN_EXTRA_HOURS = 45, 300, 8, 24
 """Median and maximum step of an outing (below PRME's six hours); minimum pause after it, and mean extra pause."""
 
-LEAST_PLACES = 4
+MIN_PLACES = 4
 """Number of different places of the least active user, so that every split is possible."""
 
 
@@ -63,11 +63,11 @@ class SyntheticCheckIns(Dataset):
 
         @model_validator(mode="after")
         def _fit_the_grid(self) -> SyntheticCheckIns.Options:
-            least, most = 2 * LEAST_PLACES * self.users, self.users * self.items
+            least, most = 2 * MIN_PLACES * self.users, self.users * self.items
             if not least <= self.checkins <= most:
                 raise ValueError(
                     f"checkins is {self.checkins}; allowed for {self.users} users and {self.items} items: "
-                    f"{least} ({2 * LEAST_PLACES} each) to {most}"
+                    f"{least} ({2 * MIN_PLACES} each) to {most}"
                 )
             return self
 
@@ -119,7 +119,7 @@ class SyntheticCheckIns(Dataset):
             seed,
             n_users=opt.users,
             total=opt.checkins // 2,
-            least=LEAST_PLACES,
+            least=MIN_PLACES,
             most=opt.items * 3 // 4,
             shape=0.9,
         )

@@ -30,7 +30,7 @@ from gossiprec.data.sources import FileSource, refuse_binary, refuse_text
 
 BLOCK = 1 << 22
 """Bytes per read."""
-LONGEST = 1 << 25
+MAX_LENGTH = 1 << 25
 """Number of characters within which quotes must be closed and lines must end."""
 HEAD = 512
 """Bytes that identify the format of a file."""
@@ -40,9 +40,9 @@ MARKS = (
 )  # fmt: skip
 """Byte order marks, and their encodings."""
 
-STAND_IN = "\1"
+PLACEHOLDER = "\1"
 """Replacement of a delimiter that is not one ASCII character, which pyarrow requires."""
-FORBIDDEN = {"\0": "a zero byte, as in UTF-16 text", STAND_IN: "a byte of value 1"}
+FORBIDDEN = {"\0": "a zero byte, as in UTF-16 text", PLACEHOLDER: "a byte of value 1"}
 
 LINE_END = re.compile(r"\r\n?|\n")
 
@@ -81,12 +81,12 @@ class TextFormat:
     @property
     def mark(self) -> str:
         """The delimiter in the text that is passed to pyarrow."""
-        return self.delimiter if re.fullmatch(r"[\t!-~]", self.delimiter) else STAND_IN
+        return self.delimiter if re.fullmatch(r"[\t!-~]", self.delimiter) else PLACEHOLDER
 
     @cached_property
     def quoted(self) -> str | None:
         """Regular expression of a quoted cell; None if quotes are ordinary text."""
-        if self.quote is None or self.mark == STAND_IN:
+        if self.quote is None or self.mark == PLACEHOLDER:
             return None
         quote, mark = re.escape(self.quote), re.escape(self.mark)
         return rf"(?<![^{mark}\r\n]){quote}(?:[^{quote}]++|{quote}{quote})*+{quote}(?=[{mark}\r\n]|\Z)"
@@ -94,7 +94,7 @@ class TextFormat:
     def marked(self, text: str) -> str:
         """Return whole lines with `mark` for every delimiter."""
         if self.delimiter == " ":
-            return "\n".join(STAND_IN.join(line.split()) for line in text.split("\n"))
+            return "\n".join(PLACEHOLDER.join(line.split()) for line in text.split("\n"))
         return text.replace(self.delimiter, self.mark)
 
     def parse(self, text: str, names: list[str] | None, **options: Any) -> pa.Table:
@@ -244,12 +244,12 @@ def _pieces(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, str]]
         for raw, text in _decoded(source, layout, stream):
             last = not raw
             end = len(text) if last else _last_line_end(text)
-            if not end and length + len(text) > LONGEST:
+            if not end and length + len(text) > MAX_LENGTH:
                 raise source.error(
-                    line, f"a line of more than {LONGEST:,} characters", "a table with shorter lines"
+                    line, f"a line of more than {MAX_LENGTH:,} characters", "a table with shorter lines"
                 )
             is_cut = quote is not None and (quotes + text.count(quote, 0, end)) % 2 == 1
-            if last or (end and (not is_cut or length + end > LONGEST)):
+            if last or (end and (not is_cut or length + end > MAX_LENGTH)):
                 whole = "".join([*held, text[:end]])
                 yield line, whole
                 line, held, length, quotes, text = line + count_line_ends(whole), [], 0, 0, text[end:]

@@ -31,9 +31,9 @@ GRAIN = 2**16
 PIECE = 2**20
 """Bytes per write: the CRC is computed while they are in the processor's cache."""
 
-MOST_DIMENSIONS = 8
+MAX_DIMENSIONS = 8
 DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
-NOTHING = np.zeros((0, 2), np.int64)
+EMPTY = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored
     ValueError
         If no such array is possible.
     """
-    if not DTYPE.fullmatch(dtype) or len(shape) > MOST_DIMENSIONS or any(length < 0 for length in shape):
+    if not DTYPE.fullmatch(dtype) or len(shape) > MAX_DIMENSIONS or any(length < 0 for length in shape):
         raise ValueError(f"no array has type {dtype!r} and shape {shape}")
     matters = _unpacked(extents)
     held = matters if not stored or stored[0] is None else _unpacked(stored[0])
@@ -170,7 +170,7 @@ def merge_extents(extents: I64) -> I64:
 
 def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
     """Return whether every wanted extent is covered by the union of several lists; none of them is empty."""
-    parts = np.concatenate([NOTHING, *several])
+    parts = np.concatenate([EMPTY, *several])
     parts = parts[np.argsort(parts[:, 0], kind="stable")]
     ends = np.maximum.accumulate(parts[:, 1]) if len(parts) else parts[:, 1]
     begins = np.append(True, parts[1:, 0] > ends[:-1]) if len(parts) else np.zeros(0, np.bool_)
@@ -195,7 +195,7 @@ def _unpacked(extents: bytes) -> I64:
 def _touched(flat: U8) -> I64:
     """Return the extents that are not zero, in whole grains; pages that were never written are not read."""
     if len(flat) < GRAIN:
-        return np.array([[0, len(flat)]], np.int64) if len(flat) else NOTHING
+        return np.array([[0, len(flat)]], np.int64) if len(flat) else EMPTY
     starts = np.arange(0, len(flat), GRAIN)
     filled = [_any(flat[start : start + GRAIN]) for start in starts.tolist()]
     used = starts[np.array(filled)]
@@ -226,7 +226,7 @@ def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
 MAGIC = b"\x89GRCKP\r\n"
 FORMAT = 2
 
-LONGEST_HEAD = 2**20
+MAX_HEAD_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def read_content(path: Path) -> CheckpointContent:
 
 def read_head(file: BinaryIO) -> tuple[CheckpointStamp, DeltaBase | None, int]:
     """Return the stamp, the base of the file, and the first byte after the record that holds them."""
-    data = memoryview(file.read(LONGEST_HEAD))
+    data = memoryview(file.read(MAX_HEAD_BYTES))
     if data[: len(MAGIC)] != MAGIC:
         raise DamagedError(0, "the file does not start with the magic bytes of a checkpoint")
     record = record_format.read_record(data, len(MAGIC))

@@ -78,11 +78,11 @@ __all__ = [
 
 SUFFIX = ".ckpt"
 
-MOST_DELTAS = 7
+MAX_DELTAS = 7
 """Number of deltas that build on one base before the next base is written."""
-WORTH = 0.7
+MAX_DELTA_FRACTION = 0.7
 """Fraction of the bytes above which so much has changed that a base is written."""
-LEAST_BYTES = 2**20
+MIN_DELTA_BYTES = 2**20
 """Bytes below which a checkpoint is always written whole."""
 
 _ARRAY = 1
@@ -136,14 +136,17 @@ def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None
         found = read_content(path)
     except LogError:
         return None
-    return found if found.deltas < MOST_DELTAS and found.stamp.time < stamp.time else None
+    return found if found.deltas < MAX_DELTAS and found.stamp.time < stamp.time else None
 
 
 def _is_worth(blocks: Sequence[ArrayBlock]) -> bool:
     """Return whether a delta is so much smaller than a base that it is worth writing."""
     tracked = [block for block in blocks if block.tracked]
     whole = sum(extents_length(block.extents) for block in tracked)
-    return whole >= LEAST_BYTES and sum(block.stored_bytes for block in tracked) <= WORTH * whole
+    return (
+        whole >= MIN_DELTA_BYTES
+        and sum(block.stored_bytes for block in tracked) <= MAX_DELTA_FRACTION * whole
+    )
 
 
 def _check_room(file: FileIO, needed: int, kind: str) -> None:

@@ -17,7 +17,7 @@ from filelock import SoftFileLock, Timeout, lock_descriptor
 from gossiprec.base.errors import GossipRecError, LogError, ResourceError
 from gossiprec.runs.run_files import open_regular, wrap_write_errors
 
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 """Seconds that a run waits for a process that only checks whether the run is alive."""
 LOOK_S = 0.2
 """Seconds that a checking process waits for other checking processes."""
@@ -138,7 +138,7 @@ class RunLock(Lock):
     def __init__(self, log: Path) -> None:
         alive = f"{log.parent} is in use by a running process; wait until it ends, or stop it"
         with wrap_write_errors(log):
-            super().__init__(log, LogError(alive), PATIENCE_S)
+            super().__init__(log, LogError(alive), TIMEOUT_S)
 
 
 @contextmanager

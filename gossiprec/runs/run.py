@@ -20,7 +20,16 @@ from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import read_json, read_manifest
 from gossiprec.runs.reader import Columns, EventLog, read_log
 from gossiprec.runs.run_files import check_own_files, read_regular
-from gossiprec.runs.run_tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_run_table
+from gossiprec.runs.run_tables import (
+    ATTACKS,
+    FINDINGS,
+    ITEMS,
+    METRICS,
+    POSITIONS,
+    USERS,
+    TableSchema,
+    read_run_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +231,7 @@ class Run:
     @cached_property
     def findings(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``findings.csv``, with labels as JSON text; empty in runs of versions without findings."""
-        return read_run_table(self.path, FINDINGS) if (self.path / run_files.FINDINGS).exists() else {}
+        return self._table_if_written(FINDINGS)
 
     @cached_property
     def adversaries(self) -> Accuracies:
@@ -242,17 +251,20 @@ class Run:
     @cached_property
     def positions(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``positions.csv``: node, measure, value; empty if the run has not written it."""
-        return read_run_table(self.path, POSITIONS) if (self.path / run_files.POSITIONS).exists() else {}
+        return self._table_if_written(POSITIONS)
 
     @cached_property
     def users(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``users.csv``: node, name; empty if the data have no names."""
-        return read_run_table(self.path, USERS) if (self.path / run_files.USERS).exists() else {}
+        return self._table_if_written(USERS)
 
     @cached_property
     def items(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``items.csv``: item, name; empty if the data have no names."""
-        return read_run_table(self.path, ITEMS) if (self.path / run_files.ITEMS).exists() else {}
+        return self._table_if_written(ITEMS)
+
+    def _table_if_written(self, table: TableSchema) -> dict[str, npt.NDArray[Any]]:
+        return read_run_table(self.path, table) if (self.path / table.file).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:

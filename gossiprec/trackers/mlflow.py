@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "gossiprec"
 """Default name of the experiment, if ``MLFLOW_EXPERIMENT_NAME`` is not set."""
-MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 6000
+MAX_METRICS, MAX_PARAMS, MAX_PARAM_LENGTH = 1000, 100, 6000
 """MLflow's limits: metrics and params per call, and characters of a param."""
 ENDS = {"complete": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 FOLDER = "gossiprec.folder"
@@ -53,7 +53,7 @@ class MLflow(Tracker):
             Metric(mlflow_name(name), value, now, round)
             for name, value in {**figures, "virtual time": time}.items()
         ]
-        for some in _parts(points, MOST_METRICS):
+        for some in _parts(points, MAX_METRICS):
             self._client.log_batch(self._run_id, metrics=some)
 
     def end(self, status: str) -> None:
@@ -73,7 +73,7 @@ def flatten_scenario(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
         for key, one in inner:
             yield from flatten_scenario(one, f"{above}.{key}" if above else str(key))
     else:
-        yield mlflow_name(above), str(value)[:LONGEST_PARAM]
+        yield mlflow_name(above), str(value)[:MAX_PARAM_LENGTH]
 
 
 def _client() -> MlflowClient:
@@ -96,7 +96,7 @@ def _new(client: MlflowClient, run: Path, name: str, scenario: Mapping[str, Any]
 
     tags = {"gossiprec.run": str(run.resolve()), FOLDER: _folder(run)}
     run_id = str(client.create_run(_experiment(client), run_name=name, tags=tags).info.run_id)
-    for some in _parts([Param(key, value) for key, value in flatten_scenario(scenario)], MOST_PARAMS):
+    for some in _parts([Param(key, value) for key, value in flatten_scenario(scenario)], MAX_PARAMS):
         client.log_batch(run_id, params=some)
     return run_id
 

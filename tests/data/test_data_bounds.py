@@ -29,7 +29,7 @@ def test_a_pipe_a_device_and_a_folder_are_refused_without_a_wait(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".zip", ".gz"])
 def test_an_archive_that_grows_a_hundredfold_is_refused(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(sources, "ALWAYS_UNPACKED", 1 << 16)
+    monkeypatch.setattr(sources, "MIN_UNPACKED", 1 << 16)
     path, content = tmp_path / f"a.csv{suffix}", b"1,2\n" * (1 << 20)
     if suffix == ".gz":
         path.write_bytes(gzip.compress(content))
@@ -41,7 +41,7 @@ def test_an_archive_that_grows_a_hundredfold_is_refused(tmp_path, suffix, monkey
 
 def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text_blocks, "BLOCK", 1 << 10)
-    monkeypatch.setattr(text_blocks, "LONGEST", 1 << 12)
+    monkeypatch.setattr(text_blocks, "MAX_LENGTH", 1 << 12)
     (tmp_path / "a.txt").write_text("1 2\n3 " + "7" * (1 << 14))
     assert "line 2: found a line of more than 4,096 characters" in refusal(
         tmp_path / "a.txt", form="lists", delimiter=" "
@@ -49,7 +49,7 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_rows_that_do_not_fit_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited_text, "ALWAYS_HELD", 10)
+    monkeypatch.setattr(delimited_text, "MIN_CHECKED", 10)
     monkeypatch.setattr(delimited_text, "available_bytes", lambda: 20)
     (tmp_path / "a.csv").write_text("user,item\nann,x\nbob,y\n")
     parquet.write_table(pa.table({"user": [1, 2], "item": [3, 4]}), tmp_path / "a.parquet")

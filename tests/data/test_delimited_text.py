@@ -129,7 +129,7 @@ def test_blocks_cut_no_row_and_no_character(tmp_path, monkeypatch, block):
 
 def test_a_quote_that_is_open_for_long_is_refused_before_the_whole_file_is_held(tmp_path, monkeypatch):
     monkeypatch.setattr(text_blocks, "BLOCK", 16)
-    monkeypatch.setattr(text_blocks, "LONGEST", 64)
+    monkeypatch.setattr(text_blocks, "MAX_LENGTH", 64)
     path = pack(tmp_path / "a.csv", b'a,b\n"c,d\n' + b"e,f\n" * 50 + b"\xff\n")
     assert "line 2: found a quote" in refusal(path, columns=USER_ITEM, delimiter=",")
 

@@ -95,8 +95,8 @@ def test_a_run_is_to_the_byte_what_it_is_with_models_on_the_host(world, tmp_path
     "world", ["nobody watches", "all watch", "by performance", "inboxes", "resets", "poisoned", "federated"]
 )
 def test_a_run_goes_on_from_a_delta_to_the_same_bytes(world, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_files, "LEAST_BYTES", 0)
-    monkeypatch.setattr(checkpoint_files, "WORTH", 1.0)
+    monkeypatch.setattr(checkpoint_files, "MIN_DELTA_BYTES", 0)
+    monkeypatch.setattr(checkpoint_files, "MAX_DELTA_FRACTION", 1.0)
     scenario = often(**WORLDS[world], executor=BATCHED)
     host = simulate(scenario, out=tmp_path / "host")
     with on_device():

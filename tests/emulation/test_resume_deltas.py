@@ -18,7 +18,7 @@ from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
 from tests.emulation.tiny_runs import SINGLE
 from tests.slow import slow_except_first
 
-FORCED = {"LEAST_BYTES": 0, "WORTH": 1.0}
+FORCED = {"MIN_DELTA_BYTES": 0, "MAX_DELTA_FRACTION": 1.0}
 SELDOM = {"observers": [SINGLE, COALITIONS]}
 SESSIONS = {"online": {"law": "exponential", "mean": 4.0}, "offline": {"law": "exponential", "mean": 1.0}}
 WORLDS = {
@@ -81,7 +81,7 @@ def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, whole
 @pytest.mark.slow
 def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
     """The base before the last is kept for that."""
-    monkeypatch.setattr(checkpoint_files, "MOST_DELTAS", 1)
+    monkeypatch.setattr(checkpoint_files, "MAX_DELTAS", 1)
     run = ended_early(tmp_path / "run", often(), stop=5)
     newest, base, older = checkpoints(run)
     assert (base_tick(newest), base_tick(base), base_tick(older)) == (3, None, None)
@@ -99,7 +99,7 @@ from gossiprec.emulation import simulate
 from gossiprec.runs import checkpoint_blocks as blocks, checkpoints
 from tests.emulation.ended_early import Patient, often
 
-checkpoints.LEAST_BYTES, checkpoints.WORTH = 0, 1.0
+checkpoints.MIN_DELTA_BYTES, checkpoints.MAX_DELTA_FRACTION = 0, 1.0
 write, deltas = blocks.write_block, []
 
 def dying(file, flat, block):

@@ -22,8 +22,8 @@ WIDTH, N_ROWS = 5, 8
 
 @pytest.fixture(autouse=True)
 def _of_any_size(monkeypatch):
-    monkeypatch.setattr(checkpoints, "LEAST_BYTES", 0)
-    monkeypatch.setattr(checkpoints, "WORTH", 0.99)
+    monkeypatch.setattr(checkpoints, "MIN_DELTA_BYTES", 0)
+    monkeypatch.setattr(checkpoints, "MAX_DELTA_FRACTION", 0.99)
 
 
 class Rows:
@@ -140,19 +140,19 @@ def bases(folder, rows, n, change):
 
 
 def test_after_some_deltas_comes_a_base(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "MOST_DELTAS", 2)
+    monkeypatch.setattr(checkpoints, "MAX_DELTAS", 2)
     found = bases(CheckpointFolder(tmp_path), Rows(), 7, lambda rows: rows.write([1]))
     assert found == [True, False, False, True, False, False, True]
 
 
-@pytest.mark.parametrize(("name", "value"), [("WORTH", 0.1), ("LEAST_BYTES", 2**20)])
+@pytest.mark.parametrize(("name", "value"), [("MAX_DELTA_FRACTION", 0.1), ("MIN_DELTA_BYTES", 2**20)])
 def test_where_a_delta_saves_little_a_base_is_written(name, value, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, name, value)
     assert all(bases(CheckpointFolder(tmp_path), Rows(), 3, lambda rows: rows.write([1, 2])))
 
 
 def test_what_the_kept_ones_rest_on_is_kept_and_the_base_before(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "MOST_DELTAS", 3)
+    monkeypatch.setattr(checkpoints, "MAX_DELTAS", 3)
     rows, folder, seen = Rows(), CheckpointFolder(tmp_path), []
     for _ in range(10):
         rows.save(folder)

@@ -46,7 +46,7 @@ def locks(request, monkeypatch):
     """Say whether the file system has locks; if not, it answers as such file systems do."""
     if request.param == "without":
         monkeypatch.setattr(lock_module, "lock_descriptor", no_locks)
-    monkeypatch.setattr(lock_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(lock_module, "TIMEOUT_S", 0.1)
     return request.param
 
 
@@ -109,7 +109,7 @@ def test_a_child_keeps_the_lock_of_a_parent_that_was_killed_until_it_ends(log, h
     process.kill()
     process.wait()
     assert is_locked(log)
-    monkeypatch.setattr(lock_module, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(lock_module, "TIMEOUT_S", 30.0)
     RunLock(log).close()
 
 
@@ -133,7 +133,7 @@ def test_who_looks_does_not_take_another_who_does_for_a_writer(log, locks):
 
 
 def test_a_writer_waits_for_one_who_looks(log, locks, monkeypatch):
-    monkeypatch.setattr(lock_module, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(lock_module, "TIMEOUT_S", 30.0)
     looking = RunLock(log)
     threading.Timer(0.3, looking.close).start()
     begin = time.monotonic()
@@ -149,7 +149,7 @@ def test_what_is_not_there_is_not_written_and_not_made(tmp_path, locks):
 
 def test_without_locks_the_marker_is_said_and_that_of_another_machine_is_respected(log, monkeypatch):
     monkeypatch.setattr(lock_module, "lock_descriptor", no_locks)
-    monkeypatch.setattr(lock_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(lock_module, "TIMEOUT_S", 0.1)
     with pytest.warns(
         RuntimeWarning,
         match=r"this file system does not support locks; .*events.mplog.held names the process",

@@ -25,7 +25,7 @@ def create(path, **options):
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(lock, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(lock, "TIMEOUT_S", 0.02)
 
 
 def test_a_writer_that_comes_between_look_and_lock_loses_nothing(tmp_path, monkeypatch):
@@ -126,7 +126,7 @@ def test_a_run_that_is_alive_is_not_removed(tmp_path):
 
 
 def compete(folder, barrier, results, *, overwrite):
-    lock.PATIENCE_S = 0.02
+    lock.TIMEOUT_S = 0.02
     for number in range(ROUNDS):
         path = folder / str(number)
         barrier.wait()

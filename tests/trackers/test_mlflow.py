@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from gossiprec.trackers import TRACKERS
-from gossiprec.trackers.mlflow import LONGEST_PARAM, MOST_METRICS, MOST_PARAMS
+from gossiprec.trackers.mlflow import MAX_METRICS, MAX_PARAM_LENGTH, MAX_PARAMS
 
 # Importing MLflow takes seconds; the workers that run other tests need not do it.
 pytestmark = pytest.mark.skipif(
@@ -82,9 +82,9 @@ def test_more_values_than_mlflow_takes_at_a_time_are_all_there(client, tmp_path)
 def test_no_more_is_sent_at_a_time_than_servers_of_mlflow_take(client):
     from mlflow.utils import validation
 
-    assert MOST_METRICS <= validation.MAX_METRICS_PER_BATCH
-    assert MOST_PARAMS <= validation.MAX_PARAMS_TAGS_PER_BATCH
-    assert LONGEST_PARAM <= validation.MAX_PARAM_VAL_LENGTH
+    assert MAX_METRICS <= validation.MAX_METRICS_PER_BATCH
+    assert MAX_PARAMS <= validation.MAX_PARAMS_TAGS_PER_BATCH
+    assert MAX_PARAM_LENGTH <= validation.MAX_PARAM_VAL_LENGTH
 
 
 def test_several_runs_may_begin_at_once_when_all_is_prepared(client, tmp_path, monkeypatch):

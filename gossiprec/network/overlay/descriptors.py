@@ -34,7 +34,7 @@ from gossiprec.network.overlay.base import OverlayContext
 from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
 
 RANK = purpose_id("descriptor-rank")
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """Maximum number of nodes for which all ranks are stored: 4 bytes per pair, 1.6 GB."""
 
 
@@ -111,9 +111,9 @@ def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
         If the users have no profiles, their items have no places, or there are too many nodes.
     """
     key, n = "protocol.view.rank", setting.n_nodes
-    if n > MOST_NODES:
+    if n > MAX_NODES:
         raise ScenarioError(
-            f"{key}: found {n} nodes, but similarities are stored for every pair of at most {MOST_NODES} "
+            f"{key}: found {n} nodes, but similarities are stored for every pair of at most {MAX_NODES} "
             "nodes; lower dataset.limit_users, or use sampling: cyclon"
         )
     places = np.empty((n, n), np.int32)

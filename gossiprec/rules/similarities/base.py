@@ -96,14 +96,14 @@ def item_words(split: TrainingData, name: str) -> list[list[str]]:
 
 GRID = 2.0**16
 """Directions are rounded to multiples of 1 / GRID, so that last bits of linear algebra do not matter."""
-NOTHING = 1e-9
+ZERO_LENGTH = 1e-9
 """Length up to which a vector counts as zero, because it is only rounding."""
 
 
 def rounded_unit_vectors(vectors: F64) -> F32:
     """Return vectors of length 1, shape (n_items, dim), rounded; zeros for zero vectors."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > NOTHING)
+    unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > ZERO_LENGTH)
     return np.asarray(np.round(unit * GRID) / GRID, np.float32)
 
 
