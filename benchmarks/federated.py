@@ -222,7 +222,7 @@ def contributed(options: argparse.Namespace) -> None:
     say("PDC-FRS: the auxiliary model")
     nobody = np.zeros(0, np.int64)
     answers = ClientAnswers(
-        nobody, Inbox(np.zeros((0, len(version)), np.float32), nobody, np.zeros(0), changes=[])
+        nobody, Inbox(np.zeros((0, len(version)), np.float32), nobody, np.zeros(0), deltas=[])
     )
     extras = between.step(version, answers, RoundContext(work.seed, 0, ML_1M["users"], work.layout))[1]
     bare(prepared, 1, options.threads, extras)

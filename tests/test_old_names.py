@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gossiprec.data.base import Dataset
 from gossiprec.network.overlay.base import Views
 from gossiprec.network.protocols.base import Protocol
 from gossiprec.old_names import NAMES, old_members, old_paths, present_path
-from gossiprec.rules.aggregators.base import Aggregator
+from gossiprec.rules.aggregators.base import Aggregator, Inbox
 from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.runs.run import Run
 
@@ -155,3 +156,10 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
 def test_members_of_base_classes_keep_their_old_names(cls, old, new):
     with pytest.warns(DeprecationWarning, match=f"{cls.__name__}.{old} is now {new}"):
         assert getattr(cls, old) is getattr(cls, new)
+
+
+def test_an_inbox_keeps_the_old_names_of_its_parts():
+    inbox = Inbox(np.zeros((2, 3), np.float32), np.array([1]), np.ones(1), deltas=[])
+    for old, new in (("places", "row_index"), ("changes", "deltas")):
+        with pytest.warns(DeprecationWarning, match=f"Inbox.{old} is now {new}"):
+            assert getattr(inbox, old) is getattr(inbox, new)

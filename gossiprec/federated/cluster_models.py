@@ -62,7 +62,7 @@ class AveragedRows:
             ModelDelta(np.array([client], np.int32), row[None], nothing)
             for client, row in zip(clients.tolist(), moved, strict=True)
         ]
-        inbox = Inbox(self.rows, clients, answers.inbox.weights, changes=changes)
+        inbox = Inbox(self.rows, clients, answers.inbox.weights, deltas=changes)
         published = self.rows.reshape(-1)
         found = self._server.round(published, aggregated.reshape(-1), ClientAnswers(clients, inbox), round)
         self.rows = np.array(found.versions[0], np.float32).reshape(self.rows.shape)
@@ -262,12 +262,12 @@ class ClusterModels(CoordinatorHook):
     def _mean_change(self, answers: ClientAnswers, members: I64) -> F32:
         """Return the mean of some answers' changes by their weights, shape (n_columns,)."""
         layout, inbox = self._known.layout, answers.inbox
-        assert inbox.changes is not None, "clients answer with updates"
+        assert inbox.deltas is not None, "clients answer with updates"
         total: F64 = np.zeros(self._models.shape[1])
         items = total[: layout.n_items * layout.item_width].reshape(layout.n_items, -1)
         shared = total[items.size :]
         for member in members.tolist():
-            change, weight = inbox.changes[member], float(inbox.weights[member])
+            change, weight = inbox.deltas[member], float(inbox.weights[member])
             items[change.items] += weight * change.rows
             shared += weight * change.shared
         mean: F32 = (total / inbox.weights[members].sum()).astype(np.float32)

@@ -42,11 +42,11 @@ class _World:
     def _as_changes(self) -> Inbox:
         """Return the inbox as deltas: of every other item, and of one shared weight."""
         n_items, changes = len(self.own) - 1, []
-        for place in self.inbox.places:
+        for place in self.inbox.row_index:
             change = (self.models[place] - self.own).astype(np.float32)
             items = np.arange(place % 2, n_items, 2, dtype=np.int32)
             changes.append(ModelDelta(items, change[items, None], change[n_items:]))
-        return replace(self.inbox, changes=changes)
+        return replace(self.inbox, deltas=changes)
 
     def __str__(self) -> str:
         n, columns = self.models.shape
@@ -125,7 +125,9 @@ def the_order_of_arrival_does_not_matter(make: Make) -> None:
     """Return the same model whatever the order of arrival."""
     for seed, world in enumerate(_worlds()):
         order, inbox = np.random.default_rng(seed).permutation(len(world.inbox)), world.inbox
-        other = replace(world, inbox=replace(inbox, places=inbox.places[order], weights=inbox.weights[order]))
+        other = replace(
+            world, inbox=replace(inbox, row_index=inbox.row_index[order], weights=inbox.weights[order])
+        )
         np.testing.assert_allclose(
             other.aggregated(make), world.aggregated(make), rtol=1e-4, atol=1e-5, err_msg=str(world)
         )
@@ -149,7 +151,7 @@ def no_change_changes_nothing(make: Make) -> None:
 def an_item_that_nobody_touched_stays(make: Make) -> None:
     """Leave items unchanged that no client has touched."""
     world = _world(3, 5, 9)
-    inbox = replace(world.inbox, places=np.array([0, 2, 4]), weights=np.ones(3))
+    inbox = replace(world.inbox, row_index=np.array([0, 2, 4]), weights=np.ones(3))
     found = replace(world, inbox=inbox).aggregated(make)
     assert np.array_equal(found[1:8:2], world.own[1:8:2]), f"Found {found[1:8:2]} of {world.own[1:8:2]}."
 

@@ -262,7 +262,7 @@ def _answers(version: F32, number: int, known: CoordinatorContext, told_width: i
         np.zeros((0, layout.item_width), np.float32),
         np.zeros(layout.n_shared, np.float32),
     )
-    inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), changes=[nothing] * n)
+    inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), deltas=[nothing] * n)
     told = draw.normal(0, 1, (n, told_width)).astype(np.float32) if n else None
     return ClientAnswers(draw.permutation(known.n_clients)[:n], inbox, told)
 

@@ -52,7 +52,7 @@ def test_an_executor_goes_on_from_what_the_last_models_of_the_inbox_were_reduced
     merged = layout.merged
     own, inbox = rule.given
     np.testing.assert_array_equal(own, before[1, merged])
-    np.testing.assert_array_equal(inbox.rows[inbox.places, :], before[[2, 3], merged])
+    np.testing.assert_array_equal(inbox.rows[inbox.row_index, :], before[[2, 3], merged])
     assert inbox.weights.tolist() == [2, 3]
     assert inbox.own_weight == 0.5
     largest = np.maximum(before[2, merged], before[3, merged])

@@ -71,12 +71,12 @@ class WritesIntoTheOwnModel(Median):
 
 class TakesTheFirst(Median):
     def reduce(self, own, inbox):
-        return inbox.rows[inbox.places[0]].astype(np.float32)
+        return inbox.rows[inbox.row_index[0]].astype(np.float32)
 
 
 class Adds(Median):
     def reduce(self, own, inbox):
-        return inbox.rows[inbox.places].sum(axis=0, dtype=np.float32)
+        return inbox.rows[inbox.row_index].sum(axis=0, dtype=np.float32)
 
 
 class MixesColumns(Median):

@@ -75,7 +75,7 @@ def rounds_of(between, version, number):
 def nobody(version):
     """Return a round's answers, of which there are none."""
     none = np.zeros(0, np.int64)
-    return ClientAnswers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
+    return ClientAnswers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), deltas=[]))
 
 
 # --- the auxiliary model

@@ -79,7 +79,7 @@ def answers(changes, users=None, weights=None):
         np.zeros((len(clients), N_COLUMNS), np.float32),
         np.arange(len(clients)),
         np.ones(len(clients)) if weights is None else np.array(weights, float),
-        changes=each,
+        deltas=each,
     )
     return ClientAnswers(clients, inbox, told)
 

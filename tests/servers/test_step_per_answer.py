@@ -88,7 +88,7 @@ def by_server(rounds, start, weights_of, threads=1, resume_after=None):
         ]
         clients = np.array([client for client, *_ in answers])
         rows = np.stack([table.rows[client] - own[client] for client, own, *_ in answers])
-        inbox = Inbox(version[None], np.zeros(len(answers), int), weights_of(answers), changes=changes)
+        inbox = Inbox(version[None], np.zeros(len(answers), int), weights_of(answers), deltas=changes)
         round_ = RoundContext(1, number, N_USERS, LAYOUT, Threads(threads))
         found = ClientAnswers(clients, inbox, rows)
         version = server.round(version, version, found, round_).versions[0].copy()

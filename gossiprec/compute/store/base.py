@@ -110,7 +110,7 @@ class Store(ABC):
     def inbox_copy(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return a copy of :meth:`inbox`, of the received models only, for a rule from outside gossiprec."""
         inbox = self.inbox(handles, weights, own_weight)
-        rows = np.array(inbox.rows[inbox.places, :], order="C")
+        rows = np.array(inbox.rows[inbox.row_index, :], order="C")
         return Inbox(rows, np.arange(len(rows)), weights.copy(), own_weight)
 
     @abstractmethod

@@ -70,6 +70,7 @@ def as_summable_rows(rows: Any) -> SummableRows | None:
     return rows if hasattr(rows, "weighted_sum") else None
 
 
+@old_members(places="row_index", changes="deltas")
 @dataclass(frozen=True)
 class Inbox:
     """The models that a node has received since its model was last read, in order of arrival.
@@ -78,24 +79,24 @@ class Inbox:
     ----------
     rows : RowsLike of float32 or float16, shape (n_rows, n_columns)
         The stored versions; columns are those that receivers merge.
-    places : ndarray of int, shape (n_received,)
+    row_index : ndarray of int, shape (n_received,)
         The rows of the received versions.
     weights : ndarray of float64, shape (n_received,)
         Weight of each, above 0: by the rule's own :meth:`Aggregator.weights` or the protocol's, and staleness.
     own_weight : float
         Weight of the receiver's own model; 0 if it is not one of the candidates (a coordinator's).
-    changes : sequence of ModelDelta or None
+    deltas : sequence of ModelDelta or None
         The received updates if nodes send updates; None if they send versions.
     """
 
     rows: RowsLike
-    places: npt.NDArray[np.integer]
+    row_index: npt.NDArray[np.integer]
     weights: F64
     own_weight: float = 0.0
-    changes: Sequence[ModelDelta] | None = None
+    deltas: Sequence[ModelDelta] | None = None
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.row_index)
 
     def received(self) -> Iterator[tuple[slice, F32]]:
         """Yield blocks of columns with the received models, shape (n_received, n_columns of the block)."""
@@ -103,7 +104,7 @@ class Inbox:
         width = max(1, BLOCK // max(len(self), 1))
         for low in range(0, n_columns, width):
             columns = slice(low, min(low + width, n_columns))
-            yield columns, self.rows[self.places, columns].astype(np.float32, copy=False)
+            yield columns, self.rows[self.row_index, columns].astype(np.float32, copy=False)
 
     def models(self, own: F32) -> Iterator[tuple[slice, F32]]:
         """Yield blocks of columns with the candidate models; the receiver's own comes first, if it has a weight."""
@@ -114,9 +115,9 @@ class Inbox:
     def is_finite(self) -> Bools:
         """Whether each received model or update is finite, shape (n_received,)."""
         if (summing := as_summable_rows(self.rows)) is not None:
-            return summing.are_finite(self.places)
-        if self.changes is not None:
-            return np.array([change.is_finite for change in self.changes], np.bool_)
+            return summing.are_finite(self.row_index)
+        if self.deltas is not None:
+            return np.array([change.is_finite for change in self.deltas], np.bool_)
         finite = np.ones(len(self), np.bool_)
         for _, received in self.received():
             finite &= np.isfinite(received).all(axis=1)
@@ -164,7 +165,7 @@ class Aggregator(Stateful, ABC):
 
     @property
     def uses_deltas(self) -> bool:
-        """Whether the rule reads :attr:`Inbox.changes`, so that it requires nodes that send updates."""
+        """Whether the rule reads :attr:`Inbox.deltas`, so that it requires nodes that send updates."""
         return False
 
     @property

@@ -15,10 +15,10 @@ from gossiprec.rules.aggregators.base import Inbox, ModelDelta
 
 def drop_nonfinite(inbox: Inbox) -> Inbox:
     """Return an inbox without the deltas that have a non-finite value."""
-    assert inbox.changes is not None
-    changes = [change for change in inbox.changes if change.is_finite]
+    assert inbox.deltas is not None
+    changes = [change for change in inbox.deltas if change.is_finite]
     kept = inbox.is_finite
-    return replace(inbox, places=inbox.places[kept], weights=inbox.weights[kept], changes=changes)
+    return replace(inbox, row_index=inbox.row_index[kept], weights=inbox.weights[kept], deltas=changes)
 
 
 def delta_norms(changes: Sequence[ModelDelta]) -> tuple[F64, F64]:
@@ -35,14 +35,14 @@ def row_norms(rows: F32) -> F64:
 
 def clip_inbox(inbox: Inbox, bound: float, shared_bound: float) -> Inbox:
     """Return an inbox in which rows and shared weights are scaled down to bounds."""
-    assert inbox.changes is not None
+    assert inbox.deltas is not None
     changes = [
         ModelDelta(
             change.items, clip_rows(change.rows, bound), clip_rows(change.shared[None], shared_bound)[0]
         )
-        for change in inbox.changes
+        for change in inbox.deltas
     ]
-    return replace(inbox, changes=changes)
+    return replace(inbox, deltas=changes)
 
 
 def clip_rows(rows: F32, bound: float) -> F32:
@@ -69,12 +69,12 @@ class SummableDeltas(Protocol):
 
 def add_deltas(own: F32, inbox: Inbox, how: How) -> F32:
     """Return a model with the deltas of an inbox added; only means use weights."""
-    assert inbox.changes is not None
+    assert inbox.deltas is not None
     weights = np.ones(len(inbox)) if how == "sum" else inbox.weights
     total, mass, shared = (
-        inbox.changes.summed(weights)
-        if isinstance(inbox.changes, SummableDeltas)
-        else _summed(inbox.changes, weights, len(own))
+        inbox.deltas.summed(weights)
+        if isinstance(inbox.deltas, SummableDeltas)
+        else _summed(inbox.deltas, weights, len(own))
     )
     if how == "touched-mean":
         total /= np.where(mass > 0, mass, 1.0)[:, None]

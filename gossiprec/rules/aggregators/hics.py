@@ -72,15 +72,15 @@ class HiCS(Aggregator):
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model plus the released deltas."""
         inbox = delta_ops.drop_nonfinite(inbox)
-        if not inbox.changes:
+        if not inbox.deltas:
             return own
-        rows, shared = delta_ops.delta_norms(inbox.changes)
+        rows, shared = delta_ops.delta_norms(inbox.deltas)
         bound = _bound(self.options.c1, rows, self._medians)
         of_shared = _bound(self.options.shared_bound, shared, self._shared_medians)
         change = add_deltas(
             np.zeros_like(own), delta_ops.clip_inbox(inbox, bound, of_shared), self.options.gather
         )
-        end, width = len(own) - len(inbox.changes[0].shared), inbox.changes[0].rows.shape[1]
+        end, width = len(own) - len(inbox.deltas[0].shared), inbox.deltas[0].rows.shape[1]
         gathered = change[:end].reshape(-1, max(width, 1))
         self._gathered = gathered if self._gathered is None else self._gathered + gathered
         out = own.copy()

@@ -26,7 +26,7 @@ class Mean(Aggregator):
         share = inbox.model_weights / inbox.model_weights.sum()
         summing = as_summable_rows(inbox.rows)
         if summing is not None and not inbox.own_weight:
-            return summing.weighted_sum(inbox.places, share)
+            return summing.weighted_sum(inbox.row_index, share)
         out = np.empty_like(own)
         for columns, models in inbox.models(own):
             out[columns] = (share[:, None] * models).sum(axis=0)

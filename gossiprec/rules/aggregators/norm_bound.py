@@ -83,9 +83,9 @@ class NormBound(Aggregator):
         return out
 
     def _of_rows(self, own: F32, inbox: Inbox) -> F32:
-        if not inbox.changes:
+        if not inbox.deltas:
             return own
-        rows, shared = delta_ops.delta_norms(inbox.changes)
+        rows, shared = delta_ops.delta_norms(inbox.deltas)
         options = self.options
         bound = _number(options.bound, rows)
         of_shared = _number(options.bound if options.shared_bound is None else options.shared_bound, shared)

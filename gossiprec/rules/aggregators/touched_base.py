@@ -126,10 +126,10 @@ class StackedDeltas:
     @classmethod
     def of(cls, inbox: Inbox) -> StackedDeltas:
         """Return the deltas of an inbox that is not empty."""
-        assert inbox.changes is not None
-        width, n_shared = inbox.changes[0].rows.shape[1], len(inbox.changes[0].shared)
+        assert inbox.deltas is not None
+        width, n_shared = inbox.deltas[0].rows.shape[1], len(inbox.deltas[0].shared)
         nothing = ModelDelta(np.zeros(0, np.int32), np.zeros((0, width), np.float32), np.zeros(0, np.float32))
-        changes = [change for change in inbox.changes if change.is_finite]
+        changes = [change for change in inbox.deltas if change.is_finite]
         together = [nothing, *changes]
         items = Ragged.from_parts([change.items for change in together])
         rows = np.concatenate([change.rows for change in together], dtype=np.float32)

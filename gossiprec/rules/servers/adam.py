@@ -103,7 +103,7 @@ class AdamServer(Server):
     def _step_per_answer(
         self, published: F32, answers: ClientAnswers, round: RoundContext, found: F32
     ) -> None:
-        changes = answers.inbox.changes
+        changes = answers.inbox.deltas
         if changes is None:
             raise ScenarioError(
                 "protocol.server: adam: found step_per 'answer', but clients answer with whole models; set "
