@@ -20,7 +20,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -32,6 +32,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from llvmlite import binding
 from numba import _dynfunc  # type: ignore[attr-defined]
+from numba.core import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
@@ -273,7 +274,14 @@ class KernelCache(ModuleCodeCache):
             self._lock = None
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), hash_function(self._py_func))
+        key = super()._index_key(sig, codegen)
+        return (*key, hash_function(self._py_func), _field_names(sig))
+
+
+def _field_names(kinds: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the field names of the NamedTuples among argument types: numba knows the class by its name only."""
+    named = (kind for kind in kinds if isinstance(kind, types.BaseNamedTuple))
+    return tuple((kind.fields, _field_names(kind)) for kind in named)
 
 
 _kernels: dict[str, set[str]] = {}

@@ -60,7 +60,6 @@ def written(folder, suffix):
     return list(Path(folder).rglob(f"*{suffix}"))
 
 
-@pytest.mark.slow
 def test_kernels_are_kept_where_this_user_alone_can_write(ran, tmp_path):
     cache = tmp_path / "cache"
 
@@ -77,7 +76,42 @@ def test_kernels_are_kept_where_this_user_alone_can_write(ran, tmp_path):
     assert all(path.stat().st_mode & 0o077 == 0 for path in cache.rglob("*") if path.is_dir())
 
 
-@pytest.mark.slow
+PAIR = """
+from typing import NamedTuple
+
+class {name}(NamedTuple):
+    {first}: float
+    {second}: float
+"""
+DIFFERENCE = """
+from gossiprec.native.jit import kernel
+
+@kernel
+def difference(pair):
+    return pair.a - pair.b
+"""
+
+
+@pytest.mark.parametrize("name", ["Pair", "Couple"])
+def test_machine_code_serves_only_the_fields_for_which_it_was_made(tmp_path, name):
+    """The class may change its order of fields, or its name, from one version of the sources to the next."""
+    (tmp_path / "difference.py").write_text(DIFFERENCE)
+
+    def run(**words):
+        (tmp_path / "pairs.py").write_text(PAIR.format(**words))
+        call = f"import pairs, difference; print(difference.difference(pairs.{words['name']}(a=3.0, b=1.0)))"
+        path = f"{tmp_path}{os.pathsep}{os.getcwd()}"
+        told = subprocess.run(
+            [sys.executable, "-B", "-c", call],
+            env={**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return float(told.stdout)
+
+    assert run(name="Pair", first="a", second="b") == 2.0
+    assert run(name=name, first="b", second="a") == 2.0
+
+
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
 def test_a_folder_that_others_can_write_to_is_not_read(ran, tmp_path, variable, mode):
