@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from gossiprec.data.base import Dataset
+from gossiprec.emulation import resume
+from gossiprec.emulation.run.execution import FORMER_KEYWORDS, RunKeywords
 from gossiprec.network.overlay.base import Views
 from gossiprec.network.protocols.base import Protocol
-from gossiprec.old_names import NAMES, old_members, old_paths, present_path
+from gossiprec.old_names import NAMES, old_members, old_paths, present_keywords, present_path
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
 from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.runs.run import Run
+from gossiprec.study.api import study
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -163,3 +166,21 @@ def test_an_inbox_keeps_the_old_names_of_its_parts():
     for old, new in (("places", "row_index"), ("changes", "deltas")):
         with pytest.warns(DeprecationWarning, match=f"Inbox.{old} is now {new}"):
             assert getattr(inbox, old) is getattr(inbox, new)
+
+
+def test_a_former_keyword_of_a_function_warns_and_keeps_its_meaning():
+    with pytest.warns(DeprecationWarning, match="resume: the keyword gracefully is now graceful_stop"):
+        found = present_keywords("resume", {"gracefully": True, "track": ()}, RunKeywords, FORMER_KEYWORDS)
+    assert found == {"graceful_stop": True, "track": ()}
+
+
+def test_unknown_and_repeated_keywords_are_refused():
+    with pytest.raises(
+        TypeError, match=r"resume\(\) got an unexpected keyword argument 'use_cached_kernels'"
+    ):
+        resume("run", use_cached_kernels=True)
+    with (
+        pytest.warns(DeprecationWarning, match="study: the keyword other_code is now stale_runs"),
+        pytest.raises(TypeError, match=r"study\(\) got multiple values for keyword argument 'stale_runs'"),
+    ):
+        study("study.yaml", stale_runs="keep", other_code="keep")

@@ -155,7 +155,7 @@ def test_a_model_without_kernels_is_refused(monkeypatch):
             observers=[],
         )
         with pytest.raises(
-            GossipRecError, match=r"executor.portable: found true, but there are no compiled kernels for NCF"
+            GossipRecError, match=r"executor.portable: found true, but there are no compiled kernels for ncf"
         ):
             prepare(load_scenario(scenario))
 

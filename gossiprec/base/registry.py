@@ -154,6 +154,15 @@ def _version(point: EntryPoint) -> str:
 T = TypeVar("T")
 
 
+_NAMES: dict[object, str] = {}
+"""The name of each registered class or function."""
+
+
+def registry_name(thing: object) -> str:
+    """Return the name under which the class of an object is registered, for messages; its class name if it is not."""
+    return _NAMES.get(type(thing), type(thing).__name__)
+
+
 class Registry(Generic[T]):
     """A registry of one kind of thing, by name.
 
@@ -194,6 +203,7 @@ class Registry(Generic[T]):
                     "give one of them another name"
                 )
             self._members[name] = member
+            _NAMES.setdefault(getattr(member, "__wrapped__", member), name)
             return member
 
         return file_under

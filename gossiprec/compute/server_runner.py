@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F32, I64, are_all_finite, check_array, check_range
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.isolation import is_foreign
+from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.store.base import Store
 from gossiprec.numerics.rounding import ENCODED
@@ -125,7 +126,7 @@ class ServerRunner:
         self.rounds, self.version_of, self.extras = state["rounds"], state["version_of"], state["extras"]
 
     def _check(self, downlink: Downlink, aggregated: F32) -> None:
-        which = f"protocol.server: {type(self._server).__name__}: round {self.rounds}"
+        which = f"protocol.server: {registry_name(self._server)}: round {self.rounds}"
         shape, due = np.shape(downlink.versions), (self.n_versions, len(aggregated))
         if shape != due:
             raise ScenarioError(

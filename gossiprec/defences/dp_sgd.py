@@ -17,6 +17,7 @@ from pydantic import Field
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry import registry_name
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.defences import POLICIES
@@ -79,7 +80,7 @@ class DPSGD(Policy):
         """Refuse models with a loss that is not a mean over samples."""
         if not model.has_sample_gradients:
             raise ScenarioError(
-                f"policies: dp-sgd clips each sample's gradient, but the loss of {type(model).__name__} is "
+                f"policies: dp-sgd clips each sample's gradient, but the loss of {registry_name(model)} is "
                 "not a mean over samples; remove the policy, or choose another model"
             )
 

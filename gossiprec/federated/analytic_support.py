@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gossiprec.base.registry import registry_name
 from gossiprec.federated.base import Recommender, overrides_method, overrides_term
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic_gradients import (
@@ -23,14 +24,14 @@ def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> 
         return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
     gradient = model.analytic_gradient()
     if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
-        return type(model).__name__
+        return registry_name(model)
     if recommender is None:
         return None
     has_term = overrides_term(recommender) and recommender.analytic_term(gradient) is not None
     if not (has_term or leaves_loss_unchanged(recommender)):
         return _losses_of(recommender)
     if overrides_method(recommender, "changed_samples"):
-        return f"the samples that recommender {type(recommender).__name__} changes"
+        return f"the samples that recommender {registry_name(recommender)} changes"
     return None
 
 
@@ -44,11 +45,11 @@ def leaves_loss_unchanged(recommender: Recommender) -> bool:
 def _lacking_for_drawn(model: Model, recommender: Recommender | None, *, has_gradient: bool) -> str | None:
     """Return the part without an analytic gradient if samples are drawn ahead, so that recommenders may change them."""
     if not has_gradient:
-        return type(model).__name__
+        return registry_name(model)
     if recommender is None or leaves_loss_unchanged(recommender):
         return None
     return _losses_of(recommender)
 
 
 def _losses_of(recommender: Recommender) -> str:
-    return f"the losses that recommender {type(recommender).__name__} adds, with these options"
+    return f"the losses that recommender {registry_name(recommender)} adds, with these options"

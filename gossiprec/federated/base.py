@@ -11,6 +11,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.registry import registry_name
 from gossiprec.data.split import TrainingData
 from gossiprec.federated.client_context import AnalyticTerm, ClientContext, PersonalModels
 from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
@@ -71,7 +72,7 @@ class Recommender(ABC):
         ------
         ScenarioError
         """
-        name, of_model = type(self).__name__, type(self.model).__name__
+        name, of_model = registry_name(self), registry_name(self.model)
         names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
         if names != {"users", "items"} or self.model.feed is not PointwiseFeed:
             raise ScenarioError(

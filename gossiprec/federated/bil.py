@@ -17,6 +17,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry import registry_name
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import Recommender
 from gossiprec.federated.client_context import ClientContext, PersonalModels
@@ -62,7 +63,7 @@ class BIL(Recommender):
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models that do not score by vectors of users."""
-        check_vector_model(type(self).__name__, self.model)
+        check_vector_model(registry_name(self), self.model)
 
     def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the client's list with random items that it has not taken as negatives."""

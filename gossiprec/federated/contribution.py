@@ -18,6 +18,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
+from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import purpose_id, uniforms
 from gossiprec.rules.similarities import Similarity
 
@@ -101,7 +102,7 @@ class ExponentialMechanism:
 
 def _sensitivity(similarity: Similarity, stated: float | None) -> float:
     """Return the given or the known sensitivity; see :class:`ExponentialMechanism`."""
-    known, name = similarity.sensitivity, type(similarity).__name__
+    known, name = similarity.sensitivity, registry_name(similarity)
     if stated is None:
         if known is None:
             raise ScenarioError(

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from gossiprec.base.arrays import I32, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import Recommender
@@ -124,7 +125,7 @@ class FedSoftmax(Recommender):
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models that do not score by vectors of users, and a softmax without negatives."""
-        check_vector_model(type(self).__name__, self.model)
+        check_vector_model(registry_name(self), self.model)
         if not (self._n_negatives or self.model.options.in_batch):
             raise ScenarioError(
                 "recommender: found no negatives (local_negatives 0), so nothing can be learned; raise "
@@ -177,6 +178,6 @@ def check_vector_model(name: str, model: object) -> None:
     """
     if not isinstance(model, SequenceModel):
         raise ScenarioError(
-            f"recommender: {name} requires a model that scores items by a user vector, which {type(model).__name__} "
+            f"recommender: {name} requires a model that scores items by a user vector, which {registry_name(model)} "
             "does not; choose two-tower, gru4rec or bert4rec"
         )

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry import registry_name
 from gossiprec.data.split import TrainingData
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import Recommender
@@ -118,12 +119,12 @@ class FedGNN(Recommender):
         if self.options.pseudo_items and "negatives" not in self.model.feed.item_columns:
             raise ScenarioError(
                 f"recommender.pseudo_items: found {self.options.pseudo_items}, but "
-                f"{type(self.model).__name__} does not learn from pairs that could be replaced; set it to 0, "
+                f"{registry_name(self.model)} does not learn from pairs that could be replaced; set it to 0, "
                 "or choose lightgcn, or mf with loss bpr"
             )
         if self._averages_rows and (layout.of(BlockRole.PRIVATE) or not layout.of(BlockRole.USER)):
             raise ScenarioError(
-                f"recommender.user_rows: found averaged, but {type(self.model).__name__} has no user rows "
+                f"recommender.user_rows: found averaged, but {registry_name(self.model)} has no user rows "
                 "that could be sent and averaged; set it to own, or choose lightgcn, or mf with loss bpr"
             )
 
@@ -173,12 +174,12 @@ class PerFedRec(FedGNN):
         super().check(layout, full_batches=full_batches)
         if layout.of(BlockRole.PRIVATE):
             raise ScenarioError(
-                f"recommender: {type(self.model).__name__} has private weights, which are not part of a "
+                f"recommender: {registry_name(self.model)} has private weights, which are not part of a "
                 "version and cannot be mixed; choose lightgcn, mf, gmf or ncf"
             )
         if not layout.of(BlockRole.USER):
             raise ScenarioError(
-                f"recommender: {type(self.model).__name__} has no user rows that could be clustered; choose "
+                f"recommender: {registry_name(self.model)} has no user rows that could be clustered; choose "
                 "lightgcn, mf, gmf or ncf"
             )
 
@@ -236,7 +237,7 @@ class PerFedRecPlus(PerFedRec):
         if names != {"users", "items"} or layout.user_width != layout.item_width:
             raise ScenarioError(
                 "recommender: pre-training requires one row per user and item, all of the same length, "
-                f"which {type(self.model).__name__} does not have; choose lightgcn, mf, gmf or ncf"
+                f"which {registry_name(self.model)} does not have; choose lightgcn, mf, gmf or ncf"
             )
 
     def contributed(self, split: TrainingData, seed: int) -> InteractionGraph | None:

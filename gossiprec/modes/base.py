@@ -92,6 +92,8 @@ class RunMode(ABC):
     """Whether the size of a message is known only when it is computed."""
     reveals_items: ClassVar[bool] = False
     """Whether a message shows which items its sender has trained on, even if a policy rewrites its numbers."""
+    few_epochs: ClassVar[int] = 3_000
+    """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
     takes_cached_kernels: ClassVar[bool] = True
     """Whether compiled kernels of earlier runs may replace the executor of a short run."""
     requires_torch: ClassVar[bool] = False

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 SPARE_BYTES = 128 * 2**20
 """Bytes for waiting versions; with less than one spare row per four nodes, merging early costs too much."""
-FEW_EPOCHS = 3_000
-"""Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
 FEW_PRIVATE_EPOCHS = 300
-"""The same limit under DP-SGD, for which the reference takes one sample after another."""
+"""The limit ``few_epochs`` of a mode under DP-SGD, for which the reference takes one sample after another."""
 
 
 @MODES.register("whole-models")
@@ -54,7 +52,7 @@ class WholeModels(RunMode):
         if executor.device == "cuda":
             return "batched"
         private = (settings.kinds == TrainingMode.PRIVATE).any()
-        if outline.epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
+        if outline.epochs < (FEW_PRIVATE_EPOCHS if private else self.few_epochs):
             return "reference"
         return "fused" if missing() is None else "batched"
 

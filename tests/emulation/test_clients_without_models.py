@@ -428,7 +428,7 @@ REFUSED = {
             "recommender": {"name": "simgcl", "temperature": 0.02},
             "training": {**SGD, "batch_size": "full"},
         },
-        "the losses that recommender SimGCLRecommender adds, with these options",
+        "the losses that recommender simgcl adds, with these options",
     ),
     "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16'; expected 'float32'"),
     "reset": ({"churn": {"model": "reset"}}, "a client has no model to lose"),

@@ -27,6 +27,7 @@ from gossiprec.emulation.estimate.memory import (
     peak_rss_mib,
     pictures_bytes,
 )
+from gossiprec.modes import RunMode
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import SINGLE, tiny
 
@@ -110,7 +111,7 @@ def test_float16_takes_half_the_memory_but_for_moments():
 
 
 def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("gossiprec.modes.whole_models"), "FEW_EPOCHS", 0)
+    monkeypatch.setattr(RunMode, "few_epochs", 0)
     chosen = [
         prepare(load_scenario(tiny(observers=[], executor={"storage": storage}))).executor.name
         for storage in ("float32", "float16")

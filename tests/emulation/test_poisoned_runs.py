@@ -441,7 +441,7 @@ def _tables(layout, row):
         ),
         ({"attackers": [{**AHUM, "targets": [40]}]}, "attackers.0.targets.0: found item 40, but item ids range"),
         ({"attackers": [{**AHUM, "targets": {"least_popular": 41}}]}, "found 41, but there are only 40 items"),
-        ({"model": {"name": "mf", "loss": "bpr"}}, "attackers: a-hum trains items.*MF does not learn from"),
+        ({"model": {"name": "mf", "loss": "bpr"}}, "attackers: a-hum trains items.*mf does not learn from"),
         ({"protocol": {**MODELS, "user_table": "averaged"}}, "attackers: a-hum has no user row"),
     ],
 )  # fmt: skip

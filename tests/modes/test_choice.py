@@ -77,6 +77,23 @@ def test_flag_of_an_older_class_is_known_before_there_is_data():
     assert type(mode) is MODES["central"]
 
 
+def test_a_mode_of_another_package_is_registered_by_its_protocols_module(monkeypatch):
+    monkeypatch.setattr(MODES, "_members", {**MODES._members})
+
+    @MODES.register("mode-of-a-plug-in")
+    class OwnMode(MODES["whole-models"]):
+        """A mode next to its protocol."""
+
+    class OwnProtocol:
+        """A protocol of another package."""
+
+        @classmethod
+        def mode_of(cls, options):
+            return "mode-of-a-plug-in"
+
+    assert type(choose_mode_of_class(OwnProtocol, Options())) is OwnMode
+
+
 @pytest.mark.parametrize("flag", ["holds_all_data", "sends_updates"])
 def test_flags_can_still_be_read(flag):
     central, clients = (

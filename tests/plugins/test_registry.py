@@ -11,7 +11,7 @@ from fake_distributions import install
 
 from gossiprec.base import registry
 from gossiprec.base.errors import PluginError, ScenarioError
-from gossiprec.base.registry import Registry
+from gossiprec.base.registry import Registry, registry_name
 
 INIT = 'from gossiprec.base.registry import Registry\nTOYS = Registry("toy", __name__, group="toys")\n'
 OURS = """
@@ -222,3 +222,17 @@ def test_a_registry_without_a_group_takes_no_plug_ins(site):
     assert closed.entry_point("ball") is None
     with pytest.raises(ScenarioError, match="unknown toy 'top'"):
         closed["top"]
+
+
+def test_messages_name_the_class_of_an_object_as_it_is_registered():
+    things = Registry("thing", "tests")
+
+    @things.register("some-thing")
+    class SomeThing:
+        """A registered class."""
+
+    class Other(SomeThing):
+        """A class that is not registered."""
+
+    assert registry_name(SomeThing()) == "some-thing"
+    assert registry_name(Other()) == "Other"

@@ -191,9 +191,9 @@ def test_psmu_sets_targets_above_what_its_user_is_recommended(model):
         (
             "mf",
             {"loss": "bpr"},
-            "MF does not learn from single items with labels; choose a model such as gmf",
+            "mf does not learn from single items with labels; choose a model such as gmf",
         ),
-        ("prme-g", {}, "PRMEG does not learn from single items with labels"),
+        ("prme-g", {}, "prme-g does not learn from single items with labels"),
     ],
 )
 def test_models_without_labels_are_refused(name, options, why):

@@ -252,7 +252,7 @@ def test_a_run_too_short_for_clusters_says_so(tmp_path):
         ({"recommender": {**FEDCL, "semi_hard_share": 0.05}}, "found 0.05, which leaves 2 of 40 items to draw 4"),
         ({"recommender": {**FEDCL, "local_items": 2}}, "found local_negatives 3, but only 2 local_items"),
         ({"recommender": {**FEDCL, "leaks": 12}}, "recommender.leaks: found 12, but there are only 11 other users"),
-        ({"model": {"name": "gmf"}}, "recommender: FedCL requires a model that scores items by a user vector"),
+        ({"model": {"name": "gmf"}}, "recommender: fedcl requires a model that scores items by a user vector"),
         ({"recommender": {"name": "bil", "margin": 1.5}}, "recommender.margin: found 1.5"),
         ({"protocol": {**SLICES, "client_model": "own"}}, "recommender: fedcl requires a coordinator and clients"),
     ],

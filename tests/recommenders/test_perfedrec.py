@@ -191,7 +191,7 @@ def test_weights_that_stay_with_clients_are_refused():
     made = kind(kind.Options(), MF, negatives=1, learning_rate=0.1)
     made.check(LAYOUT, full_batches=True)
     own = ParameterBlock("own", BlockRole.PRIVATE, (2,), LAYOUT.blocks[0].initial)
-    with pytest.raises(ScenarioError, match="MF has private weights"):
+    with pytest.raises(ScenarioError, match="mf has private weights"):
         made.check(replace(LAYOUT, blocks=(*LAYOUT.blocks, own)), full_batches=True)
 
 
@@ -461,7 +461,7 @@ def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
         ({"recommender": {**PP, "clusters": {"number": 0}}}, "recommender.clusters.number: found 0"),
         ({"recommender": {**PP, "local_share": 0.7, "cluster_share": 0.5}}, "together more than 1"),
         ({"recommender": {**PP, "pretraining": {"views": "drop"}}}, "recommender.pretraining.views: found 'drop'"),
-        ({"model": {"name": "gmf"}}, "recommender.pseudo_items: found 0.1, but GMF does not learn from pairs"),
+        ({"model": {"name": "gmf"}}, "recommender.pseudo_items: found 0.1, but gmf does not learn from pairs"),
         ({"model": {"name": "simgcl"}}, "model.name: 'simgcl' uses the interaction graph of all users"),
         ({"recommender": {"name": "fedgnn"}}, "protocol.choose: found 'proportional', but no component"),
         (
@@ -469,7 +469,7 @@ def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
                 "model": {"name": "gru4rec", "loss": "sampled"},
                 "recommender": {"name": "fedgnn", "pseudo_items": 0, "user_rows": "averaged"},
             },
-            "recommender.user_rows: found averaged, but GRU4Rec has no user rows",
+            "recommender.user_rows: found averaged, but gru4rec has no user rows",
         ),
         ({"recommender": None}, "protocol.choose: found 'proportional', but no component of this scenario"),
         ({"protocol": {**STAR, "client_model": "own"}}, "model.name: 'lightgcn' uses.*or to {name: fedavg, client_m"),

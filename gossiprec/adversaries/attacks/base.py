@@ -16,6 +16,7 @@ from gossiprec.adversaries.attacks.observer_names import TableKey
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
+from gossiprec.base.registry import registry_name
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.parameter_blocks import Layout
@@ -96,7 +97,7 @@ class AttackContext:
         """
         if not self.scorer.model.predicts_probabilities:
             raise ScenarioError(
-                f"observers: {name} requires predicted probabilities, but {type(self.scorer.model).__name__} "
+                f"observers: {name} requires predicted probabilities, but {registry_name(self.scorer.model)} "
                 "predicts none; use name: cda, or a model that predicts them, such as gmf"
             )
 
@@ -109,7 +110,7 @@ class AttackContext:
         """
         if self.scorer.model.feed.context_columns:
             raise ScenarioError(
-                f"observers: {name} trains models on sets of items, but {type(self.scorer.model).__name__} learns from "
+                f"observers: {name} trains models on sets of items, but {registry_name(self.scorer.model)} learns from "
                 f"{', '.join(self.scorer.model.feed.context_columns)} too; use name: cda, or another model"
             )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.registry import registry_name
 from gossiprec.compute.messages import MessagePayload
 from gossiprec.models import BlockRole, Layout, Model
 from gossiprec.models.feeds import PointwiseFeed
@@ -51,7 +52,7 @@ class ModelFormula:
             what = "has private weights"
         if what is not None:
             raise ScenarioError(
-                f"attackers: {name} trains items on synthetic users, but {type(model).__name__} {what}; "
+                f"attackers: {name} trains items on synthetic users, but {registry_name(model)} {what}; "
                 "choose a model such as gmf, ncf, or mf with loss: bce"
             )
 

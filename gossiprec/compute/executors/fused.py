@@ -6,6 +6,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
@@ -51,7 +52,7 @@ class FusedExecutor(Executor):
         layout: Layout,
     ) -> str | None:
         """Return the unsupported feature that keeps the model from running compiled, or None."""
-        name, kernels = type(model).__name__, model.kernels()
+        name, kernels = registry_name(model), model.kernels()
         if kernels is None:
             return name
         lacking = kernels.lacks(training, storage, node_settings.ways)

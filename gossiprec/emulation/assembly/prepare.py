@@ -66,7 +66,6 @@ from gossiprec.emulation.estimate.run_estimate import (
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.federated.base import overrides_method
 from gossiprec.models import BlockRole
-from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn, NetworkOptions
@@ -372,7 +371,7 @@ def with_kept_kernels(
 
     The run's scenario names the executor, so that all shards of a divided run use the same one.
     """
-    long = schedule.n_updates * cast.training.local_epochs >= FEW_EPOCHS
+    long = schedule.n_updates * cast.training.local_epochs >= cast.mode.few_epochs
     if long or cast.scenario.executor.computes != "auto" or not cast.mode.takes_cached_kernels:
         return None
     key = "inner" if cast.scenario.executor.name == "ray" else "name"

@@ -10,6 +10,7 @@ from gossiprec.adversaries.attacks import Attack
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.network.overlay.graph_views import StaticViewOptions
 from gossiprec.scenario import Scenario
@@ -42,7 +43,7 @@ def _together(cast: RunComponents) -> str | None:
     """Return the reason why the nodes cannot be divided, or None."""
     server = cast.server
     if server is not None and server.n_versions > 1:
-        return f"the server {type(server).__name__} sends clients versions of several models"
+        return f"the server {registry_name(server)} sends clients versions of several models"
     return None
 
 

@@ -26,7 +26,6 @@ from gossiprec.emulation.estimate.run_estimate import (
 )
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.models import BlockRole
-from gossiprec.modes.whole_models import FEW_EPOCHS
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.plugins import check_modules
 
@@ -108,8 +107,9 @@ def _with_executor(scenario: Scenario, data: DataSizes, say: Progress) -> Scenar
     Nothing is compiled. A run that is too large to be played has too many local epochs for this choice.
     """
     world = estimate_from_sizes(scenario, data)
-    nodes_train = world.extent.mode.nodes_hold_models
-    if scenario.executor.computes != "auto" or not nodes_train or world.counts.epochs >= FEW_EPOCHS:
+    mode = world.extent.mode
+    is_long = world.counts.epochs >= mode.few_epochs
+    if scenario.executor.computes != "auto" or not mode.nodes_hold_models or is_long:
         return scenario
     from gossiprec.emulation.assembly.control_setup import build_and_schedule
     from gossiprec.emulation.assembly.prepare import with_kept_kernels
