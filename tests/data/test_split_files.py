@@ -201,6 +201,7 @@ def test_what_is_written_is_read(tmp_path_factory, drawn, order, form):
         assert sorted(found) == sorted((f"u{user}", f"i{item}") for user, item in some)
 
 
+@pytest.mark.slow
 def test_a_run_takes_them_and_the_command_tells_counts(tmp_path):
     rng = np.random.default_rng(1)
     lines = {"train": [], "test": []}

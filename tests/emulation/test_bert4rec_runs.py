@@ -9,11 +9,13 @@ from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.testing.tiny_runs import current_models
 from tests.emulation.test_sequence_runs import central, federated, run
 from tests.emulation.tiny_runs import carried_out
+from tests.slow import slow_except_first
 
 MODEL = {"name": "bert4rec", "dim": 8, "inner": 12, "max_length": 6}
 SAMPLED = {**MODEL, "loss": "sampled"}
 
 
+@pytest.mark.slow
 def test_clients_train_alike_in_both_executors():
     runs = (federated(model=SAMPLED, executor={"name": name}) for name in ("reference", "batched"))
     one, other = (current_models(carried_out(each)) for each in runs)
@@ -21,7 +23,7 @@ def test_clients_train_alike_in_both_executors():
     assert np.linalg.norm(one - other) < 1e-4 * np.linalg.norm(one - begin)
 
 
-@pytest.mark.parametrize("make", [federated, central, run])
+@pytest.mark.parametrize("make", slow_except_first([federated, central, run]))
 def test_bytes_do_not_depend_on_threads(make):
     model = SAMPLED if make is federated else MODEL
     one, other = (
@@ -31,6 +33,7 @@ def test_bytes_do_not_depend_on_threads(make):
     assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.slow
 def test_a_coordinator_learns_which_item_follows_which(tmp_path):
     cycle = [[(user + place) % 12 for place in range(6)] for user in range(24)]
     (tmp_path / "lists.txt").write_text(

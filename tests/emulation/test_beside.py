@@ -25,6 +25,7 @@ from tests.emulation.test_node_utility import (
     executor_for,
 )
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 ASKED = ["recall@40", "full_ndcg@40"]
 
@@ -118,6 +119,7 @@ def test_candidates_are_scored_as_in_whole_lists():
         )
 
 
+@pytest.mark.slow
 def test_a_run_tells_them_at_every_report_and_at_the_end(tmp_path):
     evaluate = {
         "every": 2,
@@ -144,7 +146,7 @@ def test_an_order_is_named_once_and_known():
             load_scenario(tiny(evaluate={"beside": beside}))
 
 
-@pytest.mark.parametrize("client_model", ["own", "none"])
+@pytest.mark.parametrize("client_model", slow_except_first(["own", "none"]))
 def test_a_run_with_lists_orders_and_negatives_drawn_once_goes_on_to_the_same_bytes(client_model, tmp_path):
     evaluate = {
         "every": 1,

@@ -123,6 +123,7 @@ def test_groups_cost_no_ranking():
     assert counts[0] == counts[1] > 0
 
 
+@pytest.mark.slow
 def test_weighted_by_their_users_groups_have_the_metrics_of_the_run(tmp_path):
     run = simulate(tiny(evaluate=evaluating()), out=tmp_path / "run")
     groups, utility = run.summary["by_activity"], run.summary["utility"]
@@ -141,6 +142,7 @@ def test_weighted_by_their_users_groups_have_the_metrics_of_the_run(tmp_path):
     assert all(high <= low for high, low in zip(highs[:-1], lows[1:], strict=True))
 
 
+@pytest.mark.slow
 def test_the_chosen_report_is_told_as_a_run_tells_it_that_was_stopped_there(tmp_path):
     whole = simulate(often(evaluate=evaluating()), out=tmp_path / "whole")
     stop, groups = chosen_report(whole), whole.summary["by_activity"]
@@ -153,6 +155,7 @@ def test_the_chosen_report_is_told_as_a_run_tells_it_that_was_stopped_there(tmp_
     assert [group["validated"] for group in groups] != [group["last"] for group in groups]
 
 
+@pytest.mark.slow
 def test_without_validation_items_there_is_no_chosen_report(tmp_path):
     run = simulate(tiny(evaluate=evaluating(metrics=["recall@5"])), out=tmp_path / "run")
     assert all(
@@ -160,6 +163,7 @@ def test_without_validation_items_there_is_no_chosen_report(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_off_nothing_is_written_and_on_nothing_else_changes(tmp_path):
     plain = simulate(tiny(evaluate={"every": 1, "metrics": TESTED}), out=tmp_path / "plain")
     off = simulate(
@@ -178,6 +182,7 @@ def test_off_nothing_is_written_and_on_nothing_else_changes(tmp_path):
     assert found == outcome(plain.path)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_groups(tmp_path):
     scenario = often(evaluate=evaluating())
     whole = simulate(scenario, out=tmp_path / "whole")
@@ -199,6 +204,7 @@ def test_more_groups_than_users_with_test_items_are_refused(groups, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_group_for_each_user_is_accepted(tmp_path):
     run = simulate(tiny(evaluate=evaluating(activity_groups=12)), out=tmp_path / "run")
     assert [group["users"] for group in run.summary["by_activity"]] == [1] * 12
@@ -223,6 +229,7 @@ def test_groups_without_a_metric_of_test_items_are_refused():
         load_scenario(tiny(evaluate=evaluating(metrics=OTHERS)))
 
 
+@pytest.mark.slow
 def test_a_measure_without_a_value_for_each_list_has_no_groups(tmp_path):
     class First(Measure):
         @staticmethod

@@ -19,6 +19,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import carried_out, tiny
+from tests.slow import slow_except_first
 
 CENTRAL = {"name": "central", "epochs": 4}
 TRAINING = {"learning_rate": 0.01, "batch_size": 32, "negatives": 1}
@@ -52,7 +53,7 @@ def test_a_resumed_run_writes_the_bytes_of_an_unbroken_one(model, tmp_path):
     check(tmp_path, scenario, stops=(3, 2))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", slow_except_first(MODELS))
 def test_bytes_do_not_depend_on_threads(model, tmp_path):
     before = torch.get_num_threads()
     found = []
@@ -72,6 +73,7 @@ def test_bytes_do_not_depend_on_threads(model, tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_nobody_is_sent_anything(tmp_path):
     run = simulate(central(), out=tmp_path)
     summary = json.loads((run.path / "summary.json").read_text())
@@ -121,6 +123,7 @@ def test_it_begins_where_a_federation_of_the_seed_does():
     np.testing.assert_array_equal(row[layout.merged][48:], rows[0, of_client.merged])
 
 
+@pytest.mark.slow
 def test_a_full_batch_goes_along_what_clients_would_add_up():
     """A step of SGD on everybody's samples is that of the clients' own losses, each by its number of samples."""
     mf = {"name": "mf", "dim": 4, "loss": "bpr", "init_std": 0.3}
@@ -142,7 +145,7 @@ def test_a_full_batch_goes_along_what_clients_would_add_up():
     )
 
 
-@pytest.mark.parametrize("name", ["reference", "batched"])
+@pytest.mark.parametrize("name", slow_except_first(["reference", "batched"]))
 def test_each_user_is_scored_by_its_own_row_through_the_graph(name):
     prepared = carried_out(central(executor={"name": name}))
     executor, layout, row = prepared.executor, prepared.layout, torch.from_numpy(model_of(prepared))
@@ -154,6 +157,7 @@ def test_each_user_is_scored_by_its_own_row_through_the_graph(name):
     np.testing.assert_allclose(found, (seen["users"][users] @ seen["items"].T).numpy(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_adam_goes_on_from_epoch_to_epoch():
     """Its moments and its count of steps are those of one optimizer that sees the batches of all epochs."""
     mf = {"name": "mf", "dim": 4, "loss": "bpr"}
@@ -174,7 +178,9 @@ def test_adam_goes_on_from_epoch_to_epoch():
     )
 
 
-@pytest.mark.parametrize("model", [{"name": "lightgcn"}, {"name": "simgcl", "weight": 0.05}])
+@pytest.mark.parametrize(
+    "model", slow_except_first([{"name": "lightgcn"}, {"name": "simgcl", "weight": 0.05}])
+)
 def test_it_learns_what_users_take(model, tmp_path):
     data = {**tiny()["dataset"], "users": 60, "items": 120, "interactions": 2400}
     run = simulate(
@@ -243,6 +249,7 @@ def test_nodes_without_the_graph_cannot_train_what_looks_through_it(model, proto
     assert "\n" not in str(caught.value).strip()
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_says_so():
     with pytest.raises(
         ScenarioError, match=r"NaN or infinite values after epoch \d+; lower training\.learning_rate"

@@ -45,6 +45,7 @@ def test_a_trace_that_was_edited_is_refused_by_resume_and_told_by_replay(tmp_pat
     assert set(run.manifest["inputs"]) == {str(trace)}
 
 
+@pytest.mark.slow
 def test_reuse_looks_at_all_files(tmp_path, trace):
     first = simulate(with_trace(trace), out=tmp_path / "run").manifest["started"]
     kept = simulate(with_trace(trace), out=tmp_path / "run", on_exists="reuse")
@@ -56,6 +57,7 @@ def test_reuse_looks_at_all_files(tmp_path, trace):
     assert (again.path / "events.mplog").stat().st_ino != before
 
 
+@pytest.mark.slow
 def test_a_matrix_of_delays_is_noted(tmp_path):
     path = tmp_path / "delays.npy"
     run = simulate(with_delays(path), out=tmp_path / "run")

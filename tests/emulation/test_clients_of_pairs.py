@@ -17,6 +17,7 @@ from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_clients_without_models import NETWORK, star, version
 from tests.emulation.tiny_runs import carried_out
+from tests.slow import slow_except_first
 
 FULL = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": "full", "negatives": 1}
 LIGHTGCN = {"name": "lightgcn", "dim": 5, "l2": 0.01}
@@ -49,6 +50,7 @@ RECOMMENDED = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     model=MODELS_OF_PAIRS, way=WAYS, recommender=RECOMMENDED, upload=st.sampled_from(["changes", "gradients"]),
@@ -86,7 +88,7 @@ def test_a_written_out_gradient_of_pairs_trains_like_one_client_at_a_time(
     assert runs[0].executor.store.steps.tolist() == runs[1].executor.store.steps.tolist()
 
 
-@pytest.mark.parametrize("model", [LIGHTGCN, MF], ids=lambda model: model["name"])
+@pytest.mark.parametrize("model", slow_except_first([LIGHTGCN, MF]), ids=lambda model: model["name"])
 def test_an_answer_holds_the_touched_items_in_order(model):
     """Those that the reference finds, ascending; rules that read single columns of updates rely on that."""
     world = {"model": model, "training": {**FULL, "eps": 1e-3}, "recommender": CLUSTERS, "observers": []}
@@ -141,6 +143,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
         assert executor_of(model=LIGHTGCN, recommender={**CLUSTERS, "name": name}) != "fused"
 
 
+@pytest.mark.slow
 def test_a_formula_of_other_layers_has_its_own_numbers():
     """Layers from the first on alone: the same class with another number, held to the reference."""
 
@@ -154,7 +157,7 @@ def test_a_formula_of_other_layers_has_its_own_numbers():
     assert np.abs(fast - slow).max() <= 1e-5 * np.abs(slow).max()
 
 
-@pytest.mark.parametrize("model", [LIGHTGCN, MF], ids=lambda model: model["name"])
+@pytest.mark.parametrize("model", slow_except_first([LIGHTGCN, MF]), ids=lambda model: model["name"])
 def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, model):
     scenario = star(network=NETWORK, training=FULL, model=model, recommender=CLUSTERS, observers=[])
     together = {**scenario, "executor": {"name": "fused", "threads": 3}}

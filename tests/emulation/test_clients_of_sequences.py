@@ -18,6 +18,7 @@ from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_clients_without_models import NETWORK, star, version
 from tests.emulation.tiny_runs import carried_out
+from tests.slow import slow_except_first
 
 ONE_STEP = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": "full", "negatives": 3}
 GRU = {"name": "gru4rec", "dim": 5, "hidden": 7, "init_std": 0.3, "loss": "sampled", "max_length": 6}
@@ -85,6 +86,7 @@ def assert_alike(slow, fast, *, apart=1e-5):
     assert slow.executor.store.steps.tolist() == fast.executor.store.steps.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     sizes=SIZES, way=WAYS, changed=st.sampled_from([None, Thinned, ThinnedForEach]),
@@ -114,7 +116,7 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
 
 
 @pytest.mark.parametrize(
-    "recommender", [None, {"name": "fed-softmax", "local_items": 10, "local_negatives": 3}]
+    "recommender", slow_except_first([None, {"name": "fed-softmax", "local_items": 10, "local_negatives": 3}])
 )
 def test_it_trains_as_stacks_of_tensors_do(recommender):
     runs = [
@@ -159,6 +161,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
         assert executor_of(recommender={"name": name}) != "fused"
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch):
     scenario = world(network=NETWORK, protocol={"server": {"name": "adam", "learning_rate": 0.01}})
     together = {**scenario, "executor": {"name": "fused", "threads": 3}}

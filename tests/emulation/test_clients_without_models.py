@@ -22,6 +22,7 @@ from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import COORDINATOR, carried_out, final_models, tiny
+from tests.slow import slow_except_first
 
 SHARE_LESS = [{"name": "share-less", "tau": 0.0}]
 SGD = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 16}
@@ -65,7 +66,7 @@ def version(prepared):
     return store.load(prepared.planner.current[-1:])[0, store.layout.merged]
 
 
-@pytest.mark.parametrize("client_model", ["own", "none"])
+@pytest.mark.parametrize("client_model", slow_except_first(["own", "none"]))
 def test_clients_keep_their_negatives_where_these_are_drawn_once(client_model):
     def outcome_of(drawn):
         training = {**SGD, "negatives_drawn": drawn}
@@ -83,8 +84,8 @@ def test_clients_keep_their_negatives_where_these_are_drawn_once(client_model):
         assert len({(node, size) for (node, _), size in anew.items()}) > len({node for node, _ in anew})
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("merge", ["median", {"name": "krum", "byzantine": 2}])
+@pytest.mark.parametrize("model", slow_except_first(MODELS))
+@pytest.mark.parametrize("merge", slow_except_first(["median", {"name": "krum", "byzantine": 2}]))
 def test_updates_make_the_versions_that_whole_models_make(model, merge):
     whole = carried_out(star("own", merge, model=MODELS[model], policies=SHARE_LESS))
     sparse = carried_out(star("none", merge, model=MODELS[model]))
@@ -95,7 +96,7 @@ def test_updates_make_the_versions_that_whole_models_make(model, merge):
     assert np.abs(version(sparse)).max() > 0.1
 
 
-@pytest.mark.parametrize("merge", ["samples", "mean"])
+@pytest.mark.parametrize("merge", slow_except_first(["samples", "mean"]))
 def test_a_mean_of_updates_is_that_of_whole_models(merge):
     whole = carried_out(star("own", merge, policies=SHARE_LESS))  # answers are blended as they come
     sparse = carried_out(star("none", merge, rounds=5))  # those to the fourth round make the fifth
@@ -103,6 +104,7 @@ def test_a_mean_of_updates_is_that_of_whole_models(merge):
     np.testing.assert_allclose(version(sparse), version(whole), rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_the_coordinator_finds_the_same_communities(tmp_path):
     # a rule with an inbox: streaming ones blend as answers come, and fictive users are fitted to the row of the moment
     observed = {"observers": [COORDINATOR]}
@@ -115,8 +117,8 @@ def test_the_coordinator_finds_the_same_communities(tmp_path):
     assert max(whole.attacks["aac"]) > 0
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("batch_size", [8, "full"])
+@pytest.mark.parametrize("optimizer", slow_except_first(["sgd", "adam"]))
+@pytest.mark.parametrize("batch_size", slow_except_first([8, "full"]))
 def test_executors_agree(optimizer, batch_size):
     training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": batch_size, "local_epochs": 2}
     names = ("reference", "batched", "fused") if batch_size == "full" else ("reference", "batched")
@@ -163,6 +165,7 @@ WAYS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(model=ARCHITECTURES, way=WAYS, merge=st.sampled_from(["touched-mean", "sum", "median"]))
 def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, merge):
@@ -210,7 +213,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
             assert prepared.executor.name != "fused"
 
 
-@pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
+@pytest.mark.parametrize("executor", slow_except_first(["reference", "batched", "fused"]))
 def test_raw_gradients_are_uploaded_whatever_trains_the_users_row(executor):
     def played(upload, optimizer, rounds):
         training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": "full"}
@@ -267,6 +270,7 @@ def touched(feed, node, update):
     return PredrawnSamples.of(feed, node, update=update, negatives=4, seed=5, changed=lambda drawn: drawn)
 
 
+@pytest.mark.slow
 def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
     run = simulate(star(network=NETWORK, rounds=6), out=tmp_path / "run")
     feed = prepare(load_scenario(star())).executor.work.feed
@@ -287,7 +291,7 @@ def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
 
 @pytest.mark.parametrize(
     ("executor", "batch_size", "model"),
-    [("batched", 16, "gmf"), ("fused", "full", "gmf"), ("fused", "full", "ncf")],
+    slow_except_first([("batched", 16, "gmf"), ("fused", "full", "gmf"), ("fused", "full", "ncf")]),
 )
 def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, executor, batch_size, model):
     training = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": batch_size}
@@ -314,6 +318,7 @@ def test_nothing_is_kept_of_updates_that_have_arrived():
         assert len(versions) == 1
 
 
+@pytest.mark.slow
 def test_no_more_updates_are_kept_than_those_of_a_round_and_the_one_before(monkeypatch):
     kept, forget = [], UpdateStore.forget
 
@@ -328,7 +333,7 @@ def test_no_more_updates_are_kept_than_those_of_a_round_and_the_one_before(monke
 
 
 @pytest.mark.parametrize(
-    ("merge", "observers"), [("touched-mean", []), ("sum", []), ("median", [COORDINATOR])]
+    ("merge", "observers"), slow_except_first([("touched-mean", []), ("sum", []), ("median", [COORDINATOR])])
 )
 def test_a_run_goes_on_where_it_was(merge, observers, tmp_path):
     training = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
@@ -341,6 +346,7 @@ def test_a_run_goes_on_where_it_was(merge, observers, tmp_path):
     assert outcome(done.path) == outcome(whole.path)
 
 
+@pytest.mark.slow
 def test_all_are_measured_with_the_version_that_the_coordinator_has(tmp_path):
     prepared = carried_out(star())
     store, current = prepared.executor.store, prepared.planner.current
@@ -354,8 +360,8 @@ def test_all_are_measured_with_the_version_that_the_coordinator_has(tmp_path):
     assert rows[:, store.layout.merged].tolist() == [version(prepared).tolist()] * 2
 
 
-@pytest.mark.parametrize("of", ["model", "update"])
-@pytest.mark.parametrize("executor", ["reference", "batched"])
+@pytest.mark.parametrize("of", slow_except_first(["model", "update"]))
+@pytest.mark.parametrize("executor", slow_except_first(["reference", "batched"]))
 def test_noise_falls_on_what_an_update_holds(of, executor, tmp_path):
     ldp = {"name": "ldp", "norm": "linf", "bound": 0.2, "scale": 0.5, "of": of, "nodes": [3, 5]}
     one_round = {"rounds": 1, "participation": 1.0}
@@ -388,7 +394,7 @@ def test_noise_falls_on_what_an_update_holds(of, executor, tmp_path):
     assert {update.size_bytes for update in as_sent.values()} == {u.size_bytes for u in as_trained.values()}
 
 
-@pytest.mark.parametrize("executor", ["reference", "batched"])
+@pytest.mark.parametrize("executor", slow_except_first(["reference", "batched"]))
 def test_what_is_rewritten_was_trained_with_what_the_coordinator_sent_beside(executor):
     """Without noise, and with a bound that nothing reaches, a rewritten run is the run."""
     more = {
@@ -403,6 +409,7 @@ def test_what_is_rewritten_was_trained_with_what_the_coordinator_sent_beside(exe
     assert np.abs(version(plain)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_run_with_noise_on_updates_goes_on_where_it_was_and_claims_no_epsilon(tmp_path):
     ldp = {"name": "ldp", "norm": "l1", "scale": 0.05, "of": "update"}
     scenario = often(**star(policies=[ldp], rounds=8, network=NETWORK, churn=CHURN))
@@ -470,7 +477,9 @@ class OwnScale(MODEL_KINDS["mf"]):
         return super().score(p, query) * p["scale"]
 
 
-@pytest.mark.parametrize("training", [SGD, {"optimizer": "adam", "learning_rate": 0.05, "batch_size": 16}])
+@pytest.mark.parametrize(
+    "training", slow_except_first([SGD, {"optimizer": "adam", "learning_rate": 0.05, "batch_size": 16}])
+)
 def test_private_weights_stay_with_their_client(training, monkeypatch):
     monkeypatch.setitem(MODEL_KINDS._members, "own-scale", OwnScale)
     world = {"model": {"name": "own-scale", "dim": 4, "init_std": 0.1}, "training": training}

@@ -18,6 +18,7 @@ from gossiprec.scenario import load_scenario
 from tests.compute.worlds import ON_DEVICE, World, make_executor
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, tiny
+from tests.slow import slow_except_first
 
 DIVERGES = {"training": {"optimizer": "sgd", "learning_rate": 1e30}, "observers": []}
 GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 3}, "wakes": 4}
@@ -66,7 +67,7 @@ def refusal(scenario, **how):
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", slow_except_first(MODES))
 def test_a_run_that_diverges_ends_and_names_node_update_and_time(mode):
     node, update, time, epoch = refusal(tiny(**{**DIVERGES, **MODES[mode]}))
     assert 0 <= node <= 12
@@ -84,8 +85,8 @@ OBSERVED = {
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("learning_rate", [1e12, 1e19, 1e30])
-@pytest.mark.parametrize("mode", OBSERVED)
+@pytest.mark.parametrize("learning_rate", slow_except_first([1e12, 1e19, 1e30]))
+@pytest.mark.parametrize("mode", slow_except_first(OBSERVED))
 def test_attacks_on_models_that_diverge_add_no_warning(mode, learning_rate):
     training = {"optimizer": "sgd", "learning_rate": learning_rate}
     refusal(tiny(**MODES[mode], training=training, observers=OBSERVED[mode]))
@@ -95,8 +96,8 @@ HOW = [(name, storage) for name in EXECUTORS for storage in ("float32", "float16
 HOW.remove(("fused", "float16"))  # GMF has no kernels for it
 
 
-@pytest.mark.parametrize(("executor", "storage"), HOW)
-@pytest.mark.parametrize("mode", ["gossip", "gossip-receive", "gossip-latency"])
+@pytest.mark.parametrize(("executor", "storage"), slow_except_first(HOW))
+@pytest.mark.parametrize("mode", slow_except_first(["gossip", "gossip-receive", "gossip-latency"]))
 def test_every_executor_names_the_same_update_at_the_time_when_it_was_run(executor, storage, mode):
     chosen = {"name": executor, "storage": storage}
     scenario = tiny(**{**DIVERGES, **MODES[mode], "executor": chosen})
@@ -116,13 +117,14 @@ def test_every_executor_names_the_same_update_at_the_time_when_it_was_run(execut
     assert time == pytest.approx(times[update], rel=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["gossip", "star", "clients"])
+@pytest.mark.parametrize("mode", slow_except_first(["gossip", "star", "clients"]))
 def test_shards_end_with_the_same_message(mode, tmp_path):
     scenario = tiny(**{**DIVERGES, **MODES[mode]})
     alone = refusal(scenario)
     assert refusal(divided(scenario, 2), out=tmp_path / "run", make_shard_group=Threads) == alone
 
 
+@pytest.mark.slow
 def test_where_every_reader_leaves_such_models_out_the_run_continues():
     aggregation = {"name": "synchronous", "invalid": "discard"}
     prepared = carried_out(tiny(**DIVERGES, protocol={**STAR, "merge": "median", "aggregation": aggregation}))

@@ -96,7 +96,7 @@ def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
 KILLER = """
 import os, signal, sys
 from gossiprec.emulation import simulate
-from gossiprec.runs import checkpoint_blocks as blocks, checkpoints
+from gossiprec.runs import checkpoint_format as blocks, checkpoints
 from tests.emulation.ended_early import Patient, often
 
 checkpoints.MIN_DELTA_BYTES, checkpoints.MAX_DELTA_FRACTION = 0, 1.0

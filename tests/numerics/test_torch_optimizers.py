@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gossiprec.numerics import torch_optimizers
+from tests.slow import slow_except_first
 
 STEP = """
 import sys, torch
@@ -40,7 +41,7 @@ def test_steps_are_those_of_torch_to_the_last_bit(name, options):
     assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["Adam", "SGD"])
+@pytest.mark.parametrize("name", slow_except_first(["Adam", "SGD"]))
 def test_a_step_does_without_the_compiler_of_torch(name):
     ran = subprocess.run([sys.executable, "-c", STEP, name], capture_output=True, text=True, check=True)
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from gossiprec.network.overlay.graph_views import StaticViewOptions
@@ -29,6 +30,7 @@ check_sampling(Wander)
 """
 
 
+@pytest.mark.slow
 def test_its_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 2

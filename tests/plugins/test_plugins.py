@@ -228,6 +228,7 @@ def early(ended_early, tmp_path):
     return Path(shutil.copytree(ended_early, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_with_the_plug_in_that_began_it(site, early):
     succeeded(gossiprec(site, "resume", early, "-q"))
     assert manifest(early)["status"] == "complete"
@@ -252,6 +253,7 @@ def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
     assert manifest(early)["status"] == "complete"
 
 
+@pytest.mark.slow
 def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early):
     uninstall_acme(site)
     what = "uses plug-ins that are not installed; install them with: pip install acme-recs==1.0"
@@ -260,6 +262,7 @@ def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early):
         assert f"the run {early} {what}" in refused(ran)
 
 
+@pytest.mark.slow
 def test_a_replay_says_that_the_plug_in_is_another(site, early):
     install_acme(site, "1.1")
 

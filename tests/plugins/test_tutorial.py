@@ -52,6 +52,7 @@ def test_what_it_brings_is_listed_with_its_origin(environment):
         assert [line for line in lines if name in line and "gossiprec-tutorial 1.0" in line]
 
 
+@pytest.mark.slow
 def test_a_scenario_uses_all_three(environment, tmp_path):
     scenario = tiny(
         model={"name": "biased-mf", "dim": 4},
@@ -69,6 +70,7 @@ def test_a_scenario_uses_all_three(environment, tmp_path):
     assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contracts(environment):
     run(environment, "-c", CHECKS)
 

@@ -41,6 +41,7 @@ def test_the_scenario_loads():
     assert [p.name for p in loaded.policies] == ["share-less", "dp-sgd"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("examples")
 def test_messages_of_the_first_example_are_logged_with_the_size_of_what_they_carry(tmp_path):
     run = simulate(tiny(policies=[{"name": "signed", "nodes": [2, 5]}]), out=tmp_path / "run")
@@ -52,6 +53,7 @@ def test_messages_of_the_first_example_are_logged_with_the_size_of_what_they_car
     assert set(messages["size_bytes"][~signed]) == {whole}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("examples")
 def test_nodes_of_the_second_example_stop_early(tmp_path):
     policies = [{"name": "early-stop", "nodes": [1], "updates": 2}]

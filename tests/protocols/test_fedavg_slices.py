@@ -68,6 +68,7 @@ def test_a_slice_is_waited_for():
     assert times[1] == 3.25
 
 
+@pytest.mark.slow
 def test_reports_come_by_epochs(tmp_path):
     protocol = {"name": "fedavg", "rounds": 3, "slice": 5, "client_model": "none", "merge": "touched-mean"}
     run = simulate(tiny(protocol=protocol, evaluate={"every": 1, "metrics": ["hr@5"]}), out=tmp_path / "run")

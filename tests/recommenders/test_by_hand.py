@@ -47,6 +47,7 @@ def versions(plain, number):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("name", RUNS)
 def test_executors_train_what_float64_does(name, reduction):

@@ -74,6 +74,7 @@ def test_the_items_loss_of_pdc_frs_is_taken_before_the_report():
     np.testing.assert_array_equal(late, late_without)
 
 
+@pytest.mark.slow
 def test_reports_come_with_closing_wakes_and_runs_go_on_after_them(tmp_path):
     plain = sliced(HOT, close=True, rounds=3, checkpoint={"every": 1})
     run = simulate(plain, out=tmp_path / "run")

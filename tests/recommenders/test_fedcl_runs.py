@@ -16,6 +16,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import COORDINATOR, carried_out, tiny
+from tests.slow import slow_except_first
 
 GRU = {"name": "gru4rec", "dim": 6, "hidden": 7, "loss": "sampled"}
 TOWERS = {"name": "two-tower", "dim": 6, "loss": "sampled", "init_std": 0.1}
@@ -47,6 +48,7 @@ def updates_of(prepared):
     return [held for held in map(store.held, list(store._held)) if isinstance(held, Update)]
 
 
+@pytest.mark.slow
 def test_what_it_calls_is_compiled_before_the_first_round(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(FedCL, "warm_up", lambda self, layout: calls.append(layout.n_items))
@@ -79,6 +81,7 @@ def test_a_client_tells_its_vector_by_the_version_it_was_sent_and_before_it_trai
     assert np.array_equal(begun, store.own) == (model is GRU)
 
 
+@pytest.mark.slow
 def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
     sizes = {}
     for name, recommender in (("plain", {"name": "fed-softmax", **NEGATIVES}), ("whole", FEDCL)):
@@ -96,6 +99,7 @@ def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
     )  # semi-hard ones are touched, too
 
 
+@pytest.mark.slow
 def test_the_bank_has_what_came_and_clusters_follow():
     prepared = carried_out(fedcl({"epsilon": None}))
     told, report = prepared.between, prepared.between.report()
@@ -107,6 +111,7 @@ def test_the_bank_has_what_came_and_clusters_follow():
     assert prepared.serving.extras["centroids"].shape == (3, 6)
 
 
+@pytest.mark.slow
 def test_semi_hard_negatives_change_what_is_learnt():
     runs = [carried_out(fedcl({"semi_hard": n, "epsilon": 100.0})) for n in (4, 0)]
     versions = [run.executor.store.version(int(run.planner.current[-1])) for run in runs]
@@ -115,9 +120,10 @@ def test_semi_hard_negatives_change_what_is_learnt():
 
 
 @pytest.mark.parametrize(
-    ("kind", "semi_hard"), [("fedcl", 4), ("fedcl", 0), ("fed-softmax", 0), ("bil", 4), ("bil", 0)]
+    ("kind", "semi_hard"),
+    slow_except_first([("fedcl", 4), ("fedcl", 0), ("fed-softmax", 0), ("bil", 4), ("bil", 0)]),
 )
-@pytest.mark.parametrize("model", ["gru4rec", "two-tower", "bert4rec"])
+@pytest.mark.parametrize("model", slow_except_first(["gru4rec", "two-tower", "bert4rec"]))
 def test_every_recommender_of_vectors_runs_with_every_model_of_them(model, kind, semi_hard, tmp_path):
     recommender = {
         "fedcl": {**FEDCL, "semi_hard": semi_hard},
@@ -129,6 +135,7 @@ def test_every_recommender_of_vectors_runs_with_every_model_of_them(model, kind,
     assert 0 <= run.summary["utility"]["recall@5"] <= 1
 
 
+@pytest.mark.slow
 def test_threads_and_waves_change_no_byte(tmp_path):
     found = set()
     for threads, size in ((1, "unlimited"), (2, 3), (1, 1)):
@@ -158,6 +165,7 @@ def test_a_run_goes_on_where_it_was(network, model, options, tmp_path):
 # --- privacy
 
 
+@pytest.mark.slow
 def test_each_told_vector_spends_epsilon(tmp_path):
     run = simulate(fedcl({"epsilon": 3.0}), out=tmp_path / "run")
     update, privacy = run.events("update"), run.events("privacy")
@@ -177,6 +185,7 @@ def test_each_told_vector_spends_epsilon(tmp_path):
     assert "but not their updates, which are not protected" in format_header(run.summary)
 
 
+@pytest.mark.slow
 def test_what_a_policy_spends_besides_adds_up(tmp_path):
     epsilon = []
     for name, recommender in (("plain", {"semi_hard": 0}), ("whole", {"epsilon": 3.0})):
@@ -197,7 +206,7 @@ def test_what_a_policy_spends_besides_adds_up(tmp_path):
     )
 
 
-@pytest.mark.parametrize("recommender", [{"epsilon": None}, {"semi_hard": 0}])
+@pytest.mark.parametrize("recommender", slow_except_first([{"epsilon": None}, {"semi_hard": 0}]))
 def test_without_noise_or_vectors_nothing_is_accounted(recommender, tmp_path):
     run = simulate(fedcl(recommender), out=tmp_path / "run")
     assert run.summary["privacy"] is None
@@ -207,6 +216,7 @@ def test_without_noise_or_vectors_nothing_is_accounted(recommender, tmp_path):
 # --- who sees what
 
 
+@pytest.mark.slow
 def test_observers_see_told_vectors_where_a_model_has_rows_of_users():
     told = carried_out(fedcl(model=TOWERS, observers=[COORDINATOR]), upto=2)
     hidden = carried_out(fedcl({"semi_hard": 0}, model=TOWERS, observers=[COORDINATOR]), upto=2)
@@ -219,11 +229,13 @@ def test_observers_see_told_vectors_where_a_model_has_rows_of_users():
         assert prepared.outgoing.hides(BlockRole.USER)[0] != seen
 
 
+@pytest.mark.slow
 def test_the_coordinator_can_look_at_models_without_rows_of_users(tmp_path):
     run = simulate(fedcl(observers=[COORDINATOR]), out=tmp_path / "run")
     assert 0 <= max(run.attacks["aac"]) <= 1
 
 
+@pytest.mark.slow
 def test_the_summary_tells_of_clusters_and_of_what_is_told_and_leaks(tmp_path):
     summary = simulate(fedcl({"leaks": 3}), out=tmp_path / "run").summary
     assert sum(summary["clusters"]["sizes"]) == 12
@@ -236,6 +248,7 @@ def test_the_summary_tells_of_clusters_and_of_what_is_told_and_leaks(tmp_path):
     assert "leaks" not in simulate(fedcl(), out=tmp_path / "other").summary["told_vectors"]
 
 
+@pytest.mark.slow
 def test_a_run_too_short_for_clusters_says_so(tmp_path):
     run = simulate(fedcl({"clusters": 12}, protocol={**SLICES, "rounds": 1}), out=tmp_path / "run")
     assert run.summary["clusters"] == {"times": 0, "sizes": [], "unknown": 12}
@@ -263,7 +276,7 @@ def test_what_does_not_fit_is_refused(sections, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("model", [GRU, TOWERS], ids=["gru4rec", "two-tower"])
+@pytest.mark.parametrize("model", slow_except_first([GRU, TOWERS]), ids=["gru4rec", "two-tower"])
 def test_all_recommend_by_the_version_with_rows_of_norm_one_under_bil(model):
     prepared = carried_out(fedcl(model=model) | {"recommender": {"name": "bil", "random_items": 5}})
     store, users = prepared.executor.store, np.arange(12)

@@ -324,6 +324,7 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
 # --- whole runs
 
 
+@pytest.mark.slow
 def test_the_summary_tells_what_was_released(tmp_path):
     run = simulate(contributing(recommender={**PDC, "leaks": 3}), out=tmp_path / "run")
     told = json.loads((run.path / "summary.json").read_text())["contribution"]
@@ -336,6 +337,7 @@ def test_the_summary_tells_what_was_released(tmp_path):
     assert "leaks" not in simulate(contributing(), out=tmp_path / "quiet").summary["contribution"]
 
 
+@pytest.mark.slow
 def test_the_more_is_kept_the_more_is_given_away(tmp_path):
     public = {"name": "co-occurrence", "public_users": 1.0}
     little, much = (
@@ -363,6 +365,7 @@ def test_a_run_goes_on_where_it_was(late, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_counted(tmp_path):
     plain, helped = (
         simulate(contributing(recommender=choice), out=tmp_path / str(place)).events("message")

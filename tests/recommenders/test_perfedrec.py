@@ -24,6 +24,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import carried_out, tiny
+from tests.slow import slow_except_first
 
 N_CLIENTS, N_ITEMS, DIM = 6, 7, 3
 MF = MODELS["mf"](MODELS["mf"].Options(dim=DIM, loss="bpr"))
@@ -198,7 +199,7 @@ def test_weights_that_stay_with_clients_are_refused():
 # --- whole runs
 
 
-@pytest.mark.parametrize("policies", [[], [LDP]])
+@pytest.mark.parametrize("policies", slow_except_first([[], [LDP]]))
 def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
     prepared = carried_out(personal(policies=policies), upto=6)
     store, planner, extras = prepared.executor.store, prepared.planner, prepared.serving.extras
@@ -262,6 +263,7 @@ AUTHORS = {
 """The loop of the published code: moments shared over answers, users' rows averaged, clusters for one choice."""
 
 
+@pytest.mark.slow
 def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     """Clients begin with the coordinator's rows, and every user is scored by what was published last."""
     prepared = carried_out(personal(**AUTHORS, executor={"name": "reference"}))
@@ -279,6 +281,7 @@ def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     assert np.array_equal(store.models(current, users)[:, store.layout.users], table)
 
 
+@pytest.mark.slow
 def test_averaged_rows_of_every_executor_are_alike():
     runs = [
         carried_out(personal(**AUTHORS, executor={"name": name}))
@@ -298,6 +301,7 @@ def _begun(run):
     return version, run.model.initial_own(run.layout, 12, 5)[0]
 
 
+@pytest.mark.slow
 def test_without_a_server_an_averaged_row_moves_by_a_part_of_its_client_s_step():
     """Two rounds ask six clients each, nobody twice; answers to the first are averaged before the second."""
     loop = {"protocol": {**STAR, "merge": "mean", "choose": "uniform", "rounds": 2}}
@@ -338,7 +342,7 @@ def test_pseudo_items_of_the_published_code_may_be_the_user_s_own():
     assert np.isin(drawn["all"]["negatives"], taken).sum() > 20
 
 
-@pytest.mark.parametrize("executor", ["reference", "batched"])
+@pytest.mark.parametrize("executor", slow_except_first(["reference", "batched"]))
 def test_threads_and_waves_change_no_byte(executor, tmp_path):
     runs = [
         simulate(
@@ -383,6 +387,7 @@ def test_a_run_with_averaged_rows_goes_on_where_it_was(late, tmp_path):
     check(tmp_path, personal(checkpoint=OFTEN, **AUTHORS, **late))
 
 
+@pytest.mark.slow
 def test_what_clients_have_just_made_is_there_after_a_resumption_without_another_wake(tmp_path):
     scenario = personal(
         checkpoint=OFTEN, network={"latency": {"law": "constant", "value": 1.4}}, policies=[LDP]
@@ -393,6 +398,7 @@ def test_what_clients_have_just_made_is_there_after_a_resumption_without_another
     check(tmp_path, scenario, stops=(len(ticks.ticks),))
 
 
+@pytest.mark.slow
 def test_poisoners_and_the_coordinator_tell_of_no_row():
     attackers = [{"name": "a-ra", "number": 2, "targets": [3]}]
     single = {"model": {"name": "gmf", "dim": 6}, "recommender": {"name": "perfedrec", "pseudo_items": 0}}
@@ -416,6 +422,7 @@ def test_pre_training_is_where_everybody_begins():
     assert np.isnan(plain.between._rows).all()
 
 
+@pytest.mark.slow
 def test_the_summary_tells_of_clusters_and_of_what_pre_training_takes(tmp_path):
     summary = simulate(personal(), out=tmp_path / "run").summary
     n_edges = int(prepare(load_scenario(personal())).split.train.sizes.sum())
@@ -426,6 +433,7 @@ def test_the_summary_tells_of_clusters_and_of_what_pre_training_takes(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["clusters"] == summary["clusters"]
 
 
+@pytest.mark.slow
 def test_a_cluster_s_model_and_a_told_row_are_counted(tmp_path):
     plain, whole = (
         simulate(
@@ -439,7 +447,7 @@ def test_a_cluster_s_model_and_a_told_row_are_counted(tmp_path):
     assert set((up[1] - up[0]).tolist()) == {4 * 6}
 
 
-@pytest.mark.parametrize("policies", [[], [LDP]])
+@pytest.mark.parametrize("policies", slow_except_first([[], [LDP]]))
 def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
     told = carried_out(personal(policies=policies), upto=3)
     hidden = carried_out(

@@ -10,12 +10,13 @@ from small_studies import carried_out
 
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+from tests.slow import slow_except_first
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "scenarios" / "studies").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_except_first(SHIPPED), ids=lambda path: path.stem)
 def test_every_run_of_a_shipped_study_resolves(path):
     study = load_study(path)
     plan = make_plan(study)
@@ -32,6 +33,7 @@ def test_a_shipped_study_has_a_page_that_names_it(path):
     assert f"studies/{path.stem}.md" in (ROOT / "docs" / "studies.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_the_ends_of_a_shipped_study_run(path, tmp_path):
     told = yaml.safe_load(path.read_text())

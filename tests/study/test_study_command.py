@@ -34,6 +34,7 @@ def plan_of(folder, *overrides, seeds=None, limit=None, **keys):
     return make_plan(with_overrides(load_study(study_file(folder, **keys)), overrides, seeds), limit=limit)
 
 
+@pytest.mark.slow
 def test_it_ends_with_means_and_the_next_commands(tmp_path, capsys):
     assert run(tmp_path, baseline={"fanout": 1}) == 0
     said = capsys.readouterr().out
@@ -46,6 +47,7 @@ def test_it_ends_with_means_and_the_next_commands(tmp_path, capsys):
     assert f"gossiprec report {tmp_path / 'out'}" in said
 
 
+@pytest.mark.slow
 def test_one_seed_has_no_interval(tmp_path, capsys):
     assert run(tmp_path, "--seeds", "1", "--limit", "1") == 0
     said = capsys.readouterr().out

@@ -33,6 +33,7 @@ def test_data_larger_than_the_cache_are_still_read():
     assert DataCache(most_bytes=1)(load_scenario(BASE)).n_users == 12
 
 
+@pytest.mark.slow
 def test_runs_on_data_read_before_are_the_same_runs(tmp_path):
     load = DataCache()
 
@@ -68,6 +69,7 @@ def never(tasks):
     yield
 
 
+@pytest.mark.slow
 def test_finished_runs_on_other_data_stop_the_study_unless_it_is_said_what_to_do(tmp_path):
     plan = planned(tmp_path, base=on_a_file(tmp_path / "own.csv", "i1"))
     carried_out(plan, tmp_path / "out")
@@ -82,6 +84,7 @@ def test_finished_runs_on_other_data_stop_the_study_unless_it_is_said_what_to_do
     assert carried_out(plan, tmp_path / "out", start=never).outcome.kept == 6
 
 
+@pytest.mark.slow
 def test_data_that_are_gone_contradict_nothing(tmp_path):
     plan = planned(tmp_path, base=on_a_file(tmp_path / "own.csv", "i1"))
     carried_out(plan, tmp_path / "out")

@@ -47,6 +47,7 @@ def test_the_order_of_observers_leaves_the_hash():
     assert hash_with(observers=[SINGLE, COALITION]) == hash_with(observers=[COALITION, SINGLE])
 
 
+@pytest.mark.slow
 def test_the_hash_is_the_same_in_a_process_with_other_string_hashes():
     found = {
         subprocess.run(

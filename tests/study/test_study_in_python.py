@@ -37,6 +37,7 @@ def placed(tmp_path_factory):
     return gossiprec.study(PLACED, out=tmp_path_factory.mktemp("study") / "placed")
 
 
+@pytest.mark.slow
 def test_the_package_is_called_like_the_function(placed):
     import gossiprec.study.plan
 
@@ -102,6 +103,7 @@ def test_it_says_what_it_is(placed):
     assert "coalition<br>standardized<br>max AAC (%)" in page
 
 
+@pytest.mark.slow
 def test_pictures_and_pages_lie_in_its_folder(placed, tmp_path):
     assert {path.name for path in placed.plot("heat", y="max_aac")} == {"heat.csv", "heat.png", "heat.svg"}
     drawn = placed.plot("lines", tmp_path / "a.pdf", where={"fraction": 0.5}, y="hr@5")
@@ -128,6 +130,7 @@ def test_options_are_those_of_the_command(tmp_path):
     assert found.mark["variants"] == 1
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bytes(placed, tmp_path):
     other = gossiprec.study(PLACED, out=tmp_path / "other", jobs=2)
     assert tables(other.path) == tables(placed.path)
@@ -152,6 +155,7 @@ def test_runs_that_fail_are_told(tmp_path):
     assert "reference_items is 39" in found.mark["failed"][0]["problem"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_and_the_table_holds_what_is_finished(tmp_path, monkeypatch):
     calls = []
 
@@ -193,6 +197,7 @@ gossiprec.study({study!r}, out={out!r}, jobs=2)
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_is_told_what_to_write(tmp_path):
     study = {**PLACED, "seeds": 1, "axes": FANOUT, "baseline": {}, "picture": None}
     (tmp_path / "script.py").write_text(UNGUARDED.format(study=study, out=str(tmp_path / "out")))

@@ -125,6 +125,7 @@ def test_a_measure_is_read_as_written(tmp_path, text, wanted):
     assert plan.measures == [wanted]
 
 
+@pytest.mark.slow
 def test_the_table_is_typed_and_both_files_say_the_same(tmp_path):
     axes = {
         "fanout": {"key": "protocol.fanout", "values": [1, 2]},
@@ -150,6 +151,7 @@ def counting(monkeypatch):
     return {"name": "counting", "least": [1, 3]}
 
 
+@pytest.mark.slow
 def test_a_study_collects_the_findings_of_any_attack(tmp_path, counting):
     who = {
         "who": {

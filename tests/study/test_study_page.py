@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from small_studies import carried_out
 
 from gossiprec.study.load import load_study
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "studies.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_study_of_the_page_runs(tmp_path):
     shutil.copy(ROOT / "scenarios" / "smoke.yaml", tmp_path)
     (tmp_path / "studies").mkdir()

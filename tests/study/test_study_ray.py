@@ -39,6 +39,7 @@ def a_task(tmp_path):
     return StudyTask(simulation.hash, simulation.scenario.resolved(), path, "s", code_version())
 
 
+@pytest.mark.slow
 @needs_ray
 def test_ray_makes_the_table_that_one_process_makes_though_a_worker_dies(tmp_path):
     """The worker of the first task is killed as soon as it is at work."""

@@ -17,6 +17,7 @@ from gossiprec.study.task import run_task
 from gossiprec.study.worker_pool import WorkerPool
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.manifests import change_manifest
+from tests.slow import slow_except_first
 from tests.study.test_study_workers import until
 
 ONE = {
@@ -68,6 +69,7 @@ def whole(tmp_path_factory):
     return tables(folder / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_that_had_begun_is_gone_on_with(tmp_path, plan, whole):
     path, progress = begun(tmp_path, plan), Listening()
     conduct = carried_out(plan, tmp_path / "out", start=with_progress(progress))
@@ -91,7 +93,7 @@ def rewrite(path, **manifest):
     change_manifest(path, **manifest)
 
 
-@pytest.mark.parametrize("what", OTHERS)
+@pytest.mark.parametrize("what", slow_except_first(OTHERS))
 def test_where_that_cannot_be_it_begins_anew(what, tmp_path, plan, whole):
     path, progress = begun(tmp_path, plan), Listening()
     OTHERS[what](path)
@@ -102,12 +104,14 @@ def test_where_that_cannot_be_it_begins_anew(what, tmp_path, plan, whole):
     assert tables(tmp_path / "out") == whole
 
 
+@pytest.mark.slow
 def test_a_run_of_another_scenario_in_its_place_is_not_gone_on_with(tmp_path, plan, whole):
     begun(tmp_path, plan, protocol={**ONE["base"]["protocol"], "fanout": 2})
     carried_out(plan, tmp_path / "out")
     assert tables(tmp_path / "out") == whole
 
 
+@pytest.mark.slow
 def test_a_run_that_somebody_writes_is_left_alone(tmp_path, plan):
     path = begun(tmp_path, plan)
     before, lock = (path / "events.mplog").read_bytes(), RunLock(path / "events.mplog")
@@ -119,6 +123,7 @@ def test_a_run_that_somebody_writes_is_left_alone(tmp_path, plan):
     assert (path / "events.mplog").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tmp_path):
     base = {**ONE["base"], "protocol": {**BASE["protocol"], "wakes": 48}}
     plan, said = planned(tmp_path, **{**ONE, "base": base}), []

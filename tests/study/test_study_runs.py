@@ -20,6 +20,7 @@ from gossiprec.study.folder import StudyFolder
 from gossiprec.study.runner import StudyRunner
 from gossiprec.study.task import TaskResult
 from tests.manifests import change_manifest
+from tests.slow import slow_except_first
 
 
 def mark(path):
@@ -31,6 +32,7 @@ def never(tasks):
     yield
 
 
+@pytest.mark.slow
 def test_a_run_of_a_study_is_the_run_that_simulate_makes(tmp_path):
     plan = planned(tmp_path, seeds=[5], axes={})
     conduct = carried_out(plan, tmp_path / "out")
@@ -40,6 +42,7 @@ def test_a_run_of_a_study_is_the_run_that_simulate_makes(tmp_path):
         assert (run / name).read_bytes() == (alone.path / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_repeated(tmp_path):
     carried_out(planned(tmp_path), tmp_path / "out")
     before = tables(tmp_path / "out")
@@ -48,6 +51,7 @@ def test_finished_runs_are_not_repeated(tmp_path):
     assert tables(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 def test_a_larger_study_runs_only_what_is_new(tmp_path):
     carried_out(planned(tmp_path, seeds=1), tmp_path / "out")
     conduct = carried_out(planned(tmp_path, seeds=2), tmp_path / "out")
@@ -56,6 +60,7 @@ def test_a_larger_study_runs_only_what_is_new(tmp_path):
     assert tables(tmp_path / "out") == tables(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_the_order_in_which_runs_end_leaves_no_trace(tmp_path):
     carried_out(planned(tmp_path), tmp_path / "out")
     carried_out(planned(tmp_path), tmp_path / "reversed", start=lambda tasks: in_turn(tasks[::-1]))
@@ -69,6 +74,7 @@ def test_first_seeds_are_run_first(tmp_path):
     assert told == [(1, 7), (2, 7), (3, 7), (1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system cannot forget a peak")
 def test_the_peak_of_memory_is_the_runs_own(tmp_path):
     """A worker carries out one run after the other: a large one must not be told of those after it."""
@@ -79,7 +85,9 @@ def test_the_peak_of_memory_is_the_runs_own(tmp_path):
     assert conduct.folder.finished(simulation).summary["peak_rss_mib"] < before - 256
 
 
-@pytest.mark.parametrize("spoil", ["status", "summary.json", "events.mplog", "cut", "folder"])
+@pytest.mark.parametrize(
+    "spoil", slow_except_first(["status", "summary.json", "events.mplog", "cut", "folder"])
+)
 def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
@@ -102,6 +110,7 @@ def with_other_code(conduct, plan, *places):
         change_manifest(conduct.folder.run(plan.simulations[place]), code="0123456789abcdef")
 
 
+@pytest.mark.slow
 def test_runs_of_other_code_stop_the_study(tmp_path):
     plan = planned(tmp_path)
     with_other_code(carried_out(plan, tmp_path / "out"), plan, 0, 3)
@@ -109,6 +118,7 @@ def test_runs_of_other_code_stop_the_study(tmp_path):
         carried_out(planned(tmp_path), tmp_path / "out", start=never)
 
 
+@pytest.mark.slow
 def test_runs_of_other_code_are_run_again_if_wanted(tmp_path):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
@@ -118,6 +128,7 @@ def test_runs_of_other_code_are_run_again_if_wanted(tmp_path):
     assert tables(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 def test_runs_of_other_code_are_marked_where_they_are_kept(tmp_path):
     plan = planned(tmp_path, measures=["hr@5"])
     with_other_code(carried_out(plan, tmp_path / "out"), plan, 0, 3)
@@ -126,6 +137,7 @@ def test_runs_of_other_code_are_marked_where_they_are_kept(tmp_path):
     assert [code == "0123456789abcdef" for code in codes] == [True, False, False, True, False, False]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_the_others_alone(tmp_path):
     axes = {
         "references": {"key": "observers.0.reference_items", "values": [9, 39]}
@@ -141,6 +153,7 @@ def test_a_run_that_fails_leaves_the_others_alone(tmp_path):
     assert told["failed"][0]["variants"] == ["references=39, seed 1"]
 
 
+@pytest.mark.slow
 def test_a_bad_observer_does_not_cost_the_variants_it_shares_a_simulation_with(tmp_path):
     bad = {**COALITION, "reference_items": 39}
     axes = {"who": {"key": "observers", "values": {"good": [SINGLE], "bad": [bad]}}}
@@ -158,6 +171,7 @@ def test_a_bad_observer_does_not_cost_the_variants_it_shares_a_simulation_with(t
     assert (again.outcome.made, again.outcome.kept, len(again.outcome.failed)) == (0, 2, 2)
 
 
+@pytest.mark.slow
 def test_an_unforeseen_error_is_one_failed_run_with_its_traceback(tmp_path):
     def defective(tasks):
         for task in tasks[:1]:
@@ -169,6 +183,7 @@ def test_an_unforeseen_error_is_one_failed_run_with_its_traceback(tmp_path):
     assert failure["trace"] == "Traceback ..."
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_writes_it(tmp_path):
     ended = []
 
@@ -218,6 +233,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
     assert mark(tmp_path / "out")["finished"] == 1
 
 
+@pytest.mark.slow
 def test_the_folder_says_what_was_studied(tmp_path):
     carried_out(planned(tmp_path, axes={**FANOUT, **WHO}, baseline={"fanout": 3}), tmp_path / "out")
     told = yaml.safe_load((tmp_path / "out" / "study.yaml").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 
+import pytest
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, planned
 
 from gossiprec.scenario import load_scenario
@@ -48,6 +49,7 @@ def test_a_variant_by_itself_runs_as_it_is_written():
     assert one.scenario == load_scenario({**BASE, "observers": entries})
 
 
+@pytest.mark.slow
 def test_names_are_known_before_the_run(tmp_path):
     entries = [
         {**SINGLE, "momentum": [0.9, 0], "relevance": ["ndcg", "standardized"]},
@@ -65,6 +67,7 @@ def test_names_are_known_before_the_run(tmp_path):
     assert set(scenario_table_keys(plan.variants[0].scenario)) == found
 
 
+@pytest.mark.slow
 def test_names_of_a_coordinators_attacks_are_known_before_the_run(tmp_path):
     entries = [
         {"name": "cda", "who": "coordinator", "community_size": 3, "reference_items": "all"},
@@ -88,6 +91,7 @@ def without(rows, *columns):
     return [{key: value for key, value in row.items() if key not in columns} for row in rows]
 
 
+@pytest.mark.slow
 def test_sharing_changes_nothing_but_the_number_of_simulations(tmp_path):
     together = planned(tmp_path, axes={**FANOUT, **WHO})
     carried_out(together, tmp_path / "together")

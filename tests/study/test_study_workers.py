@@ -18,6 +18,7 @@ from gossiprec.study.task import StudyTask
 from gossiprec.study.worker_pool import TaskQueue, WorkerPool
 from gossiprec.version import code_version
 from tests.cli.calls import invoke
+from tests.slow import slow_except_first
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 120
@@ -61,6 +62,7 @@ def until(condition, what):
     return found
 
 
+@pytest.mark.slow
 def test_two_workers_make_the_table_that_one_process_makes(tmp_path, capsys):
     carried_out(planned(tmp_path), tmp_path / "here")
     out = tmp_path / "out"
@@ -71,6 +73,7 @@ def test_two_workers_make_the_table_that_one_process_makes(tmp_path, capsys):
     assert tables(out) == tables(tmp_path / "here")
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(tmp_path):
     """Each of two workers is killed once, at work on its first run."""
     killed = set()
@@ -89,6 +92,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path):
     assert tables(tmp_path / "out") == tables(tmp_path / "here")
 
 
+@pytest.mark.slow
 def test_a_run_that_kills_every_worker_is_given_up_and_the_others_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(pool_module, "ATTEMPTS", 2)
     plan = planned(tmp_path, seeds=1)
@@ -130,7 +134,7 @@ def started(tmp_path, out):
     return study
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", slow_except_first([signal.SIGINT, signal.SIGTERM]))
 def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, by):
     out = tmp_path / "out"
     study = started(tmp_path, out)
@@ -149,6 +153,7 @@ def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, b
     assert json.loads((out / "study.json").read_text())["status"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_the_workers_of_a_study_that_is_killed_end_with_it(tmp_path):
     study = started(tmp_path, tmp_path / "out")
     workers = children(study.pid)
