@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -23,6 +23,18 @@ COLUMNS = 4 if _WIDE else 2
 _FLOAT, _INT = ir.FloatType(), ir.IntType(64)
 
 
+class Matrix(NamedTuple):
+    """A matrix in a flat array: where it begins, and the distances from a row and from a column to the next.
+
+    The columns of a product and of its right factor must follow each other.
+    """
+
+    values: Any
+    at: int
+    row: int
+    column: int
+
+
 def _vector(lanes: int) -> Any:
     return ir.VectorType(_FLOAT, lanes)
 
@@ -37,6 +49,14 @@ class _Builder:
         """Return the address of an array argument's data."""
         kind = self._signature.args[k]
         return self._context.make_array(kind)(self._context, self._builder, self._args[k]).data
+
+    def matrix(self, k: int) -> tuple[Any, ...]:
+        """Return the address of the data of a matrix argument, and its other fields."""
+        kind, builder = self._signature.args[k], self._builder
+        values, *numbers = cgutils.unpack_tuple(builder, self._args[k])
+        data = self._context.make_array(kind[0])(self._context, builder, values).data
+        casts = zip(numbers, kind.types[1:], strict=True)
+        return data, *(self._context.cast(builder, number, own, types.int64) for number, own in casts)
 
     def at(self, array: Any, place: Any, stride: Any = None, count: Any = 0) -> Any:
         """Return the address of ``place + stride * count``."""
@@ -118,16 +138,15 @@ def _tile(rows: int, lanes: int, term: Any) -> Any:
     """Return an intrinsic that adds ``sum_i term(a[o, i], b[i, :lanes])`` to ``c[o, :lanes]`` for `rows` rows o."""
 
     @intrinsic
-    def tile(typing, c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, inner):
-        number = types.int64
-        signature = types.void(c, number, number, a, number, number, number, b, number, number, number)
+    def tile(typing, c, a, b, inner):
+        signature = types.void(c, a, b, types.int64)
 
         def generate(context, builder, signature, args):
             write = _Builder(context, builder, signature, args)
-            into, left, right = (write.array(k) for k in (0, 3, 7))
-            c_at, c_row, a_at, a_row, a_column, b_at, b_row, inner = (
-                args[k] for k in (1, 2, 4, 5, 6, 8, 9, 10)
+            (into, c_at, c_row, _), (left, a_at, a_row, a_column), (right, b_at, b_row, _) = (
+                write.matrix(k) for k in range(3)
             )
+            inner = args[3]
             places = [write.at(into, c_at, c_row, o) for o in range(rows)]
 
             def add(i: Any, sums: list[Any]) -> list[Any]:
@@ -153,14 +172,15 @@ def _inner_tile(rows: int, columns: int) -> Any:
     """Return an intrinsic that adds ``sum_k a[o, k] b[i, k]`` to ``c[o, i]`` for some rows o and i."""
 
     @intrinsic
-    def tile(typing, c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, length):
-        number = types.int64
-        signature = types.void(c, number, number, a, number, number, b, number, number, number)
+    def tile(typing, c, a, b, length):
+        signature = types.void(c, a, b, types.int64)
 
         def generate(context, builder, signature, args):
             write = _Builder(context, builder, signature, args)
-            into, left, right = (write.array(k) for k in (0, 3, 6))
-            c_at, c_row, a_at, a_row, b_at, b_row, length = (args[k] for k in (1, 2, 4, 5, 7, 8, 9))
+            (into, c_at, c_row, _), (left, a_at, a_row, _), (right, b_at, b_row, _) = (
+                write.matrix(k) for k in range(3)
+            )
+            length = args[3]
 
             def add(k: Any, sums: list[Any]) -> list[Any]:
                 ones, others = (

@@ -12,6 +12,7 @@ from gossiprec.native.tiles import (
     LANES,
     ROWS,
     WIDE,
+    Matrix,
     one_inner,
     row_of_product,
     rows_of_product,
@@ -27,37 +28,41 @@ def pad_to_tile(n):
     return (n + LANES - 1) // LANES * LANES
 
 
+@inline
+def _from(m, row, column):
+    """Return the part of a matrix from a row and a column on."""
+    return Matrix(m.values, m.at + row * m.row + column * m.column, m.row, m.column)
+
+
 @noinline
-def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer, inner, columns):
+def add_product(c, a, b, outer, inner, columns):
     """Add ``a b`` to ``c``, shapes (outer, inner), (inner, columns) and (outer, columns); fast in multiples of LANES.
 
     Parameters
     ----------
-    c, a, b : ndarray of float32, flat
-    c_at, a_at, b_at : int
-        Where the matrices begin.
-    c_row, a_row, b_row : int
-        Distance from a row to the next.
-    a_column : int
-        Distance from a column of `a` to the next: 1, or more if `a_row` is 1 and the matrix is stored transposed.
+    c, a, b : Matrix
+        Of float32. The column distance of `a` may be above 1 if its row distance is 1: it is stored transposed.
     """
     whole = columns - columns % LANES
     for at in range(0, whole, LANES):
-        o = 0
+        o, right = 0, _from(b, 0, at)
         while o + ROWS <= outer:
-            rows_of_product(
-                c, c_at + o * c_row + at, c_row, a, a_at + o * a_row, a_row, a_column, b, b_at + at, b_row, inner
-            )  # fmt: skip
+            rows_of_product(_from(c, o, at), _from(a, o, 0), right, inner)
             o += ROWS
         while o < outer:
-            row_of_product(
-                c, c_at + o * c_row + at, c_row, a, a_at + o * a_row, a_row, a_column, b, b_at + at, b_row, inner
-            )  # fmt: skip
+            row_of_product(_from(c, o, at), _from(a, o, 0), right, inner)
             o += 1
     for o in range(outer if whole < columns else 0):
         for i in range(inner):
-            factor = a[a_at + o * a_row + i * a_column]
-            axpy(c, c_at + o * c_row + whole, b, b_at + i * b_row + whole, columns - whole, factor)
+            factor = a.values[a.at + o * a.row + i * a.column]
+            axpy(
+                c.values,
+                c.at + o * c.row + whole,
+                b.values,
+                b.at + i * b.row + whole,
+                columns - whole,
+                factor,
+            )
 
 
 @noinline
@@ -71,51 +76,36 @@ def add_squares(c, a, a_at, b, inner, tiles):
         Where `a` begins; its numbers are WIDE apart, like a column of a tile of `b`.
     """
     for tile in range(tiles):
-        squares(c, tile * WIDE, WIDE, a, a_at, 0, WIDE, b, tile * inner * WIDE, WIDE, inner)
+        squares(
+            Matrix(c, tile * WIDE, WIDE, 1), Matrix(a, a_at, 0, WIDE), Matrix(b, tile * inner * WIDE, WIDE, 1),
+            inner,
+        )  # fmt: skip
 
 
 @noinline
-def add_inner_products(c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, outer, inner, length):
+def add_inner_products(c, a, b, outer, inner, length):
     """Add ``a b'`` to ``c``, shapes (outer, length), (inner, length) and (outer, inner); fast in multiples of LANES.
 
     Parameters
     ----------
-    c, a, b : ndarray of float32, flat
-    c_at, a_at, b_at : int
-        Where the matrices begin.
-    c_row, a_row, b_row : int
-        Distance from a row to the next.
+    c, a, b : Matrix
+        Of float32.
     """
     whole = length - length % LANES
     for o in range(0, outer - outer % ROWS, ROWS):
         i = 0
         while i + COLUMNS <= inner:
-            square_of_inner(
-                c, c_at + o * c_row + i, c_row, a, a_at + o * a_row, a_row, b, b_at + i * b_row, b_row, whole
-            )
+            square_of_inner(_from(c, o, i), _from(a, o, 0), _from(b, i, 0), whole)
             i += COLUMNS
         while i < inner:
             for k in range(o, o + ROWS):
-                one_inner(
-                    c,
-                    c_at + k * c_row + i,
-                    c_row,
-                    a,
-                    a_at + k * a_row,
-                    a_row,
-                    b,
-                    b_at + i * b_row,
-                    b_row,
-                    whole,
-                )
+                one_inner(_from(c, k, i), _from(a, k, 0), _from(b, i, 0), whole)
             i += 1
     for o in range(outer - outer % ROWS, outer):
         for i in range(inner):
-            one_inner(
-                c, c_at + o * c_row + i, c_row, a, a_at + o * a_row, a_row, b, b_at + i * b_row, b_row, whole
-            )
+            one_inner(_from(c, o, i), _from(a, o, 0), _from(b, i, 0), whole)
     for o in range(outer if whole < length else 0):
         for i in range(inner):
-            c[c_at + o * c_row + i] += dot(
-                a, a_at + o * a_row + whole, b, b_at + i * b_row + whole, length - whole
+            c.values[c.at + o * c.row + i] += dot(
+                a.values, a.at + o * a.row + whole, b.values, b.at + i * b.row + whole, length - whole
             )

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gossiprec.models.base.analytic_gradients import SequenceBatch
 from gossiprec.models.gru4rec.gradient import gradient
 
 SIZES = {(4, 6): "narrow", (33, 47): "odd", (64, 128): "the paper's"}
@@ -60,7 +61,7 @@ def found(core, items, previous, wanted, others, keep, hidden, in_batch):
     made = gradient(hidden, in_batch=in_batch)
     slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
     told_from = others if others.ndim == 2 else others[None]
-    made.fill(core, items, slopes, item_slopes, previous, wanted, told_from, keep, made.shape)
+    made.fill(core, items, slopes, item_slopes, SequenceBatch(previous, wanted, told_from, keep), made.shape)
     return slopes, item_slopes
 
 

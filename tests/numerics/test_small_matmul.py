@@ -11,7 +11,7 @@ from gossiprec.native.jit import kernel
 from gossiprec.native.tiles import LANES
 from gossiprec.numerics.exponential import exp32, sigmoid, tanh32
 from gossiprec.numerics.flat_ops import logistic_gradient, relu_backward, relu_range
-from gossiprec.numerics.small_matmul import add_inner_products, add_product
+from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product
 
 product, inner_products = kernel(add_product.py_func), kernel(add_inner_products.py_func)
 
@@ -48,7 +48,10 @@ def test_a_product_is_added_where_it_belongs_and_nowhere_else(outer, inner, tile
         (placed(a.T, at, outer + 1), 1, outer + 1),
     ):
         found = placed(c, at, row)
-        product(found, at, row, left, at, a_row, a_column, placed(b, at, row), at, row, outer, inner, columns)
+        product(
+            Matrix(found, at, row, 1), Matrix(left, at, a_row, a_column), Matrix(placed(b, at, row), at, row, 1),
+            outer, inner, columns,
+        )  # fmt: skip
         np.testing.assert_allclose(found, placed(c + a @ b, at, row), rtol=1e-5, atol=1e-5)
 
 
@@ -65,8 +68,9 @@ def test_inner_products_are_added_where_they_belong_and_nowhere_else(
     row, c_row = length + beyond, inner + beyond
     found = placed(c, at, c_row)
     inner_products(
-        found, at, c_row, placed(a, at, row), at, row, placed(b, at, row), at, row, outer, inner, length
-    )
+        Matrix(found, at, c_row, 1), Matrix(placed(a, at, row), at, row, 1), Matrix(placed(b, at, row), at, row, 1),
+        outer, inner, length,
+    )  # fmt: skip
     np.testing.assert_allclose(found, placed(c + a @ b.T, at, c_row), rtol=1e-4, atol=1e-4)
 
 

@@ -15,6 +15,7 @@ from gossiprec.compute.train.client_step_kernels import (
     sgd_step_from_version,
     store_client,
 )
+from gossiprec.models.base.analytic_gradients import SequenceBatch
 from gossiprec.native.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 from gossiprec.numerics.flat_ops import copy_range
 
@@ -25,7 +26,7 @@ def specialise_sequence(gradient: Any) -> Any:
     return specialise(_train_clients, fill_stub=gradient)
 
 
-def fill_stub(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
+def fill_stub(core, items, slopes, item_slopes, batch, shape):
     """Stub for a model's :attr:`gossiprec.models.base.analytic_gradients.SequenceGradient.fill`."""
     raise NotImplementedError
 
@@ -109,8 +110,8 @@ def _train_clients(
             copy_range(items[t], 0, tables[touched[t]], 0, width)
         for step in range(passes if len(wanted) else 0):
             drawn = passes * some.start + step * len(wanted)
-            keep = sequences.keep[drawn : drawn + len(wanted)]
-            fill_stub(core, items, cores[SLOPES], item_slopes, previous, wanted, told_from, keep, shape)
+            batch = SequenceBatch(previous, wanted, told_from, sequences.keep[drawn : drawn + len(wanted)])
+            fill_stub(core, items, cores[SLOPES], item_slopes, batch, shape)
             if once:
                 sgd_step_from_version(shared, results.weights[c], cores, tiles, width * n, rates)
             else:

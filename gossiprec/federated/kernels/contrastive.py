@@ -11,7 +11,7 @@ from numpy import float32
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import noinline
 from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
+from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
 
 AT_ONCE = 64
 """Number of rows for which similarities to all others are computed together."""
@@ -108,7 +108,10 @@ def info_nce_gradient(one, other, n, temperature, weight, of_one, of_other):
     for begin in range(0, n, AT_ONCE):
         some = min(AT_ONCE, n - begin)
         near[: some * wide] = float32(0.0)
-        add_product(near, 0, wide, flat, begin, 1, wide, others, 0, wide, some, dim, wide)
+        add_product(
+            Matrix(near, 0, wide, 1), Matrix(flat, begin, 1, wide), Matrix(others, 0, wide, 1),
+            some, dim, wide,
+        )  # fmt: skip
         for a in range(some):
             row = near[a * wide : a * wide + n]
             total = float32(0.0)
@@ -120,8 +123,14 @@ def info_nce_gradient(one, other, n, temperature, weight, of_one, of_other):
                 row[k] *= share
             row[begin + a] -= scale
             near[a * wide + n : (a + 1) * wide] = float32(0.0)
-        add_inner_products(slopes, begin, wide, others, 0, wide, near, 0, wide, dim, some, wide)
-        add_product(other_slopes, 0, wide, flat, begin, wide, 1, near, 0, wide, dim, some, wide)
+        add_inner_products(
+            Matrix(slopes, begin, wide, 1), Matrix(others, 0, wide, 1), Matrix(near, 0, wide, 1),
+            dim, some, wide,
+        )  # fmt: skip
+        add_product(
+            Matrix(other_slopes, 0, wide, 1), Matrix(flat, begin, wide, 1), Matrix(near, 0, wide, 1),
+            dim, some, wide,
+        )  # fmt: skip
     normalise_backward(one, norms, of_one)
     normalise_backward(other, other_norms, of_other)
 

@@ -8,7 +8,7 @@ from numpy import float32
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import copy_range, dot, sum_range
-from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
+from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
 
 
 @kernel
@@ -29,10 +29,14 @@ def add(client):
         unit -= sum_range(unit, 0, n) / float32(n)
         norms[i] = max(np.sqrt(dot(unit, 0, unit, 0, n)), float32(TINY))
         unit /= norms[i]
-    add_inner_products(alike, 0, dim, units, 0, wide, units, 0, wide, dim, dim, wide)
+    add_inner_products(
+        Matrix(alike, 0, dim, 1), Matrix(units, 0, wide, 1), Matrix(units, 0, wide, 1), dim, dim, wide,
+    )  # fmt: skip
     size = max(np.sqrt(dot(alike, 0, alike, 0, dim * dim)), float32(TINY))
     scale = float32(2.0 * alpha / dim) / size
-    add_product(pulls, 0, wide, alike, 0, dim, 1, units, 0, wide, dim, dim, wide)
+    add_product(
+        Matrix(pulls, 0, wide, 1), Matrix(alike, 0, dim, 1), Matrix(units, 0, wide, 1), dim, dim, wide,
+    )  # fmt: skip
     for i in range(dim):
         unit, pull = units[i * wide : i * wide + n], pulls[i * wide : i * wide + n]
         along = dot(unit, 0, pull, 0, n) if norms[i] > float32(TINY) else float32(0.0)

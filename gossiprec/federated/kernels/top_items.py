@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.native.jit import inline, kernel, noinline
-from gossiprec.numerics.small_matmul import add_product
+from gossiprec.numerics.small_matmul import Matrix, add_product
 
 _MOST = 2047
 """The highest digit: eleven bits, so that the counts stay in the first-level cache."""
@@ -18,9 +18,8 @@ def add_scores(scores, items, vectors):
     Each product is summed in the order of d, independently of the other columns; fast in multiples of LANES.
     """
     (n_items, dim), n = items.shape, scores.shape[1]
-    add_product(
-        scores.reshape(-1), 0, n, items.reshape(-1), 0, dim, 1, vectors.reshape(-1), 0, n, n_items, dim, n
-    )  # fmt: skip
+    found, rows = Matrix(scores.reshape(-1), 0, n, 1), Matrix(items.reshape(-1), 0, dim, 1)
+    add_product(found, rows, Matrix(vectors.reshape(-1), 0, n, 1), n_items, dim, n)
 
 
 @kernel

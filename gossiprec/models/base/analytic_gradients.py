@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F32, F64, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,26 @@ class PairGradient:
     numbers: F64
 
 
+class SequenceBatch(NamedTuple):
+    """The samples of one sequence.
+
+    Attributes
+    ----------
+    previous, wanted : ndarray of int32, shape (length,)
+        The rows of the item before each place, and of the item at the place; -1 if there is none, or it is not to be
+        learnt.
+    others : ndarray of int32, shape (1, n_others) or (length, n_others)
+        The rows of the negatives of all places, or of each place; -1 means none.
+    keep : ndarray of float32, shape (length, item_width) or (0, ...)
+        Factors of the item before each place: the model's draws for a step (:meth:`SequenceModel.draws`).
+    """
+
+    previous: I32
+    wanted: I32
+    others: I32
+    keep: F32
+
+
 @dataclass(frozen=True, eq=False)
 class SequenceGradient:
     """The gradient of one sequence's mean softmax cross-entropy, of the positive at each place against others.
@@ -73,18 +93,13 @@ class SequenceGradient:
     Attributes
     ----------
     fill : kernel
-        ``fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape)``, compiled by
-        :mod:`gossiprec.native.jit`, overwrites `slopes` and `item_slopes` with the gradient:
+        ``fill(core, items, slopes, item_slopes, batch, shape)``, compiled by :mod:`gossiprec.native.jit`, overwrites
+        `slopes` and `item_slopes` with the gradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.
         - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: the touched items, each once.
-        - previous, wanted: int32, shape (length,): the rows of the item before each place, and of the item at the
-          place; -1 if there is none, or it is not to be learnt.
-        - others: int32, shape (1, n_others): the rows of the negatives of all places; or (length, n_others): the
-          negatives of each place; -1 means none.
-        - keep: float32, shape (length, item_width): factors of the item before each place; or (0, ...). They are the
-          model's draws for a step (:meth:`SequenceModel.draws`).
+        - batch: :class:`SequenceBatch`.
     read : kernel
         ``read(core, items, history, shape, state)``, compiled in the same way, sets `state`, float32, shape
         (item_width,), to the state after a history, int32, shape (length,), rows of `items`; -1 means none.

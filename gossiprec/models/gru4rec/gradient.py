@@ -24,7 +24,7 @@ from gossiprec.models.base.sequence_kernels import count_target_positions, softm
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
 from gossiprec.numerics.exponential import sigmoid, tanh32
 from gossiprec.numerics.flat_ops import axpy, copy_range, multiply_range
-from gossiprec.numerics.small_matmul import add_inner_products, add_product
+from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product
 
 
 def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
@@ -33,37 +33,42 @@ def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
 
 
 @kernel
-def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
+def fill(core, items, slopes, item_slopes, batch, shape):
     """Overwrite the slopes (:class:`SequenceGradient`); places after the last item to learn do not affect them.
 
     A row of `gates` is r, z, n and U_n h + c_n at a place; of `pulls`, the derivatives of the loss by the sums in r
     and z, by U_n h + c_n, and by the sum in n.
     """
     dim, width = items.shape[1], shape[0]
+    previous, wanted, others, keep = batch
     n_learnt, n = count_target_positions(wanted)
     slopes[:], item_slopes[:] = float32(0.0), float32(0.0)
     inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)
     _embed(items, previous, keep, inputs, n)
     _forward(core, previous, inputs, hidden, gates, n, dim, width)
     states, scores = _zeros(n, dim), _zeros(n, len(items))
-    dense = _dense(dim, width)
+    by_states, by_hidden, pulls = _zeros(n, dim), _zeros(n, width), _zeros(n, 4 * width)
+    by_inputs, dense = _zeros(n, dim), _dense(dim, width)
+    weights, after = Matrix(core, dense, width, 1), Matrix(hidden, width, width, 1)
+    table, all_states = Matrix(items.reshape(-1), 0, dim, 1), Matrix(states, 0, dim, 1)
     for t in range(n):
         copy_range(states, t * dim, core, dense + dim * width, dim)
-    add_inner_products(states, 0, dim, hidden, width, width, core, dense, width, n, dim, width)
-    table, table_slopes = items.reshape(-1), item_slopes.reshape(-1)
-    add_inner_products(scores, 0, len(items), states, 0, dim, table, 0, dim, n, len(items), dim)
+    add_inner_products(all_states, after, weights, n, dim, width)
+    add_inner_products(Matrix(scores, 0, len(items), 1), all_states, table, n, len(items), dim)
     softmax_gradient(scores, len(items), wanted, others, shape[1] != 0, n_learnt, n)
-    add_product(table_slopes, 0, dim, scores, 0, 1, len(items), states, 0, dim, len(items), n, dim)
-    by_states, by_hidden, pulls = _zeros(n, dim), _zeros(n, width), _zeros(n, 4 * width)
-    add_product(by_states, 0, dim, scores, 0, len(items), 1, table, 0, dim, n, len(items), dim)
+    columns, table_slopes = Matrix(scores, 0, 1, len(items)), Matrix(item_slopes.reshape(-1), 0, dim, 1)
+    add_product(table_slopes, columns, all_states, len(items), n, dim)
+    slope_rows = Matrix(by_states, 0, dim, 1)
+    add_product(slope_rows, Matrix(scores, 0, len(items), 1), table, n, len(items), dim)
     _add_rows(slopes, dense + dim * width, by_states, 0, dim, n, dim)
-    add_product(slopes, dense, width, by_states, 0, 1, dim, hidden, width, width, dim, n, width)
-    add_product(by_hidden, 0, width, by_states, 0, dim, 1, core, dense, width, n, dim, width)
-    _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width)
+    add_product(Matrix(slopes, dense, width, 1), Matrix(by_states, 0, 1, dim), after, dim, n, width)
+    add_product(Matrix(by_hidden, 0, width, 1), slope_rows, weights, n, dim, width)
+    _backward(core, previous[:n], hidden, gates, by_hidden, pulls, dim, width)
     _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width)
-    by_inputs = _zeros(n, dim)
-    add_product(by_inputs, 0, dim, pulls, 0, 4 * width, 1, core, 0, dim, n, 2 * width, dim)
-    add_product(by_inputs, 0, dim, pulls, 3 * width, 4 * width, 1, core, 2 * width * dim, dim, n, width, dim)
+    found, row = Matrix(by_inputs, 0, dim, 1), 4 * width
+    add_product(found, Matrix(pulls, 0, row, 1), Matrix(core, 0, dim, 1), n, 2 * width, dim)
+    new = Matrix(core, 2 * width * dim, dim, 1)
+    add_product(found, Matrix(pulls, 3 * width, row, 1), new, n, width, dim)
     _add_embedded(item_slopes, previous, keep, by_inputs, n)
 
 
@@ -77,7 +82,10 @@ def read_state(core, items, history, shape, state):
     _forward(core, history, inputs, hidden, gates, n, dim, width)
     dense = _dense(dim, width)
     copy_range(state, 0, core, dense + dim * width, dim)
-    add_inner_products(state, 0, dim, hidden, n * width, width, core, dense, width, 1, dim, width)
+    add_inner_products(
+        Matrix(state, 0, dim, 1), Matrix(hidden, n * width, width, 1), Matrix(core, dense, width, 1),
+        1, dim, width,
+    )  # fmt: skip
     swap_float_mode(mode)
 
 
@@ -134,7 +142,9 @@ def _forward(core, previous, inputs, hidden, gates, n, dim, width):
         copy_range(gates, 4 * t * width, core, biases, 3 * width)
         copy_range(gates, (4 * t + 3) * width, core, biases + 5 * width, width)
         axpy(gates, 4 * t * width, core, biases + 3 * width, 2 * width, float32(1.0))
-    add_inner_products(gates, 0, 4 * width, inputs, 0, dim, core, 0, dim, n, 3 * width, dim)
+    add_inner_products(
+        Matrix(gates, 0, 4 * width, 1), Matrix(inputs, 0, dim, 1), Matrix(core, 0, dim, 1), n, 3 * width, dim,
+    )  # fmt: skip
     new = 2 * width * width
     for t in range(n):
         at, before = 4 * t * width, t * width
@@ -142,10 +152,14 @@ def _forward(core, previous, inputs, hidden, gates, n, dim, width):
             copy_range(hidden, before + width, hidden, before, width)
             continue
         if t:
-            add_inner_products(gates, at, 0, hidden, before, 0, core, recurrent, width, 1, 2 * width, width)
             add_inner_products(
-                gates, at + 3 * width, 0, hidden, before, 0, core, recurrent + new, width, 1, width, width
-            )
+                Matrix(gates, at, 0, 1), Matrix(hidden, before, 0, 1), Matrix(core, recurrent, width, 1),
+                1, 2 * width, width,
+            )  # fmt: skip
+            add_inner_products(
+                Matrix(gates, at + 3 * width, 0, 1), Matrix(hidden, before, 0, 1),
+                Matrix(core, recurrent + new, width, 1), 1, width, width,
+            )  # fmt: skip
         _squash(gates[at : at + 2 * width])
         r, z, new_gate, of_hidden = _quarters(gates, at, width)
         _take_step(r, new_gate, of_hidden)
@@ -184,10 +198,10 @@ def _mix(z, new, before, after):
 
 
 @noinline
-def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
+def _backward(core, previous, hidden, gates, by_hidden, pulls, dim, width):
     """Go back through the places; `by_hidden` holds the slopes of the scores by hidden states."""
     recurrent = _recurrent(dim, width)
-    for t in range(n - 1, -1, -1):
+    for t in range(len(previous) - 1, -1, -1):
         if previous[t] < 0:
             if t:
                 axpy(by_hidden, (t - 1) * width, by_hidden, t * width, width, float32(1.0))
@@ -202,8 +216,9 @@ def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
             multiply_range(by_hidden, t * width, gates, (4 * t + 1) * width, width)
             axpy(by_hidden, below, by_hidden, t * width, width, float32(1.0))
             add_product(
-                by_hidden, below, 0, pulls, 4 * t * width, 0, 1, core, recurrent, width, 1, 3 * width, width
-            )
+                Matrix(by_hidden, below, 0, 1), Matrix(pulls, 4 * t * width, 0, 1), Matrix(core, recurrent, width, 1),
+                1, 3 * width, width,
+            )  # fmt: skip
 
 
 @inline
@@ -227,9 +242,17 @@ def _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width):
     """Add the slopes of the recurrence's weights and biases."""
     recurrent, biases, row = _recurrent(dim, width), _biases(dim, width), 4 * width
     new = 2 * width * dim
-    add_product(slopes, 0, dim, pulls, 0, 1, row, inputs, 0, dim, 2 * width, n, dim)
-    add_product(slopes, new, dim, pulls, 3 * width, 1, row, inputs, 0, dim, width, n, dim)
-    add_product(slopes, recurrent, width, pulls, 0, 1, row, hidden, 0, width, 3 * width, n, width)
+    add_product(
+        Matrix(slopes, 0, dim, 1), Matrix(pulls, 0, 1, row), Matrix(inputs, 0, dim, 1), 2 * width, n, dim,
+    )  # fmt: skip
+    add_product(
+        Matrix(slopes, new, dim, 1), Matrix(pulls, 3 * width, 1, row), Matrix(inputs, 0, dim, 1),
+        width, n, dim,
+    )  # fmt: skip
+    add_product(
+        Matrix(slopes, recurrent, width, 1), Matrix(pulls, 0, 1, row), Matrix(hidden, 0, width, 1),
+        3 * width, n, width,
+    )  # fmt: skip
     _add_rows(slopes, biases, pulls, 0, row, n, 2 * width)
     _add_rows(slopes, biases + 2 * width, pulls, 3 * width, row, n, width)
     _add_rows(slopes, biases + 3 * width, pulls, 0, row, n, 3 * width)

@@ -21,7 +21,7 @@ from gossiprec.numerics.flat_ops import (
     relu_range,
     sum_range,
 )
-from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
+from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
 
 BLOCK = 256
 """Items per block: the values between layers stay in the cache."""
@@ -76,7 +76,10 @@ def _forward(core, shape, values, of_user, wide):
             offset = core[offsets + o] + (float32(0.0) if k > 1 else of_user[o])
             fill_range(values, above + o * STRIDE, wide, offset)
         of_items = weights + row - inner  # for the first layer, the items' half
-        add_product(values, above, STRIDE, core, of_items, row, 1, values, at, STRIDE, outer, inner, wide)
+        add_product(
+            Matrix(values, above, STRIDE, 1), Matrix(core, of_items, row, 1), Matrix(values, at, STRIDE, 1),
+            outer, inner, wide,
+        )  # fmt: skip
         for o in range(outer if k + 1 < len(shape) else 0):
             relu_range(values, above + o * STRIDE, wide)
         at, weights = above, offsets + outer
@@ -94,11 +97,15 @@ def _backward(core, slopes, shape, values, pulls, at, weights, wide):
         for o in range(outer):
             slopes[weights + outer * row + o] += sum_range(pulls, at + o * STRIDE, wide)
         add_inner_products(
-            slopes, of_items, row, pulls, at, STRIDE, values, below, STRIDE, outer, inner, wide
-        )
+            Matrix(slopes, of_items, row, 1), Matrix(pulls, at, STRIDE, 1), Matrix(values, below, STRIDE, 1),
+            outer, inner, wide,
+        )  # fmt: skip
         for i in range(inner):
             fill_range(pulls, below + i * STRIDE, wide, float32(0.0))
-        add_product(pulls, below, STRIDE, core, of_items, 1, row, pulls, at, STRIDE, inner, outer, wide)
+        add_product(
+            Matrix(pulls, below, STRIDE, 1), Matrix(core, of_items, 1, row), Matrix(pulls, at, STRIDE, 1),
+            inner, outer, wide,
+        )  # fmt: skip
         for i in range(inner if k > 1 else 0):
             relu_backward(pulls, below + i * STRIDE, values, below + i * STRIDE, wide)
         at = below
