@@ -1,1 +1,1 @@
-"""A model, an attack and a policy for gossiprec; pyproject.toml says where they are."""
+"""A model, an attack and a policy for gossiprec; pyproject.toml registers them."""

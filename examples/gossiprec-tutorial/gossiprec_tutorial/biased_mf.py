@@ -24,7 +24,7 @@ class BiasedMF(Model):
     feed = PointwiseFeed
 
     def blocks(self):
-        """Name the parameters: a row for each user, two tables for the items; shared weights there are none."""
+        """Return the parameter blocks: a row per user, two tables of items, no shared weights."""
         dim, embedding = self.options.dim, normal(0.01)
         return (
             ParameterBlock("users", BlockRole.USER, (dim,), embedding),

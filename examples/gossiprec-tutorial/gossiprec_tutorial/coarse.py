@@ -17,7 +17,7 @@ class CoarseOptions(Options):
 
 
 class Rounding(Transform):
-    """Round up or down at random, so that the mean over many messages stays."""
+    """Round up or down at random, so that the mean over many messages does not change."""
 
     rewrites = True
 
