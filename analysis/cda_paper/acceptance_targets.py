@@ -59,7 +59,9 @@ def judge_targets(runs: Runs) -> list[TargetResult]:
 def acceptance_targets() -> list[AcceptanceTarget]:
     """Return the targets that depend on one measure."""
     return [
-        AcceptanceTarget(one["label"], read_number(one["number"]), *one["range"], one.get("unit", ""))
+        AcceptanceTarget(
+            one["label"], read_number(one["number"]), one["range"][0], one["range"][1], one.get("unit", "")
+        )
         for one in _plan()["targets"]
     ]
 

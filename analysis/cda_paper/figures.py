@@ -28,11 +28,19 @@ from analysis.cda_paper.experiments import (
 from analysis.cda_paper.measures import AttackNumber, RunNumber, single_attack, utility_number
 from analysis.papers.verdict import Runs
 from gossiprec.figures import style
-from gossiprec.figures.accuracy_distributions import accuracy_distribution
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, to_percent_series
-from gossiprec.figures.attack_selection import attack_curves
+from gossiprec.figures.attack_selection import accuracy_distribution, attack_curves
 from gossiprec.figures.figure_files import Cell, write_figure
-from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_dots, plot_line, plot_steps
+from gossiprec.figures.panels import (
+    Axis,
+    Panel,
+    PanelLook,
+    Series,
+    draw_panels,
+    plot_dots,
+    plot_line,
+    plot_steps,
+)
 
 FULL, LESS = "full models", "Share less"
 MAX_AAC = Axis("Max AAC (%)")
@@ -70,7 +78,7 @@ class CDAFigure:
     also : tuple of str
         Experiments with which it is compared.
     look : mapping
-        Further arguments of :func:`gossiprec.figures.panels.draw_panels`.
+        Arguments of :class:`gossiprec.figures.panels.PanelLook`.
     """
 
     caption: str
@@ -104,7 +112,9 @@ class CDAFigure:
             for a, b in zip(series.x, series.y, strict=True)
         ]
         header = ("panel", "line", self.x.label, self.y.label)
-        return write_figure(stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, **self.look))
+        return write_figure(
+            stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, look=PanelLook(**self.look))
+        )
 
     def _guess(self, title: str, runs: Runs) -> list[float]:
         bounds = (attack.of("random_bound").mean(runs) for attack in self.random.get(title, ()))

@@ -255,7 +255,7 @@ def belongs_to(experiment: str, setting: str) -> bool:
 
 def load_comparison(study: PaperStudyFile) -> Comparison:
     """Return the comparison of a study's plan, with the printed numbers in the same folder."""
-    own = {
+    own: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in study.plan["comparison"].items()
     }

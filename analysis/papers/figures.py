@@ -15,7 +15,7 @@ from analysis.papers.curves import baseline_score, metric_by_epoch_and_seed, rep
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure
-from gossiprec.figures.panels import Axis, Panel, Series, draw_panels
+from gossiprec.figures.panels import Axis, Panel, PanelLook, Series, draw_panels
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class PaperFigure:
         Maps runs to titles of panels, each with its lines.
     x, y : Axis
     look : mapping
-        Further arguments of :func:`gossiprec.figures.panels.draw_panels`.
+        Arguments of :class:`gossiprec.figures.panels.PanelLook`.
     """
 
     caption: str
@@ -86,7 +86,9 @@ class PaperFigure:
         rows = [row for title, lines in found.items() for one in lines for row in one.rows(title)]
         header = ("panel", "line", "kind", self.x.label, self.y.label or "value", "low", "high")
         look = {"line": plot_with_band, "n_columns": 2, **self.look}
-        return write_figure(stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, **look))
+        return write_figure(
+            stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, look=PanelLook(**look))
+        )
 
 
 def plot_with_band(axes: Axes, series: Series, look: style.LineStyle) -> None:

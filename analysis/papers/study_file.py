@@ -138,7 +138,7 @@ class PaperStudyFile:
 
     def dataset_name(self, experiment: str) -> str:
         """Return the data set of an experiment."""
-        data = self.plan["data"]
+        data: dict[str, Any] = self.plan["data"]
         return next(name for name, own in data.items() if _fits(experiment, own.get("experiments", ["*"])))
 
     def epochs_of(self, scale: Scale, epochs: int | None) -> int:

@@ -12,7 +12,7 @@ from analysis.papers.study_file import PaperStudyFile
 STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 PAPER = comparison.load_comparison(STUDY)
 SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
-ROWS: dict[str, str] = TABLE_ROWS["table1"]
+ROWS = TABLE_ROWS["table1"]
 WEIGHTS: dict[str, dict[float, str]] = ARMS["weights"]
 """Method by the paper's letter of an option and its value."""
 

@@ -38,8 +38,7 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
     gossiprec report studies/churn
     gossiprec report runs/rand-gossip-s1 --watch 30      while the run is in progress
     """  # noqa: D301
-    from gossiprec.report.build import is_in_progress
-    from gossiprec.report.page import write_report
+    from gossiprec.report.page import is_in_progress, write_report
 
     path = out or folders[0] / "report.html"
     if path.suffix.lower() not in (".html", ".htm"):

@@ -17,19 +17,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gossiprec.figures import style
-from gossiprec.figures.accuracy_distributions import AccuracyDistribution, accuracy_distributions
 from gossiprec.figures.attack_selection import (
     EVERYTHING,
     FIELDS,
+    AccuracyDistribution,
     AttackKey,
     AttackSelection,
+    accuracy_distributions,
     arrange_panels,
     group_keys,
     require_attacks,
     select_attacks,
 )
 from gossiprec.figures.figure_files import write_figure
-from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_steps
+from gossiprec.figures.panels import Axis, Panel, PanelLook, Series, draw_panels, plot_steps
 from gossiprec.runs import Run
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
@@ -75,10 +76,12 @@ def _figure(shown: dict[AttackKey, AccuracyDistribution]) -> Figure:
         panels,
         x=ACCURACY,
         y=AT_OR_BELOW,
-        line=plot_steps,
-        order=list(dict.fromkeys(names.values())),
-        n_columns=len(group_keys(keys, layout.across)),
-        is_random_upright=True,
+        look=PanelLook(
+            line=plot_steps,
+            order=list(dict.fromkeys(names.values())),
+            n_columns=len(group_keys(keys, layout.across)),
+            is_random_upright=True,
+        ),
     )
 
 

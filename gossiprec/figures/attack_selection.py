@@ -1,4 +1,4 @@
-"""Selection of the attack results that a figure shows, and their layout in panels."""
+"""Attack results of a figure: selection, layout in panels, and distributions of accuracy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
@@ -205,3 +209,43 @@ def group_keys(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[A
     for key in keys:
         groups[tuple(getattr(key, name) for name in names)].append(key)
     return [group for group in groups.values() if group]
+
+
+@dataclass(frozen=True)
+class AccuracyDistribution:
+    """The accuracies of the adversaries of one attack.
+
+    Attributes
+    ----------
+    accuracy : ndarray of float64
+        Distinct accuracies, ascending, as fractions.
+    share : ndarray of float64
+        Share of the adversaries with this accuracy or less.
+    adversaries : int
+    random_bound : float
+        NaN if the run does not report it.
+    """
+
+    accuracy: F64
+    share: F64
+    adversaries: int
+    random_bound: float
+
+
+def accuracy_distribution(accuracies: npt.ArrayLike, random_bound: float) -> AccuracyDistribution:
+    """Return the empirical distribution of these accuracies."""
+    levels, counts = np.unique(np.asarray(accuracies, np.float64), return_counts=True)
+    return AccuracyDistribution(levels, np.cumsum(counts) / counts.sum(), int(counts.sum()), random_bound)
+
+
+def accuracy_distributions(runs: Sequence[Run]) -> dict[AttackKey, AccuracyDistribution]:
+    """Return the distribution of each attack of each run that wrote its adversaries."""
+    found = {}
+    for run, name in zip(runs, run_names(runs), strict=True):
+        curves = attack_curves(run, name)
+        for label, (_, accuracies) in run.adversaries.items():
+            key = AttackKey.read(name, label)
+            bound = float(curves[key]["random_bound"][0]) if key in curves else float("nan")
+            if accuracies.size:
+                found[key] = accuracy_distribution(accuracies, bound)
+    return found

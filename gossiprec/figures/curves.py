@@ -13,27 +13,207 @@ arXiv:2306.08929: AAC by round, its random bound K/N and its upper bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from gossiprec.base.arrays import F64
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import (
     EVERYTHING,
     FIELDS,
+    AttackKey,
     AttackSelection,
+    PanelLayout,
+    arrange_panels,
     attack_curves,
+    group_keys,
     ranking_metrics,
     require_attacks,
     run_names,
     select_attacks,
 )
-from gossiprec.figures.curve_rows import Attacks, CurveRow, Utility, curve_rows
 from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.measures.selectors import split_baseline_name
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
+
+Attacks = dict[AttackKey, Columns]
+Utility = dict[tuple[str, str], Columns]
+"""Columns time, round and value, by run and metric."""
+
+UPPER_BOUND_DEPENDS_ON = ("run", "observer", "community_size")
+WHOLE = 102.0
+"""Top of a scale that shows the full 100 %."""
+
+_RANDOM = style.LineStyle(style.GREY, ":", "")
+_COMMON = style.LineStyle("black", "-", "")
+
+
+@dataclass(frozen=True)
+class RunCurve:
+    """One line: its name, look, and values (fractions) by round and by time."""
+
+    name: str
+    style: style.LineStyle
+    points: Columns
+    quantity: str
+
+    def drawn(self, clock: str) -> tuple[F64, F64]:
+        """Return the known points in the order of a clock, values in percent."""
+        x = np.asarray(self.points[clock], dtype=np.float64)
+        y = 100 * np.asarray(self.points[self.quantity], dtype=np.float64)
+        order = np.argsort(x, kind="stable")
+        known = order[~np.isnan(y[order])]
+        return x[known], y[known]
+
+
+@dataclass(frozen=True)
+class CurveRow:
+    """One quantity over both clocks; `faint` curves are cut at the end of its scale."""
+
+    title: str
+    label: str
+    curves: list[RunCurve]
+    faint: list[RunCurve] = field(default_factory=list)
+    top: float = WHOLE
+
+    @property
+    def highest(self) -> float:
+        """The largest value of its curves in percent."""
+        return max((float(y.max()) for _, y in self._drawn("time") if y.size), default=0.0)
+
+    @property
+    def heading(self) -> str:
+        """The title, with an explanation of the thin dots if any are inside the scale."""
+        lowest = [float(y.min()) for _, y in (curve.drawn("time") for curve in self.faint) if y.size]
+        return self.title + (" (thin dots: upper bound)" if min(lowest, default=WHOLE) < self.top else "")
+
+    def last(self, clock: str) -> float:
+        """The last round or time of its curves."""
+        return max((float(x[-1]) for x, _ in self._drawn(clock) if x.size), default=0.0)
+
+    def ends(self, clock: str) -> list[style.LineEnd]:
+        """Return the end of each curve, for its label."""
+        drawn = zip(self.curves, self._drawn(clock), strict=True)
+        return [style.LineEnd(float(x[-1]), float(y[-1]), c.name, c.style) for c, (x, y) in drawn if x.size]
+
+    def _drawn(self, clock: str) -> list[tuple[F64, F64]]:
+        return [curve.drawn(clock) for curve in self.curves]
+
+
+def curve_rows(attacks: Attacks, utility: Utility) -> list[CurveRow]:
+    """Return the rows of the figure from top to bottom."""
+    layout = arrange_panels(list(attacks), columns=False)
+    lines = list(dict.fromkeys(getattr(key, layout.line) for key in attacks))
+    return [
+        *_same_scale(_accuracy_rows(attacks, layout, lines)),
+        *_bound_rows(attacks, layout, lines),
+        *_same_scale(_utility_rows(utility, layout, lines)),
+    ]
+
+
+def _same_scale(rows: list[CurveRow]) -> list[CurveRow]:
+    """Give all rows of a quantity the same scale, a little above the largest value."""
+    highest = max((row.highest for row in rows), default=0.0)
+    return [replace(row, top=min(1.08 * highest, WHOLE) or WHOLE) for row in rows]
+
+
+def _accuracy_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
+    rows = []
+    for keys in group_keys(list(attacks), layout.down):
+        looks = [style.line_style(lines.index(getattr(key, layout.line))) for key in keys]
+        curves = [
+            RunCurve(_name(key, layout.line), look, attacks[key], "aac")
+            for key, look in zip(keys, looks, strict=True)
+        ]
+        faint = [
+            RunCurve("", look, attacks[key], "upper_bound") for key, look in zip(keys, looks, strict=True)
+        ]
+        random = [
+            RunCurve("random", _RANDOM, attacks[key], "random_bound")
+            for key in _one_per(keys, "community_size")
+        ]
+        heading = f"Average attack accuracy, {layout.title(keys[0])}"
+        rows.append(CurveRow(heading, "AAC", curves + random, faint))
+    return rows
+
+
+def _name(key: AttackKey, field: str) -> str:
+    return style.short_name(key.words(field))
+
+
+def _one_per(keys: Sequence[AttackKey], *names: str) -> list[AttackKey]:
+    return list({tuple(getattr(key, name) for name in names): key for key in reversed(keys)}.values())[::-1]
+
+
+def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
+    told = tuple(name for name in layout.down if name in UPPER_BOUND_DEPENDS_ON)
+    line_tells = layout.line in UPPER_BOUND_DEPENDS_ON
+    rows = []
+    for keys in group_keys(list(attacks), told):
+        curves = [
+            RunCurve(
+                _name(key, layout.line if line_tells else "observer"),
+                style.line_style(lines.index(getattr(key, layout.line))) if line_tells else _COMMON,
+                attacks[key],
+                "upper_bound",
+            )
+            for key in _one_per(keys, *UPPER_BOUND_DEPENDS_ON)
+        ]
+        heading = ", ".join(
+            ["Upper bound (fraction of the community met)", *(keys[0].words(name) for name in told)]
+        )
+        rows.append(CurveRow(heading, "met", curves))
+    return rows
+
+
+def _utility_rows(utility: Utility, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
+    runs = list(dict.fromkeys([*(lines if layout.line == "run" else ()), *(run for run, _ in utility)]))
+    own = [key for key in utility if not split_baseline_name(key[1])[1]]
+    metrics = list(dict.fromkeys(metric for _, metric in own))
+    if len(runs) < 2:
+        looks = {metric: style.line_style(len(lines) + place) for place, metric in enumerate(metrics)}
+        curves = [
+            RunCurve(metric.upper(), looks[metric], utility[run, metric], "value") for run, metric in own
+        ]
+        references = [curve for metric in metrics for curve in _references(utility, metric, looks[metric])]
+        return [CurveRow("Recommendation quality", "utility", curves + references)] if curves else []
+    first = 0 if layout.line == "run" else len(lines)
+    return [
+        CurveRow(
+            f"Recommendation quality, {metric.upper()}",
+            metric.upper(),
+            [
+                RunCurve(
+                    style.short_name(run),
+                    style.line_style(first + runs.index(run)),
+                    utility[run, name],
+                    "value",
+                )
+                for run, name in own
+                if name == metric
+            ]
+            + _references(utility, metric, _RANDOM),
+        )
+        for metric in metrics
+    ]
+
+
+def _references(utility: Utility, metric: str, look: style.LineStyle) -> list[RunCurve]:
+    """Return horizontal lines for a metric's values under reference orders of the items, each value once."""
+    found: dict[tuple[str, float], Columns] = {}
+    for (_, name), points in utility.items():
+        of, order = split_baseline_name(name)
+        if order and of == metric and len(points["value"]):
+            found.setdefault((order, float(points["value"][-1])), points)
+    level = style.LineStyle(look.color, style.THIN_DOTS, "")
+    return [RunCurve(order, level, points, "value") for (order, _), points in found.items()]
+
 
 QUANTITIES = ("aac", "upper_bound", "random_bound")
 CLOCKS = {"round": "round", "time": "virtual time (mean wake periods)"}

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import run_names
-from gossiprec.figures.contact_curves import ContactCurve, contact_curve
 from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.figures.node_values import ContactCurve, contact_curve
 from gossiprec.runs import Run
 
 PREDICTED = style.LineStyle("black", style.THIN_DOTS, "")

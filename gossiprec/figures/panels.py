@@ -68,24 +68,12 @@ def plot_dots(axes: Axes, series: Series, look: style.LineStyle) -> None:
     axes.plot(series.x, series.y, **{**look.kwargs(), "linestyle": "none", "markersize": 6})
 
 
-def draw_panels(
-    panels: Sequence[Panel],
-    *,
-    x: Axis,
-    y: Axis,
-    line: Callable[[Axes, Series, style.LineStyle], None] = plot_line,
-    order: Sequence[str] = (),
-    n_columns: int = MAX_COLUMNS,
-    is_random_upright: bool = False,
-    is_joined: bool = True,
-    dress: Callable[[Axes], None] = lambda axes: None,
-) -> Figure:
-    """Return the panels as a figure with one legend.
+@dataclass(frozen=True)
+class PanelLook:
+    """How panels are drawn.
 
-    Parameters
+    Attributes
     ----------
-    panels : sequence of Panel
-    x, y : Axis
     line : callable
         Draws one series.
     order : sequence of str
@@ -99,10 +87,22 @@ def draw_panels(
     dress : callable
         Called last on each panel.
     """
+
+    line: Callable[[Axes, Series, style.LineStyle], None] = plot_line
+    order: Sequence[str] = ()
+    n_columns: int = MAX_COLUMNS
+    is_random_upright: bool = False
+    is_joined: bool = True
+    dress: Callable[[Axes], None] = lambda axes: None
+
+
+def draw_panels(panels: Sequence[Panel], *, x: Axis, y: Axis, look: PanelLook | None = None) -> Figure:
+    """Return the panels as a figure with one legend."""
+    look = look or PanelLook()
     found = dict.fromkeys(series.name for panel in panels for series in panel.series)
-    names = [name for name in order or found if name in found]
+    names = [name for name in look.order or found if name in found]
     looks = {name: style.line_style(place) for place, name in enumerate(names)}
-    n_columns = min(n_columns, MAX_COLUMNS, len(panels))
+    n_columns = min(look.n_columns, MAX_COLUMNS, len(panels))
     n_rows = -(-len(panels) // n_columns)
     width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
     per_row = max(1, int((width - style.Margins.left) / (0.55 + max(map(style.text_width_in, names)))))
@@ -117,15 +117,17 @@ def draw_panels(
         axes.remove()
     for place, (axes, panel, heading) in enumerate(zip(places, panels, headings, strict=False)):
         for percent in panel.random:
-            mark = axes.axvline if is_random_upright else axes.axhline
+            mark = axes.axvline if look.is_random_upright else axes.axhline
             mark(percent, color=style.GREY, linewidth=0.9, linestyle=":")
         for series in panel.series:
-            line(axes, series, looks[series.name])
+            look.line(axes, series, looks[series.name])
         axes.set_title(heading, pad=4)
         axes.margins(0.08)  # keeps markers off the frame
         _dress(axes, panels, x, y, is_first=place % n_columns == 0)
-        dress(axes)
-    _explain(figure, looks, ncols=min(per_row, len(looks)), left=margins.left / width, is_joined=is_joined)
+        look.dress(axes)
+    _explain(
+        figure, looks, ncols=min(per_row, len(looks)), left=margins.left / width, is_joined=look.is_joined
+    )
     return figure
 
 

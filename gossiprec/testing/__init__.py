@@ -7,21 +7,18 @@ There is one check per kind of plug-in, to be called on a class of your own. Eac
 from __future__ import annotations
 
 from gossiprec.testing.aggregators import check_aggregator
-from gossiprec.testing.attacks import check_attack
-from gossiprec.testing.datasets import check_dataset
+from gossiprec.testing.attacks import check_attack, check_ties
+from gossiprec.testing.datasets import check_dataset, check_split
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
 from gossiprec.testing.poisoners import check_poisoner
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
-from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
 from gossiprec.testing.similarities import check_similarity
-from gossiprec.testing.splits import check_split
-from gossiprec.testing.ties import check_ties
 from gossiprec.testing.tiny_runs import temporarily_registered
-from gossiprec.testing.topologies import check_topology
+from gossiprec.testing.topologies import check_sampling, check_topology
 from gossiprec.testing.trackers import check_tracker
 
 __all__ = [

@@ -15,8 +15,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, base
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.testing.blinding import refuse_reach
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, registered_as, tiny_scenario
+from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, check_claims, registered_as, tiny_scenario
 
 Make = Callable[[], Aggregator]
 

@@ -1,4 +1,4 @@
-"""Contract of attacks: same results if all that they must not see is garbage, and at any frequency of reports."""
+"""Contracts of attacks: garbage in place of what they must not see, frequency of reports, and ties."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import RATES
@@ -20,9 +22,10 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.runs import Run
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, ours, refuse_reach
-from gossiprec.testing.tiny_runs import PROTOCOLS, UPDATES, WITHHELD, tiny_scenario
+from gossiprec.testing.tiny_runs import FEDERATED, PROTOCOLS, UPDATES, WITHHELD, tiny_scenario
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
@@ -118,37 +121,61 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
         If results differ; if it requests data or models of nodes that are not its own; if a share is out of range or
         a measure is missing; or if it ranks no user and reports no finding in any run, so that nothing was checked.
     """
-    observer, refused, found = {"name": name, **(options or {})}, [], 0
-    announced, reported = set[str](), set[str]()
-    quick_first = sorted(EXECUTORS, key=lambda name: name != "fused")
-    for world, protocol in RUNS.items():
-        found_before, n_played = found, 0
-        for executor in quick_first:
+    observer, played = {"name": name, **(options or {})}, _PlayedRuns()
+    for run_name, protocol in RUNS.items():
+        run = tiny_scenario(
+            model={"name": model},
+            training=TRAINING,
+            protocol=protocol,
+            policies=[WITHHELD],
+            observers=[observer],
+        )
+        played.check(name, run_name, run)
+    refused = [f"the attack {name} found nothing in any run, so nothing was checked", *played.refused]
+    assert played.n_found, "\n".join(refused)
+    missing = ", ".join(sorted(played.announced - played.reported))
+    assert not missing, (
+        f"the attack {name} announces {missing} in `measures` but reports it in no run; report it in findings() or "
+        "guesses(), or remove it from `measures`"
+    )
+
+
+@dataclass
+class _PlayedRuns:
+    """Results of the runs of an attack so far.
+
+    Attributes
+    ----------
+    n_found : int
+        Users ranked, and findings.
+    refused : list of str
+        Runs that the attack does not accept, with the reasons.
+    announced, reported : set of str
+        Measures.
+    """
+
+    n_found: int = 0
+    refused: list[str] = field(default_factory=list)
+    announced: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
+
+    def check(self, name: str, run_name: str, run: Mapping[str, Any]) -> None:
+        """Run an attack in all executors, or in the quickest only if an earlier run has found something."""
+        found_before, n_played = self.n_found, 0
+        for executor in sorted(EXECUTORS, key=lambda name: name != "fused"):
             if found_before and n_played:
                 break
-            about = f"{name} ({world}, {executor})"
-            run = tiny_scenario(
-                model={"name": model}, training=TRAINING, protocol=protocol, policies=[WITHHELD],
-                observers=[observer], executor={"name": executor, "threads": 2},
-            )  # fmt: skip
+            about = f"{name} ({run_name}, {executor})"
             try:
-                seen = _check(run, further=not n_played)
-                found += seen.n_found
-                announced |= {*seen.meter.attack.measures}
-                reported |= seen.check_measures()
+                seen = _check({**run, "executor": {"name": executor, "threads": 2}}, further=not n_played)
+                self.n_found += seen.n_found
+                self.announced |= {*seen.meter.attack.measures}
+                self.reported |= seen.check_measures()
                 n_played += 1
-            except PluginError as error:
+            except (PluginError, AssertionError) as error:
                 raise AssertionError(f"the attack {about}: {error}") from error
             except ScenarioError as error:
-                refused.append(f"{about}: {error}")
-            except AssertionError as error:
-                raise AssertionError(f"the attack {about}: {error}") from error
-    assert found, "\n".join([f"the attack {name} found nothing in any run, so nothing was checked", *refused])
-    lost = ", ".join(sorted(announced - reported))
-    assert not lost, (
-        f"the attack {name} announces {lost} in `measures` but reports it in no run; report it in findings() or "
-        "guesses(), or announce it no more"
-    )
+                self.refused.append(f"{about}: {error}")
 
 
 def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
@@ -227,3 +254,101 @@ def _outcome(run: Mapping[str, Any], watch: AccessMonitor, *, copies: bool = Fal
         done = simulate(run, out=Path(folder) / "run", load_data=load)
         files = {name: (done.path / name).read_bytes() for name in FILES}
         return _Outcome(files, watch.meter, done.summary or {})
+
+
+N_USERS, N_OWN = 12, 8
+TIED_TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
+IDLE = {**TIED_TRAINING, "learning_rate": 1e-30}
+TIED_RUNS = {**PROTOCOLS, "updates": {**FEDERATED, "client_model": "none"}}
+ROUNDING = 1e-9
+
+
+def check_ties(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    model: Mapping[str, Any] | None = None,
+    knows_nothing: Mapping[str, Any] | None = None,
+) -> None:
+    """Run a registered attack on data full of ties: it must find what guessing finds, whatever the ids.
+
+    No two users have an item in common, so that all others are equally near to a user. Any guess at K of ``N - 1``
+    others finds ``K / (N - 1)`` of a community, and fewer guesses find less. Every protocol that the attack accepts
+    is run, the first by all executors.
+
+    Parameters
+    ----------
+    name : str
+        The name under which it is registered.
+    options : mapping, optional
+        Options as in a scenario. There are twelve users, each with eight items of its own, of which five are trained
+        on.
+    model : mapping, optional
+        The section `model` of the scenario; GMF if it is left out.
+    knows_nothing : mapping, optional
+        The section `model` with which untrained models give all items equal scores. The attack is then
+        also run without training on users in overlapping groups, so that everything it has seen ties.
+
+    Raises
+    ------
+    AssertionError
+        If an adversary finds more than a guess does, or less although it has met all users; or if nothing was ranked
+        in any run, so that nothing was checked.
+    """
+    worlds = [(model or {"name": "gmf"}, TIED_TRAINING, False)]
+    if knows_nothing is not None:
+        worlds.append((knows_nothing, IDLE, True))
+    found, refused = 0, []
+    for section, training, overlap in worlds:
+        for place, (world, protocol) in enumerate(TIED_RUNS.items()):
+            for executor in EXECUTORS if place == 0 else ("fused",):
+                run: dict[str, Any] = {"model": section, "training": training, "protocol": protocol}
+                run |= {"observers": [{"name": name, **(options or {})}], "executor": {"name": executor}}
+                try:
+                    found += _check_tied_run(run, overlap, f"the attack {name} ({world}, {executor})")
+                except ScenarioError as error:
+                    refused.append(f"{world}, {executor}: {error}")
+    assert found, "\n".join([f"the attack {name} ranked nobody in any run, so nothing was checked", *refused])
+
+
+def _check_tied_run(sections: Mapping[str, Any], overlap: bool, where: str) -> int:
+    """Raise if an adversary finds more than guessing does; return the number of adversaries checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "sets.csv")
+        path.write_text(
+            "user,item\n" + "".join(f"u{user:02d},i{item:03d}\n" for user, item in _pairs(overlap))
+        )
+        split = {"name": "leave_last_k", "test": 1, "validation": 2}
+        dataset = {"name": "file", "path": str(path), "split": split}
+        run = simulate(tiny_scenario(**sections, dataset=dataset), out=Path(folder, "run"))
+        return _judged(run, where, ranked_alike=overlap)
+
+
+def _judged(run: Run, where: str, *, ranked_alike: bool) -> int:
+    n_checked = 0
+    for attack in (run.summary or {})["attacks"]:
+        size = attack["community_size"]
+        guessing = size / (N_USERS - 1)
+        key = [key for key in run.adversaries if key.endswith(f"/k{size}")]
+        accuracies = np.concatenate([run.adversaries[k][1] for k in key])
+        if not ranked_alike:
+            assert accuracies.max() <= guessing + ROUNDING, (
+                f"{where} finds {accuracies.max():.3f} of a community where all users are equally near, and a guess "
+                f"finds {guessing:.3f}; ties must be credited with their expectation, not with the order of ids"
+            )
+        if attack["upper_bound"] >= 1 - ROUNDING:
+            assert abs(attack["last_aac"] - guessing) < ROUNDING, (
+                f"{where} finds {attack['last_aac']:.3f} of the communities although all that it has seen ties; a "
+                f"guess finds {guessing:.3f}"
+            )
+        n_checked += len(accuracies)
+    return n_checked
+
+
+def _pairs(overlap: bool) -> list[tuple[int, int]]:
+    """Return pairs of users and items: disjoint sets of items, or groups of users by id with mostly shared items."""
+    if not overlap:
+        return [(user, N_OWN * user + item) for user in range(N_USERS) for item in range(N_OWN)]
+    return [
+        (user, 30 * (user // 4) + 2 * (user % 4) + item) for user in range(N_USERS) for item in range(N_OWN)
+    ]

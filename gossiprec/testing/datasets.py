@@ -1,17 +1,145 @@
-"""Contract of data sets: dense ids, matching columns, and the same data for the same seed."""
+"""Contracts of data sets and split rules: dense ids, the same data for the same seed, no item in two parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from gossiprec.base.errors import DataError
-from gossiprec.data.base import Dataset
-from gossiprec.data.split import Interactions
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.splits import check_split_parts
+from gossiprec.base.options import Options
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.loading import check_trainable
+from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split_helpers import first_interactions, split_by_position
+from gossiprec.testing.tiny_runs import check_claims
+
+Divide = Callable[[Interactions], Split]
+
+N_ITEMS, SEED = 30, 3
+PARTS = ("train", "validation", "test")
+
+
+class _Toy(Dataset):
+    """Data with a published split."""
+
+    def __init__(self, options: Options) -> None:
+        pass
+
+    def load(self, seed: int) -> Interactions:
+        return _drawn(seed, least=12, dated=True)
+
+    def published_split(self, interactions: Interactions) -> Split:
+        pairs = first_interactions(interactions)
+        one = np.ones(pairs.n_users, np.int64)
+        return split_by_position(pairs, pairs.items, n_test=one, n_validation=one)
+
+
+def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None) -> None:
+    """Check a split rule by dividing small random data.
+
+    Parameters
+    ----------
+    rule : type of SplitRule
+        The class; it need not be registered.
+    options : mapping, optional
+        Options as in a scenario. They must keep some of 12 different items of each user.
+
+    Raises
+    ------
+    AssertionError
+        If a claim does not hold; the message lists all of them.
+    """
+    chosen = rule.Options.model_validate(options or {})
+    data = _Toy(_Toy.Options())
+    check_claims(f"the split {rule.__name__}", lambda some: rule(chosen)(some, data, SEED), SPLIT_CLAIMS)
+
+
+def check_split_parts(split: Split, data: Interactions) -> None:
+    """Check that the parts are disjoint sets of items, and that training has what it needs."""
+    found, due = (split.n_users, split.n_items), (data.n_users, data.n_items)
+    assert found == due, f"Found {found} users and items, the data have {due}."
+    for user in range(data.n_users):
+        own = [getattr(split, part)[user].tolist() for part in PARTS]
+        assert all(items == sorted(set(items)) for items in own), f"Found {own}, must ascend."
+        together, known = [*chain(*own)], set(data.items[data.users == user].tolist())
+        assert len(together) == len(set(together)), f"An item of user {user} is in two parts: {own}."
+        assert set(together) <= known, f"User {user} has got items {set(together) - known}."
+    check_trainable(split)
+
+
+def _drawn(seed: int, *, least: int, dated: bool) -> Interactions:
+    """Return five users with some items each, some pairs repeated, in any order."""
+    draw = np.random.default_rng(seed)
+    pairs: list[tuple[int, int]] = []
+    for user in range(5):
+        own = draw.choice(N_ITEMS, int(draw.integers(least, 21)), replace=False).tolist()
+        pairs += [(user, item) for item in own + draw.choice(own, 3).tolist()]
+    users, items = np.array(pairs, np.int64)[draw.permutation(len(pairs))].T
+    times = draw.integers(-1, 6, len(pairs)) if dated else None
+    return Interactions("tiny", users, items, 5, N_ITEMS, times=times)
+
+
+def _worlds(least: int = 12) -> Iterator[Interactions]:
+    for seed in range(20):
+        yield _drawn(seed, least=least, dated=seed % 2 == 0)
+
+
+def each_item_lands_in_one_part(divide: Divide) -> None:
+    """Put each item of a user into exactly one part, some into training, and some of some user's into test."""
+    for data in _worlds():
+        split = divide(data)
+        check_split_parts(split, data)
+        n_placed, n_known = (
+            sum(len(getattr(split, p).values) for p in PARTS),
+            len(first_interactions(data).users),
+        )
+        assert n_placed == n_known, f"{n_known - n_placed} of {n_known} items are in no part."
+        assert len(split.test.values), "Nobody has a test item."
+
+
+def the_order_of_rows_does_not_matter(divide: Divide) -> None:
+    """Divide equally whatever the order of the rows, if no two times are equal."""
+    for data in _worlds():
+        if data.times is not None:
+            data = replace(data, times=np.random.default_rng(SEED).permutation(len(data.users)))
+        order = np.lexsort((data.items, data.users))
+        times = None if data.times is None else data.times[order]
+        other = divide(replace(data, users=data.users[order], items=data.items[order], times=times))
+        assert _bytes(divide(data)) == _bytes(other), "Sorted rows are divided otherwise."
+
+
+def a_split_follows_from_the_seed(divide: Divide) -> None:
+    """Divide equally with the same seed."""
+    data = next(_worlds())
+    assert _bytes(divide(data)) == _bytes(divide(data)), "Two calls divided the same data in two ways."
+
+
+def too_few_items_are_refused(divide: Divide) -> None:
+    """Refuse users with too few items by a DataError, or divide what they have."""
+    for data in _worlds(least=1):
+        try:
+            split = divide(data)
+        except DataError:
+            continue
+        check_split_parts(split, data)
+
+
+def _bytes(split: Split) -> list[bytes]:
+    parts = [getattr(split, part) for part in PARTS]
+    return [array.tobytes() for part in parts for array in (part.offsets, part.values)]
+
+
+SPLIT_CLAIMS = (
+    each_item_lands_in_one_part,
+    the_order_of_rows_does_not_matter,
+    a_split_follows_from_the_seed,
+    too_few_items_are_refused,
+)
+
 
 Make = Callable[[], Dataset]
 

@@ -11,8 +11,7 @@ from gossiprec.base.arrays import F64
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks, TargetRanks, TopItems
 from gossiprec.measures.metric import read_metric
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.tiny_runs import registered_as
+from gossiprec.testing.tiny_runs import check_claims, registered_as
 
 N_USERS, N_ITEMS = 9, 30
 LENGTHS = (1, 3, 20)

@@ -1,4 +1,4 @@
-"""Claims about a model's formula: on random numbers, and on the samples of a node."""
+"""Claims about the formula of a model: random numbers, samples of a node, gradients of pairs, initial rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, table_views, to_tensor
 from gossiprec.data.split import Split
 from gossiprec.models import Layout, Model
-from gossiprec.models.base.analytic_gradients import has_own_gradient
+from gossiprec.models.base.analytic_gradients import PairGradient, has_own_gradient, has_own_pair_gradient
+from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.feeds import Feed
 from gossiprec.numerics.torch_optimizers import Adam
 
@@ -263,3 +265,99 @@ CLAIMS = (
     the_loss_falls_apart_into_samples,
     training_prefers_what_the_node_has_taken,
 )
+
+
+def _rows(
+    case: ModelCase, *, n_nodes: int | None = None, seed: int = SEED, n_users: int | None = None
+) -> F32:
+    layout = case.model.layout(case.split.n_items, case.layout.n_users if n_users is None else n_users)
+    return case.model.initial_rows(layout, n_nodes or case.split.n_users, seed)
+
+
+def they_follow_from_the_seed(case: ModelCase) -> None:
+    """Begin at the same numbers every time, at others with another seed, and at numbers."""
+    rows = _rows(case)
+    assert rows.tobytes() == _rows(case).tobytes(), "Two calls gave different rows."
+    assert np.isfinite(rows).all(), "Not all are finite."
+    assert not rows.any() or rows.tobytes() != _rows(case, seed=SEED + 1).tobytes(), (
+        "Another seed gave the same."
+    )
+
+
+def items_and_shared_weights_are_common(case: ModelCase) -> None:
+    """Begin with the same items and shared weights at every node."""
+    common = _rows(case)[:, case.layout.items.start : case.layout.shared.stop]
+    assert (common == common[0]).all(), "Nodes differ."
+
+
+def a_users_row_is_its_own(case: ModelCase) -> None:
+    """Begin with a row of its own for each user, whoever else there is, wherever it is held."""
+    n = case.split.n_users
+    alone = case.model.layout(case.split.n_items)
+    few, many = (_rows(case, n_nodes=k, n_users=1)[:, alone.users] for k in (n, 2 * n))
+    assert few.tobytes() == many[:n].tobytes(), "Rows change when there are more nodes."
+    assert not few.any() or len(np.unique(many, axis=0)) == 2 * n, "Several users have the same row."
+    if case.layout.n_users > 1:
+        table = _rows(case)[:, case.layout.users]
+        assert all(row.tobytes() == few.tobytes() for row in table), "A table of users holds other rows."
+
+
+def padding_is_zero(case: ModelCase) -> None:
+    """Begin with zeros behind the parameters."""
+    assert not _rows(case)[:, case.layout.size :].any(), "Something is written there."
+
+
+INITIAL_CLAIMS = (
+    they_follow_from_the_seed,
+    items_and_shared_weights_are_common,
+    a_users_row_is_its_own,
+    padding_is_zero,
+)
+
+
+N_ITEMS = 9
+
+
+def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: ModelCase) -> None:
+    """Have an analytic gradient of pairs, if any, equal to autograd's: some pairs repeated, some reversed."""
+    gradient, layout = case.model.pair_gradient(), case.layout
+    if gradient is None or layout.n_users > 1 or not has_own_pair_gradient(case.model):
+        return
+    draw = np.random.default_rng(SEED)
+    for n_pairs in (1, 2, 30):
+        used, pairs = np.unique(draw.integers(N_ITEMS, size=(n_pairs, 2)), return_inverse=True)
+        liked, others = np.ascontiguousarray(pairs.reshape(-1, 2).T).astype(np.int32)
+        row = 0.5 * case.row.numpy().astype(np.float32)
+        found = _written_out(case, gradient, row, used, liked, others)
+        batch = {"items": torch.from_numpy(used[liked]), "negatives": torch.from_numpy(used[others])}
+        expected = grad(lambda values, batch=batch: _loss(case, values, batch))(torch.from_numpy(row))
+        rounding = 1e-5 * float(expected.abs().max())
+        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
+
+
+def _written_out(
+    case: ModelCase, gradient: PairGradient, row: F32, used: np.typing.NDArray[np.int64],
+    liked: np.typing.NDArray[np.int32], others: np.typing.NDArray[np.int32],
+) -> F32:  # fmt: skip
+    """Return the gradient of some pairs of the items in use, in the layout of a whole version."""
+    layout, found = case.layout, np.zeros_like(row)
+    core = np.concatenate([row[layout.users], row[layout.shared]])
+    items = row[layout.items].reshape(layout.n_items, -1)[used]
+    slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
+    for _ in range(2):
+        gradient.fill(core, items, slopes, item_slopes, liked, others, gradient.numbers)
+    found[layout.users], found[layout.shared] = np.split(slopes, [layout.user_width])
+    found[layout.items].reshape(layout.n_items, -1)[used] = item_slopes
+    return found
+
+
+def _loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
+    """Return the loss of pairs at a client."""
+    batch = {**batch, "user": case.user, "weights": torch.ones(len(batch["items"]))}
+    p = case.p(row)
+    return case.model.loss(
+        case.model.encode_own(p, batch) if isinstance(case.model, GraphModel) else p, batch
+    )
+
+
+PAIR_CLAIMS = (its_written_out_gradient_of_pairs_is_that_of_the_loss,)

@@ -1,19 +1,27 @@
-"""Claims about runs of a model: all executors that support it give the same training and observations."""
+"""Claims about runs of a model: in all executors, with a graph, and with a coordinator that holds all data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from gossiprec.base.arrays import F32
+from gossiprec.base.arrays import F32, F64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.tensors import Tensors, to_tensor
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.models import MODELS
+from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.feeds import Feed
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.tiny_runs import FEDERATED, WITHHELD, current_models, run_to_end
+from gossiprec.testing.model_formula import SEED, ModelCase
+from gossiprec.testing.tiny_runs import CENTRAL, FEDERATED, WITHHELD, current_models, run_to_end
 
 OBSERVED = {"name": "cda", "community_size": 3, "reference_items": 8, "momentum": [0, 0.9]}
 OBSERVERS = [
@@ -116,3 +124,128 @@ def _lacks(prepared: PreparedRun, name: str) -> str | None:
 
 def _scores(prepared: PreparedRun) -> list[F32]:
     return [ranking.scores for attack in prepared.attacks for ranking in attack.rankings()]
+
+
+def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
+    """Be trained on the samples of all users: to finite numbers, byte-identical for any number of threads."""
+    first, begin = _ended(run, threads=1)
+    again, _ = _ended(run, threads=2)
+    assert np.isfinite(first).all(), "The model has become numbers that are none."
+    assert (first != begin).any(), "The model has not moved."
+    assert first.tobytes() == again.tobytes(), "Bytes depend on threads."
+
+
+def executors_score_it_alike(run: Mapping[str, Any]) -> None:
+    """Get the same scores, for all users, from every executor that supports a coordinator's run."""
+    plain, batched = (
+        _central_scores(run_to_end({**run, "protocol": CENTRAL}, name=name)[0])
+        for name in ("reference", "batched")
+    )
+    np.testing.assert_allclose(batched, plain, rtol=1e-4, atol=1e-5)
+
+
+CENTRAL_CLAIMS = (a_coordinator_trains_it, executors_score_it_alike)
+
+
+def _ended(run: Mapping[str, Any], threads: int) -> tuple[F64, F64]:
+    prepared, begin = run_to_end({**run, "protocol": CENTRAL}, threads=threads)
+    return current_models(prepared), begin
+
+
+def _central_scores(prepared: PreparedRun) -> F64:
+    users = np.arange(prepared.split.n_users)
+    models = prepared.executor.store.readable(prepared.planner.current, users)
+    contexts = prepared.executor.work.feed.before_next(prepared.split)
+    return prepared.executor.score_all(models, contexts, prepared.threads).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class GraphModelCase:
+    """A graph model on small data, with a node that holds all users' rows."""
+
+    case: ModelCase
+    model: GraphModel
+
+    @cached_property
+    def feed(self) -> Feed:
+        """The interactions of all users."""
+        return self.case.feed
+
+    @cached_property
+    def graph(self) -> InteractionGraph:
+        """The graph of all users' interactions."""
+        return InteractionGraph.of(self.feed.positives, self.case.layout.n_items)
+
+    @cached_property
+    def p(self) -> Tensors:
+        """The blocks of a random version."""
+        return self.case.p(self.case.row)
+
+    @cached_property
+    def batch(self) -> Tensors:
+        """The samples of all users."""
+        columns = self.feed.samples_of_all(update=0, negatives=1, seed=SEED)
+        batch = {name: to_tensor(column) for name, column in columns.items()}
+        return {**batch, "weights": torch.ones(len(batch["user"]), dtype=torch.float64)}
+
+    def encoded(self, graph: InteractionGraph, p: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the encoded rows of users and of items."""
+        found = self.model.encode(p, graph)
+        return found["users"], found["items"]
+
+    def step(self, epoch: int = 0) -> Tensor:
+        """Return the gradient of a training step with respect to the rows of users."""
+        users = self.p["users"].detach().clone().requires_grad_()
+        draw = np.random.default_rng(epoch)
+        views = self.model.views(self.graph, draw)
+        p = self.model.encode_step({**self.p, "users": users}, self.graph, views, draw)
+        (slopes,) = torch.autograd.grad(self.model.loss(p, self.batch), users)
+        return slopes
+
+
+def encoding_keeps_shapes_and_what_it_is_given(through: GraphModelCase) -> None:
+    """Encode to finite rows of the same shapes, and change nothing that it is handed."""
+    before = {name: part.clone() for name, part in through.p.items()}
+    for found, name in zip(through.encoded(through.graph, through.p), ("users", "items"), strict=True):
+        assert found.shape == before[name].shape, f"Found {name} of shape {tuple(found.shape)}."
+        assert found.isfinite().all(), f"Found {name} that are not finite."
+    assert all(torch.equal(through.p[name], part) for name, part in before.items()), "It changes its input."
+
+
+def encoding_looks_through_the_graph(through: GraphModelCase) -> None:
+    """Encode otherwise without some edges, and to finite rows without any."""
+    users, _ = through.encoded(through.graph, through.p)
+    less, _ = through.encoded(through.graph.without(0.5, np.random.default_rng(0)), through.p)
+    assert not torch.equal(users, less), "Half of the edges change nothing."
+    none = np.zeros(0, np.int64)
+    alone = through.encoded(replace(through.graph, users=none, items=none), through.p)
+    assert all(rows.isfinite().all() for rows in alone), "Rows without an edge are not finite."
+
+
+def numbers_of_items_have_no_meaning(through: GraphModelCase) -> None:
+    """Encode equally, but for rounding, if items have other numbers."""
+    number = np.random.default_rng(1).permutation(through.graph.n_items)
+    other = replace(through.graph, items=number[through.graph.items])
+    back = torch.from_numpy(number)
+    shuffled = torch.empty_like(through.p["items"])
+    shuffled[back] = through.p["items"]
+    users, items = through.encoded(through.graph, through.p)
+    found = through.encoded(other, {**through.p, "items": shuffled})
+    torch.testing.assert_close(found[0], users, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found[1][back], items, rtol=1e-6, atol=1e-6)
+
+
+def a_step_follows_from_its_draws(through: GraphModelCase) -> None:
+    """Have a finite gradient that is byte-identical for the same draws, and reaches users through the graph."""
+    slopes = through.step()
+    assert slopes.isfinite().all(), "Found a gradient that is not finite."
+    assert slopes.any(1).all(), "Rows of some users are not trained."
+    assert torch.equal(through.step(), slopes), "The same draws give another gradient."
+
+
+GRAPH_CLAIMS = (
+    encoding_keeps_shapes_and_what_it_is_given,
+    encoding_looks_through_the_graph,
+    numbers_of_items_have_no_meaning,
+    a_step_follows_from_its_draws,
+)

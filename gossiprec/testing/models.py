@@ -13,19 +13,11 @@ from gossiprec.models import MODELS, Model
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import (
-    central_runs,
-    graph_models,
-    initial_rows,
-    model_formula,
-    model_runs,
-    pair_gradients,
-)
+from gossiprec.testing import model_formula, model_runs
 from gossiprec.testing.blinding import reachable
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.graph_models import GraphModelCase
-from gossiprec.testing.model_formula import ModelCase
-from gossiprec.testing.tiny_runs import CENTRAL, GOSSIP, registered_as, tiny_scenario
+from gossiprec.testing.model_formula import INITIAL_CLAIMS, PAIR_CLAIMS, ModelCase
+from gossiprec.testing.model_runs import CENTRAL_CLAIMS, GRAPH_CLAIMS, GraphModelCase
+from gossiprec.testing.tiny_runs import CENTRAL, GOSSIP, check_claims, registered_as, tiny_scenario
 
 
 def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
@@ -54,16 +46,14 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         model = _fitted(model_class(chosen.model.options), data, about)
         for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
             case = ModelCase(model, data, model.layout(data.n_items, n_users))
-            check_claims(
-                about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS)
-            )
+            check_claims(about + where, case, (*model_formula.CLAIMS, *PAIR_CLAIMS, *INITIAL_CLAIMS))
         if isinstance(model, SequenceModel):  # a batch consists of users, and there are few
             run["training"] = {**run["training"], "batch_size": 4}
         if isinstance(model, GraphModel):
-            check_claims(about, GraphModelCase(case, model), graph_models.CLAIMS)
+            check_claims(about, GraphModelCase(case, model), GRAPH_CLAIMS)
         else:
             check_claims(about, run, model_runs.CLAIMS)
-        check_claims(about, run, central_runs.CLAIMS)
+        check_claims(about, run, CENTRAL_CLAIMS)
 
 
 def _fitted(model: Model, data: Split, about: str) -> Model:

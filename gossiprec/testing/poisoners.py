@@ -20,8 +20,14 @@ from gossiprec.emulation.assembly.poisoners import poisoner_context
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, current_models, registered_as, tiny_scenario
+from gossiprec.testing.tiny_runs import (
+    FEDERATED,
+    GOSSIP,
+    check_claims,
+    current_models,
+    registered_as,
+    tiny_scenario,
+)
 
 SEED, TARGETS = 3, [4, 17]
 PUSHES = [(8, 0), (8, 1), (9, 0), (10, 2)]

@@ -10,10 +10,9 @@ import numpy as np
 
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.network.protocols import Protocol
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.naive_interpreter import NaiveInterpreter
-from gossiprec.testing.shuffled_plans import ShuffledPlanRunner
+from gossiprec.testing.naive_interpreter import NaiveInterpreter, ShuffledPlanRunner
 from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
+from gossiprec.testing.tiny_runs import check_claims
 
 N_USERS = 6
 NETWORKS: Mapping[str, Mapping[str, Any]] = {

@@ -21,8 +21,7 @@ from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.rules.servers.base import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.tiny_runs import registered_as, tiny_scenario
+from gossiprec.testing.tiny_runs import check_claims, registered_as, tiny_scenario
 
 WEIGHS = 3e-5
 """Fraction of the run's movement by which a fourfold loss weight must shift its end: thirty times float32 rounding."""

@@ -13,8 +13,7 @@ from gossiprec.models import BlockRole, Layout, ParameterBlock
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
 from gossiprec.testing.blinding import refuse_reach
-from gossiprec.testing.contract_checks import check_claims
-from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, registered_as, tiny_scenario
+from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, check_claims, registered_as, tiny_scenario
 
 Make = Callable[[], Server]
 

@@ -11,7 +11,7 @@ from gossiprec.base.arrays import F32
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.rules.similarities import Similarity
-from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import check_claims
 
 Make = Callable[[], Similarity]
 

@@ -58,15 +58,13 @@ def make_test_planner(
     control: Protocol,
     *,
     inline: bool,
-    spare_rows: int = 100,
     pools: Sequence[Collection[int]] = (),
     weights: Sequence[int] | None = None,
-    expected_messages: int = 0,
-    keeps_first: bool = False,
     inboxes: Collection[int] = (),
     rewriting: Collection[int] = (),
+    **settings: Any,
 ) -> Planner:
-    """Return a planner for a protocol; by default the nodes' weights are 1, 2, 3, ..."""
+    """Return a planner for a protocol; by default it has 100 spare rows, and the nodes' weights are 1, 2, 3, ..."""
     has_inbox = np.zeros(control.n_nodes, bool)
     has_inbox[list(inboxes)] = True
     rewrites = np.zeros(control.n_nodes, bool)
@@ -83,9 +81,7 @@ def make_test_planner(
         cost=np.arange(control.n_nodes, dtype=float) % 3,
         pools_of=pools_of,
         inline=inline,
-        spare_rows=spare_rows,
-        expected_messages=expected_messages,
-        keeps_first=keeps_first,
         inboxes=has_inbox,
         rewrites=rewrites,
+        **{"spare_rows": 100, **settings},
     )

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.testing.contract_checks import check_claims
+from gossiprec.testing.tiny_runs import check_claims
 from gossiprec.trackers import Tracker
 
 Begin: TypeAlias = Callable[..., Tracker]

@@ -182,7 +182,7 @@ run()
             ("numba", ["simulate", SMOKE, "--out", "run"]),
             ("gossiprec.emulation.run.simulate", ["resume", "run"]),
             ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
-            ("gossiprec.report.build", ["report", ".", "--out", "page.html"]),
+            ("gossiprec.report.page", ["report", ".", "--out", "page.html"]),
             ("gossiprec.cli.plot", ["plot", "curves", "."]),
             ("gossiprec.cli.data", ["data", "check", "x.csv"]),
         ]

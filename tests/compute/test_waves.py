@@ -9,7 +9,7 @@ import pytest
 
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import DeliveryHook, WaveOptions, WaveRunner
-from gossiprec.testing.shuffled_plans import waves
+from gossiprec.testing.naive_interpreter import waves
 from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 

@@ -7,7 +7,7 @@ from small_runs import lines, write_run
 from gossiprec.base.errors import LogError
 from gossiprec.figures import curves
 from gossiprec.figures.attack_selection import AttackSelection, attack_curves, ranking_metrics
-from gossiprec.figures.curve_rows import curve_rows
+from gossiprec.figures.curves import curve_rows
 from gossiprec.runs import RunDirectory, open_run
 
 

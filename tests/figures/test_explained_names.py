@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from gossiprec.cli.plot import plot
 from gossiprec.cli.study_display import means_table
-from gossiprec.figures.study.label_folding import fold_labels
-from gossiprec.figures.study.quantity import Quantity
+from gossiprec.figures.study.quantity import Quantity, fold_labels
 from gossiprec.figures.study.table_reader import is_numeric, read_study
 from gossiprec.study.study_table import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles

@@ -5,7 +5,7 @@ import pytest
 from small_runs import VIEWS, lines, write_run
 
 from gossiprec.base.errors import LogError
-from gossiprec.figures import contact_curves, exposure
+from gossiprec.figures import exposure, node_values
 from gossiprec.runs import RunDirectory, open_run
 
 
@@ -29,7 +29,7 @@ def test_the_table_holds_what_was_measured(tmp_path):
     table = lines(tmp_path / "exposure.csv")
     assert table[0] == "run,time,views,mean,p10,p90,predicted"
     assert table[1] == "run,0.0,0.0,0.0,0.0,0.0,0.0"
-    assert len(table) == 1 + contact_curves.N_POINTS
+    assert len(table) == 1 + node_values.N_POINTS
     assert table[-1].startswith("run,4.0,1.3333333333333333,0.5,0.1,0.9,0.486582880967")
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
-from gossiprec.figures.study.labels import measure_label, observer_label, rule_label
+from gossiprec.figures.study.quantity import measure_label, observer_label, rule_label
 from gossiprec.measures.selectors import OF_ATTACKS
 from gossiprec.study.result import StudyResult
 from gossiprec.study.study_table import OF_RUNS

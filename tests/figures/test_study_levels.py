@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
+from gossiprec.figures.study.estimates import AT_MOST, GUESSING, POPULARITY, collect_levels
 from gossiprec.figures.study.paired_differences import differences_to_baseline
 from gossiprec.figures.study.quantity import Quantity
-from gossiprec.figures.study.reference_levels import AT_MOST, GUESSING, POPULARITY, collect_levels
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.study_table import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles, with_levels, write_study

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.plan.tape import TapeEvent, insert_resets
-from gossiprec.testing.naive_interpreter import NaiveInterpreter, initial_models
-from gossiprec.testing.shuffled_plans import ShuffledPlanRunner, waves
+from gossiprec.testing.naive_interpreter import NaiveInterpreter, ShuffledPlanRunner, initial_models, waves
 from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 views = st.one_of(

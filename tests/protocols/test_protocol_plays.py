@@ -7,8 +7,14 @@ import pytest
 from pydantic import ValidationError
 
 from gossiprec.compute.plan.tape import TapeEvent
-from gossiprec.testing.naive_interpreter import NaiveInterpreter, initial_models, merge_once, train_once
-from gossiprec.testing.shuffled_plans import ShuffledPlanRunner, waves
+from gossiprec.testing.naive_interpreter import (
+    NaiveInterpreter,
+    ShuffledPlanRunner,
+    initial_models,
+    merge_once,
+    train_once,
+    waves,
+)
 from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 

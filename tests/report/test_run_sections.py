@@ -12,7 +12,7 @@ from gossiprec.report.blocks import (
     TextParagraphs,
     Tiles,
 )
-from gossiprec.report.build import collect_sections
+from gossiprec.report.page import collect_sections
 from gossiprec.report.runs import ReportRuns, logged_until
 from gossiprec.report.sections import (
     accuracy_distribution,

@@ -7,7 +7,7 @@ import pytest
 from gossiprec.base.errors import LogError
 from gossiprec.figures.study.estimates import mean_with_interval
 from gossiprec.figures.study.table_reader import order_quantities
-from gossiprec.report import build
+from gossiprec.report import page
 from gossiprec.report.study import is_running, read_report_study
 from gossiprec.report.study_sections import means, overview, paired_differences, pareto_front, runs
 from gossiprec.runs.lock import LOCK, Lock
@@ -27,7 +27,7 @@ def marked(folder, **more):
 
 
 def test_a_study_has_every_section_in_order(tmp_path):
-    titles = [section.title for section in build.collect_sections([write_study(tmp_path / "s")], tmp_path)]
+    titles = [section.title for section in page.collect_sections([write_study(tmp_path / "s")], tmp_path)]
     assert titles == [
         "Study s",
         "Means over seeds",
@@ -138,7 +138,7 @@ def test_every_run_is_a_row_also_one_that_failed(tmp_path):
 def test_a_study_of_which_no_run_has_ended_says_so_alone(tmp_path):
     folder = marked(write_study(tmp_path / "s"), status="running")
     write_study_table(folder, [], {"fanout": "int64", "graph": "string"})
-    (section,) = build.collect_sections([folder], tmp_path)
+    (section,) = page.collect_sections([folder], tmp_path)
     assert "Status: killed" in section.blocks[0].paragraphs[0]
 
 
@@ -168,7 +168,7 @@ def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):
     assert not is_running(folder)
     lock = Lock(folder / LOCK, LogError("held"), 1.0)
     assert is_running(folder)
-    assert build.is_in_progress([folder])
+    assert page.is_in_progress([folder])
     lock.close()
     assert not is_running(folder)
 
@@ -177,4 +177,4 @@ def test_a_damaged_mark_is_named(tmp_path):
     folder = write_study(tmp_path / "s")
     (folder / "study.json").write_text("[")
     with pytest.raises(LogError, match=r"study\.json"):
-        build.is_in_progress([folder])
+        page.is_in_progress([folder])

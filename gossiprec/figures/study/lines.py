@@ -14,26 +14,25 @@ from gossiprec.figures.study.panels import (
     MEASURE,
     MOST_TICKS,
     Drawing,
+    RowLabels,
+    SeriesPanel,
     StudyFigureOptions,
+    describe_off_scale,
+    draw_rows,
     estimate_rows,
     label_positions,
-    make_panels,
-    requested_quantities,
-    scale_x,
-    select_axes,
-)
-from gossiprec.figures.study.quantity import Label, format_label
-from gossiprec.figures.study.row_plots import RowLabels, draw_rows
-from gossiprec.figures.study.series_panels import (
-    SeriesPanel,
-    describe_off_scale,
     legend_handles,
     level_curves,
     level_handle,
+    make_panels,
     make_series_panels,
+    requested_quantities,
+    scale_x,
+    select_axes,
     series_styles,
     shared_limits,
 )
+from gossiprec.figures.study.quantity import Label, format_label
 from gossiprec.figures.study.table_reader import StudyTable, is_numeric
 
 PANEL_IN = 1.75

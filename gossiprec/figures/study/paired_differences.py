@@ -10,12 +10,26 @@ from matplotlib.figure import Figure
 from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
-from gossiprec.figures.study.estimates import MeanEstimate, describe_seeds, paired_difference
-from gossiprec.figures.study.panels import MOST_PANELS, Drawing, StudyFigureOptions, requested_quantities
+from gossiprec.figures.study.estimates import (
+    MeanEstimate,
+    ReferenceLevel,
+    collect_levels,
+    describe_seeds,
+    paired_difference,
+)
+from gossiprec.figures.study.panels import (
+    MOST_PANELS,
+    Drawing,
+    Places,
+    RowLabels,
+    SeriesPanel,
+    StudyFigureOptions,
+    StudySeries,
+    draw_rows,
+    requested_quantities,
+    shared_limits,
+)
 from gossiprec.figures.study.quantity import Label, Quantity, format_label
-from gossiprec.figures.study.reference_levels import ReferenceLevel, collect_levels
-from gossiprec.figures.study.row_plots import RowLabels, draw_rows
-from gossiprec.figures.study.series_panels import Places, SeriesPanel, StudySeries, shared_limits
 from gossiprec.figures.study.table_reader import Point, StudyTable, label_cells
 from gossiprec.measures.selectors import FILTERS
 

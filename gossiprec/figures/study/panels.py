@@ -1,20 +1,28 @@
-"""Panels, axes and options that the figures of a study share."""
+"""Panels, series, rows and axes that the figures of a study share."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from gossiprec.base.errors import LogError
+from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
-from gossiprec.figures.study.estimates import LOG_FROM, MeanEstimate, mean_with_interval
-from gossiprec.figures.study.labels import measure_label
-from gossiprec.figures.study.quantity import Label, Quantity, format_label
+from gossiprec.figures.study.estimates import (
+    LOG_FROM,
+    MeanEstimate,
+    ReferenceLevel,
+    collect_levels,
+    mean_with_interval,
+)
+from gossiprec.figures.study.quantity import Label, Quantity, format_label, measure_label
 from gossiprec.figures.study.table_reader import PerSeed, Point, StudyTable, label_cells
 from gossiprec.measures.selectors import FILTERS
 
@@ -205,3 +213,382 @@ def axis_limits(estimates: Iterable[MeanEstimate], *, with_zero: bool = False) -
         low, high = min(low, 0.0), max(high, 0.0)
     margin = 0.06 * (high - low) or 0.5
     return float(max(low - margin, 0.0) if low >= 0 and not with_zero else low - margin), float(high + margin)
+
+
+WHOLE = 102.0
+"""Top of a scale that shows the full 100 %."""
+FAR = 4.0
+"""A level up to this multiple of the greatest mean or interval end is kept on the scale."""
+
+Places = dict[Hashable, float]
+
+
+@dataclass(frozen=True)
+class StudySeries:
+    """A line of a panel.
+
+    Attributes
+    ----------
+    name : str
+        Empty if it is the only series.
+    points : dict of Hashable to MeanEstimate
+        Estimates by value along the axis, in the unit of pictures.
+    levels : dict of ReferenceLevel to dict
+        Value of each level at each value along the axis.
+    """
+
+    name: str
+    points: dict[Hashable, MeanEstimate]
+    levels: dict[ReferenceLevel, Places] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SeriesPanel:
+    """A panel.
+
+    Attributes
+    ----------
+    title : str
+    unit : str
+        Label of its scale; panels with equal units share a scale.
+    is_share : bool
+    series : sequence of Series
+    """
+
+    title: str
+    unit: str
+    is_share: bool
+    series: Sequence[StudySeries]
+
+    @property
+    def estimates(self) -> list[MeanEstimate]:
+        """All estimates in the panel."""
+        return [estimate for series in self.series for estimate in series.points.values()]
+
+
+@dataclass(frozen=True)
+class LevelCurve:
+    """A drawn level: once in grey if all series share it, otherwise in the look of each series.
+
+    Attributes
+    ----------
+    level : ReferenceLevel
+    series : str, optional
+    places : dict
+    is_flat : bool
+        Whether it has the same value everywhere.
+    """
+
+    level: ReferenceLevel
+    series: str | None
+    places: Places
+    is_flat: bool
+
+
+def make_series_panels(
+    table: StudyTable, panels: Sequence[StudyPanel], x: str, by: str | None
+) -> list[SeriesPanel]:
+    """Return panels with a series for each value of an axis, or for each measure."""
+    if by == MEASURE:
+        return _by_measure(table, panels, x)
+    place = table.axis(by) if by else None
+    labels = table.labels(by) if by else [None]
+    parts = []
+    for panel in panels:
+        series = [
+            _series(table, panel, x, f"{by} {format_label(label)}" if by else "",
+                    [point for point in panel.points if place is None or point[place] == label])
+            for label in labels
+        ]  # fmt: skip
+        drawn = [one for one in series if one.points]
+        parts.append(SeriesPanel(panel.about, panel.quantity.unit, panel.quantity.is_share, drawn))
+    return parts
+
+
+def _by_measure(table: StudyTable, panels: Sequence[StudyPanel], x: str) -> list[SeriesPanel]:
+    """Return a panel for each attack and unit, in which the measures are the series."""
+    groups: dict[Hashable, list[StudyPanel]] = {}
+    for panel in panels:
+        of = replace(panel.quantity, name="")
+        groups.setdefault((of, tuple(panel.fixed.items()), panel.quantity.is_share), []).append(panel)
+    parts = []
+    for group in groups.values():
+        first = group[0]
+        series = [
+            _series(table, panel, x, measure_label(panel.quantity.name), list(panel.points))
+            for panel in group
+        ]
+        is_share = first.quantity.is_share
+        parts.append(SeriesPanel(first.about, "share (%)" if is_share else "", is_share, series))
+    return parts
+
+
+def _series(table: StudyTable, panel: StudyPanel, x: str, name: str, points: Sequence[Point]) -> StudySeries:
+    place, drawn, factor = table.axis(x), panel.drawn(), panel.quantity.factor
+    levels = {
+        level: {
+            point[place]: factor * float(np.mean([*values[point].values()]))
+            for point in points
+            if point in values
+        }
+        for level, values in collect_levels(table, panel.quantity).items()
+    }
+    return StudySeries(name, {point[place]: drawn[point] for point in points}, levels)
+
+
+def level_curves(part: SeriesPanel) -> list[LevelCurve]:
+    """Return the levels of a panel as they are drawn."""
+    found: list[LevelCurve] = []
+    for level in dict.fromkeys(level for series in part.series for level in series.levels):
+        having: list[tuple[str | None, Places]] = [
+            (series.name, series.levels[level]) for series in part.series if series.levels.get(level)
+        ]
+        merged = {at: value for _, places in having for at, value in places.items()}
+        if all(merged[at] == value for _, places in having for at, value in places.items()):
+            having = [(None, merged)] if len(part.series) > 1 or _is_flat(merged) else having
+        found += [LevelCurve(level, name, places, _is_flat(places)) for name, places in having]
+    return found
+
+
+def _is_flat(places: Places) -> bool:
+    return max(places.values(), default=0.0) - min(places.values(), default=0.0) < 1e-9
+
+
+def shared_limits(parts: Sequence[SeriesPanel], *, with_zero: bool = False) -> dict[str, tuple[float, float]]:
+    """Return the ends of the scale of each unit, which hold all its estimates and the levels near them.
+
+    Shares, counts and other non-negative measures begin at zero, even if an interval extends below.
+    """
+    found = {}
+    for unit in dict.fromkeys(part.unit for part in parts):
+        mine = [part for part in parts if part.unit == unit]
+        estimates = [e for part in mine for e in part.estimates]
+        low, high = axis_limits(estimates, with_zero=with_zero)
+        reach = FAR * max(abs(low), abs(high))
+        levels = [
+            value
+            for part in mine
+            for curve in level_curves(part)
+            for value in curve.places.values()
+            if abs(value) <= reach
+        ]
+        margin = 0.06 * (max([high, *levels]) - min([low, *levels]))
+        high = max([high, *(value + margin for value in levels)])
+        if with_zero or min(e.mean for e in estimates) < 0:
+            low = min([low, *(value - margin for value in levels)])
+        else:
+            low = 0.0
+            high = max(
+                high, 1.04 * max(e.mean for e in estimates)
+            )  # room for a mark, on a scale that begins at zero
+            high = min(high, WHOLE) if mine[0].is_share else high
+        found[unit] = low, high
+    return found
+
+
+def describe_off_scale(part: SeriesPanel, scale: tuple[float, float]) -> str:
+    """Return the levels that are off the scale, with their values, as text; empty if there are none."""
+    said = []
+    for level in dict.fromkeys(curve.level for curve in level_curves(part)):
+        values = [v for curve in level_curves(part) if curve.level == level for v in curve.places.values()]
+        far = sorted({f"{value:.0f}" for value in values if not scale[0] <= value <= scale[1]}, key=float)
+        if far:
+            ends = far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}"
+            said.append(f"{level.short} outside the axis range, at {ends}{' %' if part.is_share else ''}")
+    return "; ".join(said)
+
+
+def series_styles(parts: Iterable[SeriesPanel]) -> dict[str, style.LineStyle]:
+    """Return the look of each series by its name, the same in all panels."""
+    names = dict.fromkeys(series.name for part in parts for series in part.series)
+    return {name: style.line_style(place) for place, name in enumerate(names)}
+
+
+def legend_handles(
+    parts: Sequence[SeriesPanel], looks: Mapping[str, style.LineStyle], *, in_rows: bool
+) -> list[Line2D]:
+    """Return the entries of a legend: first the series by name, then the levels."""
+    dots = {"linestyle": "none", "markersize": 5} if in_rows else {}
+    found = [Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items() if name]
+    drawn = [curve for part in parts for curve in level_curves(part)]
+    for level in dict.fromkeys(curve.level for curve in drawn):
+        flat = all(curve.is_flat and curve.series is None for curve in drawn if curve.level == level)
+        found.append(
+            Line2D(
+                [],
+                [],
+                label=level.words,
+                color=style.GREY,
+                **level_handle(level, is_line=flat or not in_rows),
+            )
+        )
+    return found
+
+
+def level_handle(level: ReferenceLevel, *, is_line: bool) -> dict[str, Any]:
+    """Return the style of a level: a line, or its own mark in each row."""
+    if is_line:
+        return {"linestyle": level.dashes, "linewidth": 1.0, "marker": level.mark, "markersize": 6}
+    size = 8 if level.tick == "|" else 4.5
+    return {"linestyle": "none", "marker": level.tick, "markersize": size, "markeredgewidth": 1.3}
+
+
+MOST_COLUMNS = 3
+LEAST_IN = 1.45
+"""Least width of a panel in inches."""
+WIDE_IN = 3.2
+ROW_IN, LINE_IN = 0.19, 0.11
+"""Height of a row, and the additional height per further series, in inches."""
+ASIDE = 0.62
+"""Fraction of a row's height over which its series are spread."""
+
+Tint = Callable[[MeanEstimate], tuple[str, bool]]
+"""The colour of a point, and whether it is filled."""
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """The rows: their labels, and the axes that the labels are values of."""
+
+    names: Mapping[Hashable, str]
+    axis: str
+
+
+def draw_rows(
+    parts: Sequence[SeriesPanel],
+    rows: RowLabels,
+    scales: Mapping[str, tuple[float, float]],
+    caption: str,
+    *,
+    tint: Tint | None = None,
+) -> Figure:
+    """Return the figure: rows are named at the left, and a line holds as many panels as fit.
+
+    Parameters
+    ----------
+    parts : sequence of SeriesPanel
+        Panels with points at rows.
+    rows : RowLabels
+    scales : mapping
+        The ends of the scale of each unit.
+    caption : str
+        Caption below all panels.
+    tint : callable, optional
+        Chooses the look of each point; a line at zero is then drawn. Without it, series have colours.
+    """
+    names = [style.short_name(name) for name in rows.names.values()]
+    looks = series_styles(parts)
+    page = _row_page(parts, rows, scales, caption, looks)
+    n_series = max(len(part.series) for part in parts)
+    height = max(0.6, (ROW_IN + LINE_IN * (n_series - 1)) * (len(names) + 0.4))
+    n_lines = -(-len(parts) // page.n_columns)
+    figure, grid = style.panel_grid(
+        n_lines, page.n_columns, width=page.width, panel_height=height, margins=page.margins
+    )
+    cells = [axes for row in grid for axes in row]
+    for axes in cells[len(parts) :]:
+        axes.remove()
+    positions = {row: float(position) for position, row in enumerate(rows.names)}
+    for number, (axes, part) in enumerate(zip(cells, parts, strict=False)):
+        _panel(axes, part, positions, looks, tint)
+        axes.set_xlim(*scales[part.unit])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        is_first = number % page.n_columns == 0  # row names appear once per line of panels
+        axes.set_yticks(range(len(names)), names if is_first else [""] * len(names))
+        axes.set_ylabel(rows.axis if is_first else "")
+        axes.set_xlabel(page.units[number])
+        axes.set_title(page.titles[number], pad=5)
+    page.legend.put(figure, left=0.1 / page.width)
+    style.add_caption(figure, caption)
+    return figure
+
+
+class _RowPage(NamedTuple):
+    """The layout of a figure over rows: columns, width and margins in inches, wrapped texts, and the legend."""
+
+    n_columns: int
+    width: float
+    margins: style.Margins
+    titles: list[str]
+    units: list[str]
+    legend: style.Legend
+
+
+def _row_page(
+    parts: Sequence[SeriesPanel],
+    rows: RowLabels,
+    scales: Mapping[str, tuple[float, float]],
+    caption: str,
+    looks: Mapping[str, style.LineStyle],
+) -> _RowPage:
+    """Return the layout that fits the names of rows, the titles, the legend and the caption."""
+    names = [style.short_name(name) for name in rows.names.values()]
+    left = (0.45 if rows.axis else 0.2) + max(map(style.text_width_in, names))
+    base = style.Margins(left=left, right=0.2, between_columns=0.3)
+    n_columns = _columns(base, len(parts))
+    width = style.PAGE_IN if n_columns > 1 else min(style.PAGE_IN, left + WIDE_IN + base.right)
+    inches = base.panel_width(width, n_columns)
+    titles = ["\n".join(style.wrap_title(_titled(part, scales), inches)) for part in parts]
+    units = [style.wrap_axis_label(part.unit, inches + 0.2) for part in parts]
+    extra, below = (style.TITLE_LINE_IN * max(t.count("\n") for t in texts) for texts in (titles, units))
+    legend = style.Legend(legend_handles(parts, looks, in_rows=True), width - 0.2)
+    margins = style.Margins(
+        left=left,
+        right=base.right,
+        top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
+        bottom=0.45 + below + style.caption_height(caption, width),
+        between_columns=base.between_columns,
+        between_rows=0.78 + extra + below,
+    )
+    return _RowPage(n_columns, width, margins, titles, units, legend)
+
+
+def _columns(margins: style.Margins, n_panels: int) -> int:
+    """Return the number of panels per line."""
+    fitting = [
+        n for n in range(1, MOST_COLUMNS + 1) if margins.panel_width(style.PAGE_IN, n) >= LEAST_IN
+    ] or [1]
+    n_lines = -(-n_panels // fitting[-1])
+    return -(-n_panels // n_lines)
+
+
+def _titled(part: SeriesPanel, scales: Mapping[str, tuple[float, float]]) -> str:
+    return ", ".join(text for text in (part.title, describe_off_scale(part, scales[part.unit])) if text)
+
+
+def _panel(
+    axes: Axes,
+    part: SeriesPanel,
+    places: Mapping[Hashable, float],
+    looks: Mapping[str, style.LineStyle],
+    tint: Tint | None,
+) -> None:
+    aside = {
+        series.name: ASIDE * ((number + 0.5) / len(part.series) - 0.5)
+        for number, series in enumerate(part.series)
+    }
+    for series in part.series:
+        look = looks[series.name]
+        for row, found in series.points.items():
+            color, is_filled = tint(found) if tint else (look.color, True)
+            at = places[row] + aside[series.name]
+            axes.plot([found.low, found.high], [at, at], color=color, linewidth=1.3)
+            face = color if is_filled else "white"
+            axes.plot(found.mean, at, look.marker, color=color, markerfacecolor=face, markersize=4.5)
+    for curve in level_curves(part):
+        is_own = len(part.series) > 1 and curve.series is not None
+        color = looks[curve.series or ""].color if is_own else style.GREY
+        _level(axes, curve, places, aside.get(curve.series or "", 0.0), color)
+    if tint:
+        axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+
+
+def _level(axes: Axes, curve: LevelCurve, places: Mapping[Hashable, float], aside: float, color: str) -> None:
+    """Draw a level: one vertical line if it is the same in all rows, otherwise a mark in each row."""
+    is_line = curve.is_flat and curve.series is None
+    look: dict[str, Any] = level_handle(curve.level, is_line=is_line)
+    if is_line:
+        axes.axvline(next(iter(curve.places.values())), color=color, zorder=0.5, **(look | {"marker": ""}))
+        return
+    rows = [places[row] + aside for row in curve.places]
+    axes.plot([*curve.places.values()], rows, color=color, zorder=3, **look)

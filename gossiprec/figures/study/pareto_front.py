@@ -14,13 +14,13 @@ from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
 from gossiprec.figures.study.estimates import (
     MeanEstimate,
+    collect_levels,
     describe_intervals,
     is_pareto_optimal,
     mean_with_interval,
 )
 from gossiprec.figures.study.panels import Drawing, StudyFigureOptions, requested_quantities
 from gossiprec.figures.study.quantity import Quantity
-from gossiprec.figures.study.reference_levels import collect_levels
 from gossiprec.figures.study.table_reader import Point, PointNames, StudyTable, label_cells
 from gossiprec.measures.selectors import FILTERS
 

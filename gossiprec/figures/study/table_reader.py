@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossiprec.base.errors import LogError, suggestion
-from gossiprec.figures.study.label_folding import fold_labels
-from gossiprec.figures.study.labels import measure_label
-from gossiprec.figures.study.quantity import Label, Quantity, format_label
+from gossiprec.figures.study.quantity import Label, Quantity, fold_labels, format_label, measure_label
 from gossiprec.figures.style import MAX_NAME, short_name
 from gossiprec.measures.selectors import FILTERS, read_measure
 from gossiprec.runs.run_files import open_to_read, read_regular
@@ -46,7 +44,7 @@ class StudyTable:
     baseline : dict of str to Label
     values : dict
         Values by quantity, point and seed, without NaN and missing values. Quantities that differ only by the axes
-        are joined (:mod:`~gossiprec.figures.study.label_folding`).
+        are joined (:mod:`~gossiprec.figures.study.quantity`).
     apart : dict
         The values with the attacks as named in the runs.
     runs : dict

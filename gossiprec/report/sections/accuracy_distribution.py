@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.figures.accuracy_distributions import accuracy_distributions
-from gossiprec.figures.attack_selection import arrange_panels, group_keys
+from gossiprec.figures.attack_selection import accuracy_distributions, arrange_panels, group_keys
 from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
 from gossiprec.report.runs import ReportRuns
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
-from gossiprec.figures.contact_curves import count_nodes
-from gossiprec.figures.node_values import values_by_node
+from gossiprec.figures.node_values import count_nodes, values_by_node
 from gossiprec.report.blocks import Block, NetworkGraph, Section, TextParagraphs, block_or_choice
 from gossiprec.report.runs import OF_NODES, ReportRuns
 from gossiprec.runs import Run

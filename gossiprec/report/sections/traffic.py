@@ -8,7 +8,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
-from gossiprec.figures.contact_curves import contact_curve
+from gossiprec.figures.node_values import contact_curve
 from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
 from gossiprec.report.runs import CLOCKS, ReportRuns
 from gossiprec.runs import Run
