@@ -30,7 +30,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "senders_reached": "count_senders_reached",
     },
     "gossiprec.network.graphs.registry": {"Option": "FamilyOption", "family": "register_family"},
-    "gossiprec.network.graphs.vertex_cover": {"colluder_cover": "find_colluder_cover"},
+    "gossiprec.network.graphs.measures": {"colluder_cover": "find_colluder_cover"},
     "gossiprec.models": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.models.base": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.models.base.kernel_interface": {"Asked": "AdversaryQueries", "Kernels": "ModelKernels"},

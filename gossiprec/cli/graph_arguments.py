@@ -160,8 +160,8 @@ def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
 
 
 def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[NamedGraph]:
-    from gossiprec.network.overlay.graph_views import StaticViewOptions
     from gossiprec.network.overlay.view_exchange import ExchangeOptions
+    from gossiprec.network.overlay.views import StaticViewOptions
 
     view = getattr(protocol.options, "view", None)
     fanout: int = getattr(protocol.options, "fanout", getattr(view, "size", asked.fanout))
@@ -226,7 +226,7 @@ def _graph_of_views(views: ExchangedViews) -> nx.DiGraph:
 
 
 def _of_random_views(protocol: Protocol, size: int, fraction: float) -> dict[str, Any]:
-    from gossiprec.network.graphs.vertex_cover import colluder_bound
+    from gossiprec.network.graphs.measures import colluder_bound
 
     n = protocol.n_users
     return {

@@ -184,7 +184,7 @@ def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[NamedGraph]:
 
 def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the facts of each graph with its name."""
-    from gossiprec.network.graphs.summary import summarise_graph
+    from gossiprec.network.graphs.measures import summarise_graph
     from gossiprec.network.overlay.graph_options import scenario_errors
 
     measured = []

@@ -16,7 +16,7 @@ from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.store.arena import merge_keys
 from gossiprec.compute.store.base import Store
 from gossiprec.rules.aggregators.base import Aggregator, Inbox, Invalid
-from gossiprec.rules.aggregators.touched_base import TouchedRule
+from gossiprec.rules.aggregators.deltas import TouchedRule
 from gossiprec.rules.servers.base import ClientAnswers
 
 COUNTS = ("n_discarded", "n_small", "n_reduced")

@@ -1,6 +1,6 @@
 """Drawings of graphs: nodes, links, and in vermilion colluders that observe every link.
 
-The colluders are few, but not always the minimum (:func:`gossiprec.network.graphs.vertex_cover.find_colluder_cover`).
+The colluders are few, but not always the minimum (:func:`gossiprec.network.graphs.measures.find_colluder_cover`).
 Nodes
 are placed by springs between linked nodes, or on a circle in the order of ids; the same graph gives the same picture.
 """
@@ -25,7 +25,7 @@ from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.network.graphs.files import ordered_links
-from gossiprec.network.graphs.vertex_cover import colluder_bound, find_colluder_cover
+from gossiprec.network.graphs.measures import colluder_bound, find_colluder_cover
 
 Layout = Literal["spring", "circular"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gossiprec.rules.aggregators import Inbox, base, make_aggregator
 from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.aggregators.delta_ops import add_deltas
+from gossiprec.rules.aggregators.deltas import add_deltas
 from gossiprec.testing import check_aggregator
 
 TOUCHED = {"over": "touched"}

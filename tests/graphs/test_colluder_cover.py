@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.network import graphs
-from gossiprec.network.graphs.vertex_cover import colluder_bound, find_colluder_cover
+from gossiprec.network.graphs.measures import colluder_bound, find_colluder_cover
 
 
 def sees_all(graph, members):

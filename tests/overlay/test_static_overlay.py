@@ -7,8 +7,7 @@ from pydantic import TypeAdapter
 from gossiprec.base.errors import ScenarioError
 from gossiprec.network.graphs import out_neighbors
 from gossiprec.network.overlay.graph_options import load_graph
-from gossiprec.network.overlay.graph_views import Graph, GraphViews
-from gossiprec.network.overlay.random_views import choose_receivers
+from gossiprec.network.overlay.views import Graph, GraphViews, choose_receivers
 
 GRAPHS = [
     {"family": "ring", "k": 4},

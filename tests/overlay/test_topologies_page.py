@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gossiprec.network.overlay.graph_views import StaticViewOptions
+from gossiprec.network.overlay.views import StaticViewOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
 BEFORE = "import gossiprec.network.graphs.registry as registry\n"

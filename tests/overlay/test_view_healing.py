@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.network.overlay.random_views import PeriodicRefresh, PoissonRefresh, RandomViews
+from gossiprec.network.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.base.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
-from gossiprec.network.overlay.random_views import PoissonRefresh, RandomViews
+from gossiprec.network.overlay.views import PoissonRefresh, RandomViews
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.network.sim.distributions import Constant, Exponential
 from gossiprec.network.sim.network import Latency, Network

@@ -133,7 +133,7 @@ class ReceivedChanges(Sequence[ModelDelta]):
         return known
 
     def summed(self, weights: F64) -> tuple[F64, F64, F64]:
-        """Return the weighted sum of all changes (:class:`gossiprec.rules.aggregators.delta_ops.SummableDeltas`)."""
+        """Return the weighted sum of all changes (:class:`gossiprec.rules.aggregators.deltas.SummableDeltas`)."""
         return sum_deltas(self._updates, weights, self._threads, self._memory)
 
 

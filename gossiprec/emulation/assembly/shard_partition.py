@@ -12,7 +12,7 @@ from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.network.overlay.graph_views import StaticViewOptions
+from gossiprec.network.overlay.views import StaticViewOptions
 from gossiprec.scenario import Scenario
 
 WORTH = 0.9

@@ -1,11 +1,13 @@
-"""Numbers that describe a graph: degrees, distances, clustering, spectral gap, and times to contact.
+"""Measures of a graph: degrees, distances, mixing, times to contact, colluders that see every link, and a summary.
 
 Graphs are networkx graphs over nodes 0 .. n - 1, undirected or directed; weights are ignored. A link u -> v of a
-directed graph means that u sends to v.
+directed graph means that u sends to v. A link is seen if one of its ends colludes: for vertex covers, directed graphs
+are treated as undirected, because a colluder sees the messages that it sends and receives.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -16,6 +18,7 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 
 from gossiprec.base.arrays import F64
+from gossiprec.old_names import forward
 
 Matrix: TypeAlias = Any
 """A scipy sparse array."""
@@ -243,3 +246,189 @@ def wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None
 def _check_fraction(fraction: float) -> None:
     if not 0 <= fraction <= 1:
         raise ValueError(f"found fraction {fraction}, must be from 0 to 1")
+
+
+Neighbors = list[set[int]]
+
+
+def colluder_bound(n: int, degree: float) -> float:
+    """Return ``n P / (P + 1)``, a number of well-placed colluders that always suffices to see every link.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    degree : float
+        P: the mean degree of an undirected graph. If every node sends to F fixed others, the links taken as
+        undirected have a mean degree of up to 2F: pass that.
+
+    Notes
+    -----
+    The nodes outside a cover are pairwise unlinked, and a graph of mean degree P has at least ``n / (P + 1)``
+    pairwise unlinked nodes. The bound holds for every simple graph, regular or not, and is attained by complete
+    groups of P + 1 nodes. Most graphs need fewer colluders: :func:`find_colluder_cover` finds them.
+
+    References
+    ----------
+    P. Turán, "On an extremal problem in graph theory", 1941; Y. Caro (1979) and V. K. Wei (1981): the sum over nodes of
+    ``1 / (degree + 1)``, from which Jensen's inequality gives the bound.
+    """
+    if n < 1 or degree < 0:
+        raise ValueError(
+            f"found {n} nodes of mean degree {degree}; expected at least 1 node and a degree of at least 0"
+        )
+    return n * degree / (degree + 1)
+
+
+def find_colluder_cover(graph: nx.Graph, *, exact: bool = False) -> list[int]:
+    """Return few colluders that see every link, in ascending order.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or networkx.DiGraph
+        Over nodes 0 .. n - 1.
+    exact : bool
+        Whether to find the minimum by integer programming, for some hundred nodes. Otherwise the node that sees most
+        unseen links is added repeatedly, and the result is improved by exchanges of two nodes for one until none is
+        left; ties go to the lower id.
+
+    Raises
+    ------
+    ValueError
+        If the solver fails.
+
+    References
+    ----------
+    D. Andrade, M. Resende, R. Werneck, "Fast local search for the maximum independent set problem", Journal of
+    Heuristics 18 (2012): exchanges of one node outside the cover for two.
+    """
+    links = adjacency(graph)
+    both = (links + links.T).tocsr()
+    around: Neighbors = [set(row.tolist()) for row in np.split(both.indices, both.indptr[1:-1])]
+    if exact:
+        return _fewest(around)
+    outside = set(range(len(around))) - _greedy(around)
+    _exchange(around, outside)
+    return [node for node in range(len(around)) if node not in outside]
+
+
+def _greedy(around: Neighbors) -> set[int]:
+    """Return a cover by repeatedly taking the node with most links that no taken node sees."""
+    unseen = [len(neighbors) for neighbors in around]
+    heap = [(-degree, node) for node, degree in enumerate(unseen)]
+    heapq.heapify(heap)
+    taken: set[int] = set()
+    while heap:
+        degree, node = heapq.heappop(heap)
+        if -degree != unseen[node]:  # some have been seen since: try again later
+            heapq.heappush(heap, (-unseen[node], node))
+            continue
+        if degree == 0:
+            break
+        taken.add(node)
+        unseen[node] = 0
+        for other in around[node] - taken:
+            unseen[other] -= 1
+    return taken
+
+
+def _exchange(around: Neighbors, outside: set[int]) -> None:
+    """Remove redundant nodes from the cover, and exchange two nodes for one, until neither is possible."""
+    improved = True
+    while improved:
+        improved = False
+        for node in range(len(around)):
+            if node in outside:
+                improved |= _two_for_one(around, outside, node)
+            elif not around[node] & outside:
+                outside.add(node)
+                improved = True
+
+
+def _two_for_one(around: Neighbors, outside: set[int], node: int) -> bool:
+    """Take `node` into the cover if two unlinked neighbours can then leave it."""
+    free = [other for other in sorted(around[node]) if around[other] & outside == {node}]
+    for place, first in enumerate(free):
+        second = next((other for other in free[place + 1 :] if other not in around[first]), None)
+        if second is not None:
+            outside.remove(node)
+            outside.update((first, second))
+            return True
+    return False
+
+
+def _fewest(around: Neighbors) -> list[int]:
+    """Return a minimum vertex cover, found by integer programming."""
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    ends = [(u, v) for u, neighbors in enumerate(around) for v in sorted(neighbors) if u < v]
+    if not ends:
+        return []
+    rows = np.repeat(np.arange(len(ends)), 2)
+    seen = sparse.csr_array((np.ones(2 * len(ends)), (rows, np.ravel(ends))), shape=(len(ends), len(around)))
+    found = milp(
+        np.ones(len(around)),
+        constraints=LinearConstraint(seen, lb=1),
+        integrality=np.ones(len(around)),
+        bounds=Bounds(0, 1),
+    )
+    if not found.success:
+        raise ValueError(f"no minimum cover found for {len(around)} nodes: {found.message}; use exact=False")
+    return [int(node) for node in np.flatnonzero(found.x > 0.5)]
+
+
+Fact = float | int | bool | str | list[int] | None
+
+
+def summarise_graph(graph: nx.Graph, *, fraction: float, fanout: int) -> dict[str, Fact]:
+    """Return sizes, degrees, distances, mixing, times to contact, and colluders that see every link.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or networkx.DiGraph
+        Over nodes 0 .. n - 1.
+    fraction : float
+        Share of the other nodes for `wakes_to_meet`, from 0 to 1.
+    fanout : int
+        Number of peers that a node sends to per wake.
+
+    Returns
+    -------
+    dict
+        A value that does not exist is None: the diameter of a disconnected graph, the gap if a walk can end, the time
+        until more nodes are met than have a link. ``cover_bound`` is n P / (P + 1), P the mean degree of the
+        undirected graph; ``colluders`` see every link, and are ``n_colluders`` (few, not always the fewest).
+    """
+    degrees = degree_summary(graph)
+    undirected = graph.to_undirected()
+    cover = find_colluder_cover(graph)
+    some_end = degrees["min"] == 0
+    found: dict[str, Fact] = {
+        "nodes": len(graph),
+        "links": graph.number_of_edges(),
+        "directed": graph.is_directed(),
+        "parts": nx.number_connected_components(undirected),
+        "degree_min": int(degrees["min"]),
+        "degree_mean": degrees["mean"],
+        "degree_max": int(degrees["max"]),
+        "diameter": diameter(graph),
+        "average_distance": average_distance(graph),
+        "clustering": clustering(graph),
+        "spectral_gap": None if some_end else spectral_gap(graph),
+        "lazy_spectral_gap": None if some_end else spectral_gap(graph, lazy=True),
+        "can_meet": reachable_fraction(graph),
+        "fraction": fraction,
+        "fanout": fanout,
+        "wakes_to_meet": wakes_to_meet(fraction, graph, fanout),
+        "cover_bound": colluder_bound(len(graph), 2 * undirected.number_of_edges() / len(graph)),
+        "n_colluders": len(cover),
+        "colluders": cover,
+    }
+    if graph.is_directed():
+        found |= {f"in_degree_{end}": int(degrees[f"in_{end}"]) for end in ("min", "max")}
+        found["in_degree_deviation"] = degrees["in_deviation"]
+    return found
+
+
+forward(__name__)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.network.overlay.random_views import (
+from gossiprec.network.overlay.views import (
     PeriodicRefresh,
     PoissonRefresh,
     RandomViews,

@@ -18,7 +18,7 @@ from pydantic import Field
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.rng import NodeStreams
 from gossiprec.compute.plan.tape import Op
-from gossiprec.network.overlay.random_views import RandomViews
+from gossiprec.network.overlay.views import RandomViews
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.gossip import Gossip, GossipOptions, ViewOptions
 

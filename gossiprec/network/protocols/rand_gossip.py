@@ -19,8 +19,8 @@ from gossiprec.base.options import LARGEST, registered_name
 from gossiprec.compute.plan.tape import Op
 from gossiprec.network.overlay import SAMPLINGS
 from gossiprec.network.overlay.base import OverlayContext, Views
-from gossiprec.network.overlay.graph_views import StaticViewOptions, make_graph_views
 from gossiprec.network.overlay.view_exchange import ExchangeOptions, ExchangeView
+from gossiprec.network.overlay.views import StaticViewOptions, make_graph_views
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.gossip import CountedRefreshOptions, Gossip, GossipOptions, ViewOptions
 from gossiprec.rules.aggregators import Rule, make_aggregator

@@ -17,9 +17,9 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import Options
-from gossiprec.rules.aggregators import AGGREGATORS, delta_ops
+from gossiprec.rules.aggregators import AGGREGATORS, deltas
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
-from gossiprec.rules.aggregators.delta_ops import How, add_deltas
+from gossiprec.rules.aggregators.deltas import How, add_deltas
 
 LOOKS_BENIGN = 3.0
 """Norms up to this multiple of the median are assumed to be benign."""
@@ -71,20 +71,20 @@ class HiCS(Aggregator):
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model plus the released deltas."""
-        inbox = delta_ops.drop_nonfinite(inbox)
+        inbox = deltas.drop_nonfinite(inbox)
         if not inbox.deltas:
             return own
-        rows, shared = delta_ops.delta_norms(inbox.deltas)
+        rows, shared = deltas.delta_norms(inbox.deltas)
         bound = _bound(self.options.c1, rows, self._medians)
         of_shared = _bound(self.options.shared_bound, shared, self._shared_medians)
         change = add_deltas(
-            np.zeros_like(own), delta_ops.clip_inbox(inbox, bound, of_shared), self.options.gather
+            np.zeros_like(own), deltas.clip_inbox(inbox, bound, of_shared), self.options.gather
         )
         end, width = len(own) - len(inbox.deltas[0].shared), inbox.deltas[0].rows.shape[1]
         gathered = change[:end].reshape(-1, max(width, 1))
         self._gathered = gathered if self._gathered is None else self._gathered + gathered
         out = own.copy()
-        chosen = self._most(delta_ops.row_norms(self._gathered))
+        chosen = self._most(deltas.row_norms(self._gathered))
         out[:end].reshape(gathered.shape)[chosen] += self._let_go(self._gathered[chosen])
         out[end:] += change[end:]
         self._gathered[chosen] = 0.0
@@ -100,7 +100,7 @@ class HiCS(Aggregator):
         c2 = self.options.c2
         if not len(rows):
             return rows
-        return delta_ops.clip_rows(rows, float(delta_ops.row_norms(rows).mean()) if c2 == "mean" else c2)
+        return deltas.clip_rows(rows, float(deltas.row_norms(rows).mean()) if c2 == "mean" else c2)
 
 
 def _bound(bound: Bound, norms: F64, medians: list[float]) -> float:

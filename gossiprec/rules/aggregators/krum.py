@@ -19,7 +19,7 @@ from gossiprec.base.options import LARGEST
 from gossiprec.native.loop_jit import jit_cached
 from gossiprec.rules.aggregators import AGGREGATORS, base
 from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.aggregators.touched_base import TouchedRule, TouchedRuleOptions, mean_over_uploads
+from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads
 
 
 class KrumOptions(TouchedRuleOptions):

@@ -14,7 +14,7 @@ import numpy as np
 from gossiprec.base.arrays import F32
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.aggregators.touched_base import TouchedRule
+from gossiprec.rules.aggregators.deltas import TouchedRule
 
 
 @AGGREGATORS.register("median")

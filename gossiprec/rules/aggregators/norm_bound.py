@@ -15,10 +15,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.base.arrays import F32, F64
-from gossiprec.rules.aggregators import AGGREGATORS, delta_ops
+from gossiprec.rules.aggregators import AGGREGATORS, deltas
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
-from gossiprec.rules.aggregators.delta_ops import How, add_deltas
-from gossiprec.rules.aggregators.touched_base import ScopeOptions
+from gossiprec.rules.aggregators.deltas import How, ScopeOptions, add_deltas
 
 Bound: TypeAlias = Annotated[float, Field(gt=0)] | Literal["median"]
 
@@ -67,7 +66,7 @@ class NormBound(Aggregator):
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the bounded mean; weights are used."""
         if self.uses_deltas:
-            return self._of_rows(own, delta_ops.drop_nonfinite(inbox))
+            return self._of_rows(own, deltas.drop_nonfinite(inbox))
         norms = self._norms(own, inbox)
         fit = np.isfinite(norms)
         if not fit.any():
@@ -85,11 +84,11 @@ class NormBound(Aggregator):
     def _of_rows(self, own: F32, inbox: Inbox) -> F32:
         if not inbox.deltas:
             return own
-        rows, shared = delta_ops.delta_norms(inbox.deltas)
+        rows, shared = deltas.delta_norms(inbox.deltas)
         options = self.options
         bound = _number(options.bound, rows)
         of_shared = _number(options.bound if options.shared_bound is None else options.shared_bound, shared)
-        return add_deltas(own, delta_ops.clip_inbox(inbox, bound, of_shared), options.then or "touched-mean")
+        return add_deltas(own, deltas.clip_inbox(inbox, bound, of_shared), options.then or "touched-mean")
 
     def _norms(self, own: F32, inbox: Inbox) -> F64:
         """Return the norm of each model's difference from the own one; infinite or NaN for non-finite models."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from gossiprec.base.arrays import F32
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
-from gossiprec.rules.aggregators.delta_ops import add_deltas
+from gossiprec.rules.aggregators.deltas import add_deltas
 
 
 @AGGREGATORS.register("touched-mean")

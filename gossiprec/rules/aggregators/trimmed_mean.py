@@ -19,7 +19,7 @@ from gossiprec.base.arrays import F32
 from gossiprec.base.options import LARGEST
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.aggregators.touched_base import TouchedRule, TouchedRuleOptions, mean_over_uploads
+from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads
 
 
 class TrimmedMeanOptions(TouchedRuleOptions):
