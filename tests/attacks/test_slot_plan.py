@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.adversaries.attacks.individual_kernels import plan_slots
+from gossiprec.adversaries.attacks.individual_kernels import SlotTables, plan_slots
 
 N_NODES = 5
 ADVERSARIES = (1, 3, 4)
@@ -23,7 +23,7 @@ def planned(plan, pairs, message):
     n_free, used = np.zeros(len(ADVERSARIES), np.int32), np.zeros(len(ADVERSARIES), np.int64)
     slot_of, seen = np.full(len(pairs) + 9, -1, np.int32), np.zeros(len(pairs) + 9, np.bool_)
     tables = np.zeros(table, np.int8), np.full(table, -1, np.int32), np.zeros(table, np.int32)
-    plan(message, sender, receiver, place, *tables, n_free, used, slot_of, seen)
+    plan(message, sender, receiver, place, SlotTables(*tables, n_free, used, slot_of, seen))
     return slot_of[message], seen[message], used
 
 

@@ -148,15 +148,37 @@ def fit_users(rows, width, row_of, late, now, n_items, n_users, state, recipe, d
     swap_float_mode(mode)
 
 
+class SlotTables(NamedTuple):
+    """Tables of the slots, filled by :func:`plan_slots`.
+
+    Attributes
+    ----------
+    again, slot_at, free : ndarray of int8, int32 and int32, shape (n_adversaries, n_nodes)
+        Working memory: 0, but -1 for `slot_at`.
+    n_free : ndarray of int32, shape (n_adversaries,)
+        Working memory: 0.
+    used : ndarray of int64, shape (n_adversaries,)
+        The largest number of slots that each adversary needs.
+    slot_of, seen_before : ndarray of int32 and bool, shape (n_messages,)
+        Slot of each message, and whether its pair had a delivery before.
+    """
+
+    again: Any
+    slot_at: Any
+    free: Any
+    n_free: Any
+    used: Any
+    slot_of: Any
+    seen_before: Any
+
+
 @kernel
-def plan_slots(
-    message, sender, receiver, adversary_of, again, slot_at, free, n_free, used, slot_of, seen_before
-):
+def plan_slots(message, sender, receiver, adversary_of, tables):
     """Give each pair of adversary and victim a slot from its first to its last delivery, if it has more than one.
 
-    Slots of one adversary are numbered from 0 and reused; `used` is the largest number that it needs. All tables have
-    shape (n_adversaries, n_nodes) and start at 0, except `slot_at`, which starts at -1.
+    Slots of one adversary are numbered from 0 and reused.
     """
+    again, slot_at, free, n_free, used, slot_of, seen_before = tables
     for d in range(len(message) - 1, -1, -1):
         a = adversary_of[receiver[d]]
         if a >= 0:

@@ -76,7 +76,7 @@ class IndividualObservers:
 
     def foresee(self, meetings: KnownDeliveries) -> None:
         """Assign slots and allocate the memory."""
-        from gossiprec.adversaries.attacks.individual_kernels import plan_slots
+        from gossiprec.adversaries.attacks.individual_kernels import SlotTables, plan_slots
 
         n_adversaries, n_users = len(self.lengths), self.context.n_users
         self.slot_of = np.full(meetings.n_messages, -1, np.int32)
@@ -91,11 +91,14 @@ class IndividualObservers:
         plan = plan_slots.py_func if self.scorer.plain else plan_slots
         self._arrivals = (meetings.message, self.adversary_of[meetings.receiver], meetings.time)
         table = (n_adversaries, n_users)
-        n_free, used = np.zeros(n_adversaries, np.int32), np.zeros(n_adversaries, np.int64)
+        used = np.zeros(n_adversaries, np.int64)
+        tables = SlotTables(
+            np.zeros(table, np.int8), np.full(table, -1, np.int32), np.zeros(table, np.int32),
+            np.zeros(n_adversaries, np.int32), used, self.slot_of, self.seen_before,
+        )  # fmt: skip
         plan(
             meetings.message[of_users], meetings.sender[of_users], meetings.receiver[of_users], self.adversary_of,
-            np.zeros(table, np.int8), np.full(table, -1, np.int32), np.zeros(table, np.int32),
-            n_free, used, self.slot_of, self.seen_before,
+            tables,
         )  # fmt: skip
         self._take_memory(used)
 
