@@ -280,7 +280,7 @@ class KernelCache(ModuleCodeCache):
 
 def _field_names(kinds: Iterable[Any]) -> tuple[Any, ...]:
     """Return the field names of the NamedTuples among argument types: numba knows the class by its name only."""
-    named = (kind for kind in kinds if isinstance(kind, types.BaseNamedTuple))
+    named: list[Any] = [kind for kind in kinds if isinstance(kind, types.BaseNamedTuple)]
     return tuple((kind.fields, _field_names(kind)) for kind in named)
 
 
