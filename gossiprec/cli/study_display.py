@@ -157,22 +157,22 @@ def means_table(table: StudyTable) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    means = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
     found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
-    for name in told.axes:
+    for name in means.axes:
         found.add_column(name, vertical="bottom", overflow="fold")
-    for heading in told.headings:
+    for heading in means.headings:
         found.add_column(heading, justify="right", vertical="bottom")
-    for row in told.rows:
+    for row in means.rows:
         found.add_row(*row)
     return found
 
 
 def format_table_note(table: StudyTable, folder: Path) -> str:
     """Return how to read the table, what it leaves out, and the commands to continue with."""
-    told = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
-    left = [f"{told.more_rows} more combinations"] if told.more_rows else []
-    left += [f"{told.more_columns} more measures"] if told.more_columns else []
+    means = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    left = [f"{means.more_rows} more combinations"] if means.more_rows else []
+    left += [f"{means.more_columns} more measures"] if means.more_columns else []
     lines = [NOTE]
     lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
     kind = " --kind paired" if table.baseline and not table.picture else ""

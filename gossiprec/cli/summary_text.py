@@ -52,10 +52,10 @@ def _spent(privacy: Mapping[str, Any]) -> str:
             "; the receivers and merge weights of a node depend on its items without noise, and no "
             "epsilon covers them"
         )
-    told = privacy.get("told_rows")
-    if told is not None:
-        who = f"{told['nodes']:,} clients upload about their users"
-        noise += f"; in addition, epsilon up to {told['epsilon_max']:.3g} for what {who}"
+    rows = privacy.get("told_rows")
+    if rows is not None:
+        who = f"{rows['nodes']:,} clients upload about their users"
+        noise += f"; in addition, epsilon up to {rows['epsilon_max']:.3g} for what {who}"
     if privacy.get("told_in_the_open"):
         noise += "; what clients upload about their users in addition is not protected"
     if privacy.get("updates_in_the_open"):
@@ -125,9 +125,9 @@ def tie_note(attacks: Sequence[Mapping[str, Any]]) -> str:
     named = {size: share for size, share in shares.items() if share >= TIES_NAMED}
     if not named:
         return ""
-    told = ", ".join(f"{format_percent(share)} % at K = {size}" for size, share in sorted(named.items()))
+    listed = ", ".join(f"{format_percent(share)} % at K = {size}" for size, share in sorted(named.items()))
     return (
-        f"Ties decide part of the communities ({told}): users that are equally near to an adversary\ncount "
+        f"Ties decide part of the communities ({listed}): users that are equally near to an adversary\ncount "
         "as fractional members, and victims with equal scores are credited as in random order."
     )
 

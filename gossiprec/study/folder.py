@@ -110,14 +110,14 @@ class StudyFolder:
             return None
         return run if complete else None
 
-    def write_spec(self, told: Mapping[str, Any]) -> None:
+    def write_spec(self, spec: Mapping[str, Any]) -> None:
         """Write ``study.yaml``: the study as it was resolved."""
-        text = yaml.safe_dump(dict(told), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True)
         replace_file(self.path / SPEC, text.encode())
 
-    def write_mark(self, told: Mapping[str, Any]) -> None:
+    def write_mark(self, mark: Mapping[str, Any]) -> None:
         """Write ``study.json``: the status of the study."""
-        replace_file(self.path / MARK, json.dumps(told, indent=2, ensure_ascii=False).encode() + b"\n")
+        replace_file(self.path / MARK, json.dumps(mark, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def run_code_version(run: Run) -> str:

@@ -49,19 +49,19 @@ class StudyResult:
 
     def _repr_html_(self) -> str:
         """Return an HTML table for notebooks, with the means over seeds in a row per combination."""
-        told = tabulate_means(self._found, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
-        head = _cells("th", [*told.axes, *told.headings], n_left=len(told.axes))
-        rows = "".join(f"<tr>{_cells('td', row, n_left=len(told.axes))}</tr>" for row in told.rows)
-        more = f" {told.more_rows} more combinations and {told.more_columns} more measures: <code>.frame()</code>."
-        note = NOTE + (more if told.more_rows or told.more_columns else "")
+        means = tabulate_means(self._found, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+        head = _cells("th", [*means.axes, *means.headings], n_left=len(means.axes))
+        rows = "".join(f"<tr>{_cells('td', row, n_left=len(means.axes))}</tr>" for row in means.rows)
+        more = f" {means.more_rows} more combinations and {means.more_columns} more measures: <code>.frame()</code>."
+        note = NOTE + (more if means.more_rows or means.more_columns else "")
         about = f"<b>{html.escape(str(self.path))}</b>: {html.escape(self._words())}"
         return f"{about}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
 
     def _words(self) -> str:
-        told, table = self.mark, self._found
-        failed = f", {len(told['failed'])} failed" if told["failed"] else ""
+        mark, table = self.mark, self._found
+        failed = f", {len(mark['failed'])} failed" if mark["failed"] else ""
         axes = " x ".join(f"{name} ({len(table.labels(name))})" for name in table.varying)
-        finished = f"{told['finished']} of {told['simulations']} runs finished{failed}"
+        finished = f"{mark['finished']} of {mark['simulations']} runs finished{failed}"
         return ", ".join([self.status, finished, *([axes] if axes else [])])
 
     @property
@@ -189,7 +189,7 @@ class StudyResult:
                 f"unknown figure {kind!r}{suggestion(kind, KINDS)}; expected one of {', '.join(KINDS)}"
             )
         chosen, against = (
-            {name: format_label(value) for name, value in (told or {}).items()} for told in (where, to)
+            {name: format_label(value) for name, value in (labels or {}).items()} for labels in (where, to)
         )
         stem = Path(out) if out is not None else None
         return draw(self.path, stem, kind=kind, choice=StudyFigureOptions(**choice, to=against), where=chosen)

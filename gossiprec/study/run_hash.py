@@ -35,27 +35,27 @@ def result_identity(scenario: Scenario) -> dict[str, Any]:
     scenarios unchanged. A changed default is not seen here, but changes the code version. Observers are sorted,
     because their order has no effect. A plug-in is included with its distribution and version.
     """
-    told: dict[str, Any] = {"seed": scenario.seed}
+    plain: dict[str, Any] = {"seed": scenario.seed}
     for key in type(scenario).model_fields:
         value = getattr(scenario, key)
         if key in NO_MATTER or key == "seed":
             continue
         if isinstance(value, Options):
-            told[key] = {
+            plain[key] = {
                 k: v for k, v in non_default_options(value).items() if k not in NO_MATTER_IN.get(key, ())
             }
         elif isinstance(value, tuple):
-            told[key] = [_plain(item) for item in value]
+            plain[key] = [_plain(item) for item in value]
         else:
-            told[key] = value
-    told["observers"] = sorted(told["observers"], key=canonical_json)
-    told["plugins"] = {name: about["version"] for name, about in scenario_plugins(scenario).items()}
-    return {key: value for key, value in told.items() if value not in ({}, [], None)}
+            plain[key] = value
+    plain["observers"] = sorted(plain["observers"], key=canonical_json)
+    plain["plugins"] = {name: about["version"] for name, about in scenario_plugins(scenario).items()}
+    return {key: value for key, value in plain.items() if value not in ({}, [], None)}
 
 
-def hash_plain_data(told: Any) -> str:
+def hash_plain_data(plain: Any) -> str:
     """Return the hash of plain data, the same in every process and version."""
-    return hashlib.sha256(canonical_json(told).encode()).hexdigest()[:LENGTH]
+    return hashlib.sha256(canonical_json(plain).encode()).hexdigest()[:LENGTH]
 
 
 def run_hash(scenario: Scenario) -> str:
@@ -63,9 +63,9 @@ def run_hash(scenario: Scenario) -> str:
     return hash_plain_data(result_identity(scenario))
 
 
-def canonical_json(told: Any) -> str:
+def canonical_json(plain: Any) -> str:
     """Return plain data as JSON text with sorted keys."""
-    return json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _plain(value: Any) -> Any:
@@ -88,12 +88,12 @@ def non_default_options(options: Options) -> dict[str, Any]:
         }
         return {"name": options.name, **own, **non_default_options(options.options)}
     dumped = options.model_dump(mode="json", by_alias=True)
-    told = {}
+    plain = {}
     for name, info in type(options).model_fields.items():
         value, alias = getattr(options, name), info.alias or name
         if _is_tag(info) or value != _default(options, name):
-            told[alias] = _plain(value) if _holds_options(value) else dumped[alias]
-    return told
+            plain[alias] = _plain(value) if _holds_options(value) else dumped[alias]
+    return plain
 
 
 def _default(options: Options, name: str) -> Any:
@@ -190,17 +190,17 @@ def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> lis
     groups: dict[str, list[_Shared]] = {}
     order: list[_Shared] = []
     for hash_, scenario in scenarios.items():
-        told = result_identity(scenario)
-        told.pop("observers", None)
-        alike = groups.setdefault(hash_plain_data(told), [])
-        if not any(shared.takes(hash_, scenario) for shared in alike):
+        plain = result_identity(scenario)
+        plain.pop("observers", None)
+        group = groups.setdefault(hash_plain_data(plain), [])
+        if not any(shared.takes(hash_, scenario) for shared in group):
             shared = _Shared(scenario)
             if not shared.takes(hash_, scenario):
                 shared.serves.append(
                     hash_
                 )  # its observers' names are not known before the run: it runs by itself
             else:
-                alike.append(shared)
+                group.append(shared)
             order.append(shared)
     return [shared.simulation() for shared in order]
 

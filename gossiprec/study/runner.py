@@ -226,9 +226,13 @@ class StudyRunner:
 
 def kernel_signature(scenario: Scenario) -> str:
     """Return a signature of the options that determine a scenario's kernels, computed without compiling."""
-    told: dict[str, Any] = scenario.resolved()
-    training = {key: told["training"][key] for key in ("optimizer", "batch_size")}
-    observers = [{key: entry.get(key) for key in ("name", "who", "relevance")} for entry in told["observers"]]
-    policies = [entry["name"] for entry in told["policies"]]
-    executor = {key: told["executor"][key] for key in ("name", "storage")}
-    return hash_plain_data([told["model"], training, told["protocol"]["name"], observers, policies, executor])
+    plain: dict[str, Any] = scenario.resolved()
+    training = {key: plain["training"][key] for key in ("optimizer", "batch_size")}
+    observers = [
+        {key: entry.get(key) for key in ("name", "who", "relevance")} for entry in plain["observers"]
+    ]
+    policies = [entry["name"] for entry in plain["policies"]]
+    executor = {key: plain["executor"][key] for key in ("name", "storage")}
+    return hash_plain_data(
+        [plain["model"], training, plain["protocol"]["name"], observers, policies, executor]
+    )

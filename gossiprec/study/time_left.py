@@ -38,12 +38,12 @@ class PlannedRun:
     seconds: float | None = None
 
 
-def planned_run(outlook: RunEstimate | GossipRecError) -> PlannedRun:
+def planned_run(estimate: RunEstimate | GossipRecError) -> PlannedRun:
     """Return the plan of a run from its estimate; a run that must fail takes no time."""
-    if isinstance(outlook, GossipRecError):
+    if isinstance(estimate, GossipRecError):
         return PlannedRun("", 0.0, 0.0)
-    known = outlook.duration
-    return PlannedRun(outlook.kind, outlook.work, None if known is None else known.seconds)
+    known = estimate.duration
+    return PlannedRun(estimate.kind, estimate.work, None if known is None else known.seconds)
 
 
 class TimeLeft:
@@ -130,9 +130,9 @@ class TimeLeft:
         """
         if not plan.work:
             return 0.0
-        alike = self._took[plan.kind]
-        if alike:
-            return plan.work * _pace(alike)
+        paces = self._took[plan.kind]
+        if paces:
+            return plan.work * _pace(paces)
         ended = [end for ends in self._took.values() for end in ends]
         if plan.seconds is not None:
             known = [seconds / then.seconds for then, seconds in ended if then.seconds]
