@@ -84,7 +84,7 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
     int
         2 if a path is wrong, 1 if the machine lacks something.
     """
-    where = f"{error.filename}: " if error.filename else ""
+    subject = f"{error.filename}: " if error.filename else ""
     by, status, step = _foreign_caller(error), 1, "try again"
     if error.errno in PERMISSION:
         step = "fix the permissions, then try again"
@@ -92,7 +92,7 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
         step = "free disk space, then try again"
     elif error.errno in PATHS:
         status, step = 2, "correct the path or the file, then try again"
-    return f"{where}{error.strerror or error}{by}; {step}", status
+    return f"{subject}{error.strerror or error}{by}; {step}", status
 
 
 def _foreign_caller(error: BaseException) -> str:

@@ -159,7 +159,7 @@ class FoursquareNYC(Dataset):
         source = find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
         if source is None:
             raise DataError(
-                f"{path}: no venue file; expected {VENUES} or {VENUES}.gz beside {JOINED}, with the "
+                f"{path}: no venue file; expected {VENUES} or {VENUES}.gz next to {JOINED}, with the "
                 "coordinates of every venue"
             )
         _require_header(source, VENUE_LAYOUT)

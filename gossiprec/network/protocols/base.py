@@ -78,7 +78,7 @@ class Protocol(ABC):
 
     @property
     def sends_updates(self) -> bool:
-        """Whether the run mode is that of clients' updates; deprecated, like :attr:`holds_all_data`."""
+        """Whether the run mode is the one of clients' updates; deprecated, like :attr:`holds_all_data`."""
         return self.mode_of(self.options) == "client-updates"
 
     @property
