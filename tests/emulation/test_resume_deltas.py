@@ -96,11 +96,11 @@ def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
 KILLER = """
 import os, signal, sys
 from gossiprec.emulation import simulate
-from gossiprec.runs import checkpoint_format as blocks, checkpoints
+from gossiprec.runs import checkpoints
 from tests.emulation.ended_early import Patient, often
 
 checkpoints.MIN_DELTA_BYTES, checkpoints.MAX_DELTA_FRACTION = 0, 1.0
-write, deltas = blocks.write_block, []
+write = checkpoints.write_block
 
 def dying(file, flat, block):
     if block.tracked and len(block.stored) and block.stored_bytes < sum(block.extents[:, 1] - block.extents[:, 0]):
@@ -109,7 +109,7 @@ def dying(file, flat, block):
             os.kill(os.getpid(), signal.SIGKILL)
     return write(file, flat, block)
 
-blocks.write_block = dying
+checkpoints.write_block = dying
 simulate(often(), out=sys.argv[1], progress=Patient())
 """
 
@@ -136,7 +136,7 @@ def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole
 
 @pytest.mark.slow
 def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, monkeypatch):
-    write, parent = checkpoint_files.blocks_.write_block, os.getpid()
+    write, parent = checkpoint_files.write_block, os.getpid()
 
     def dying(file, flat, block):
         if block.tracked and "00000004" in str(file.name):
@@ -144,7 +144,7 @@ def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, m
             os.kill(os.getpid(), signal.SIGKILL)
         return write(file, flat, block)
 
-    monkeypatch.setattr(checkpoint_files.blocks_, "write_block", dying)
+    monkeypatch.setattr(checkpoint_files, "write_block", dying)
     progress = Patient(7)
     run = simulate(often(), out=tmp_path / "run", progress=progress)
 
