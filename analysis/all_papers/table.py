@@ -267,4 +267,4 @@ def _level(order: str, runs: Runs) -> list[GridCell]:
     numbers = (baseline_value(order, metric, runs) for metric in METRICS)
     shown = [GridCell(f"{mean(own):.4f}" if own else DASH) for own in numbers]
     width = sum(len(column.titles) for column in COLUMNS)
-    return [GridCell(order), GridCell("learns nothing"), *shown, *[GridCell(DASH)] * (width - 2 - len(shown))]
+    return [GridCell(order), GridCell("no training"), *shown, *[GridCell(DASH)] * (width - 2 - len(shown))]

@@ -219,7 +219,7 @@ def _leakage() -> CDAFigure:
         axes.set_xticks(range(len(PROTOCOLS)), [name.replace("-", "-\n") for name in PROTOCOLS.values()])
 
     return CDAFigure(
-        "Figure 4. What Share less does to leakage; Foursquare: the first 146 users, K = 5.",
+        "Figure 4. Effect of Share less on leakage; Foursquare: the first 146 users, K = 5.",
         panels,
         Axis("", (-0.5, 2.5)),
         MAX_AAC,

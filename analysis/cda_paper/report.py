@@ -90,12 +90,12 @@ def _opening(planned: int, runs: Runs, scale: Scale) -> ParagraphBlock:
     by = f", made by gossiprec {', '.join(versions)}" if versions else ""
     first, second = RULES[1:]
     return ParagraphBlock(
-        "Beside arXiv 2306.08929v2, *On the Resilience of Collaborative Learning-based Recommender Systems Against "
-        f"Community Detection Attack*. {len(made)} of {planned} runs are finished{by}. Accuracies are in percent. Of "
-        f"the relevance rules `{MAIN_RULE}` is the default, which compares a model with itself, `{first}` that of the "
-        f"published code, `{second}` the paper's equation 4 (docs/attacks.md). *Max AAC* is the largest mean over "
-        "adversaries among the reported rounds; the *upper bound* is the share of the communities met by the end; the "
-        "*random bound* is K / N."
+        "Compared with arXiv 2306.08929v2, *On the Resilience of Collaborative Learning-based Recommender Systems "
+        f"Against Community Detection Attack*. {len(made)} of {planned} runs are finished{by}. Accuracies are in "
+        f"percent. Of the relevance rules `{MAIN_RULE}` is the default, which compares a model with itself, `{first}` "
+        f"that of the published code, `{second}` the paper's equation 4 (docs/attacks.md). *Max AAC* is the largest "
+        "mean over adversaries among the reported rounds; the *upper bound* is the share of the communities met by "
+        "the end; the *random bound* is K / N."
     )
 
 
@@ -145,7 +145,7 @@ def _times(runs: Runs) -> Iterator[DocumentBlock]:
     yield ParagraphBlock(f"All finished runs together took {format_clock(total)}.")
     if lines:
         grid = Grid("Times", [GridColumn(title) for title in titles], lines)
-        yield Collapsible("What each experiment took, and what it serves", (grid,))
+        yield Collapsible("Time of each experiment, and the tables that it serves", (grid,))
 
 
 def _aims(aims: Sequence[TargetResult]) -> Iterator[DocumentBlock]:

@@ -193,7 +193,7 @@ def _folds(title: str, own: Sequence[NumberResults], runs: Runs) -> Iterator[Col
             yield Collapsible(f"Further setting: {setting}: {_tally(picked)}", blocks)
     by_rule = rule_table(title, own, runs)
     if by_rule.rows:
-        yield Collapsible("Under each relevance rule, and beside guessing", (by_rule,))
+        yield Collapsible("Under each relevance rule, and compared with guessing", (by_rule,))
 
 
 def _tally(picked: Picked) -> str:
@@ -345,7 +345,7 @@ def field_legend() -> ParagraphBlock:
     """Return the legend of a field."""
     marks = "; ".join(f"{verdict.mark} *{verdict.word}*: {verdict.meaning}" for verdict in Verdict)
     return ParagraphBlock(
-        f"{marks}. Small, beside the print: its band, fixed in `published.yaml` by a rule for all tables. ± is half of "
+        f"{marks}. Next to a printed number: its band, set in `published.yaml` by a rule for all tables. ± is half of "
         "the 95 % interval over n seeds (Student's t). A field shows the setting compared first; where another comes "
         "nearer, the field names it, and a fold below the table shows it.\n\n"
         + "\n".join(f"- *{name}*: {words}" for name, words in SETTINGS.items())

@@ -22,7 +22,7 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
     shown = (
         f"the least popular item is shown to more than half of the users (ER@5 above {EXPOSED} at some epoch)"
     )
-    hidden = f"it is shown to hardly anybody (ER@5 below {HIDDEN} at every epoch)"
+    hidden = f"it is shown to hardly any user (ER@5 below {HIDDEN} at every epoch)"
     found = [beats_popularity(PAPER, runs)]
     for attack, words in ATTACKS.items():
         undefended = partial(_exposure, method=f"{attack}-none", bound=EXPOSED, sign=1)
@@ -71,10 +71,10 @@ def _cost(runs: Runs, setting: str, *, rules: tuple[str, ...], share: float, sig
 
 REPORT = StudyReport(
     paper=PAPER,
-    beside="Beside arXiv 2403.20107 (CL4FedRec, rCL4FedRec) on MovieLens-1M.",
+    beside="Compared with arXiv 2403.20107 (CL4FedRec, rCL4FedRec) on MovieLens-1M.",
     about="The text does not say how the data are split but by 80/20, how updates are aggregated, nor how clients "
     "train; so each is run in named settings, compared in this order:",
-    below="PSMU and HiCS are reconstructions: no code of them was at hand.",
+    below="PSMU and HiCS are reconstructions: no code of them was available.",
     drawings=paper_figures(),
     sections=uniformity_tables,
     claims=judge_claims,

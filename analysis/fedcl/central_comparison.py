@@ -45,7 +45,7 @@ def central_tables(runs: Runs) -> Iterator[DocumentBlock]:
     found = {setting: list(_rows(runs, setting)) for setting in SETTINGS}
     if not any(found.values()):
         return
-    yield Heading(2, "Beside centralised training", "central")
+    yield Heading(2, "Comparison with centralised training", "central")
     yield ParagraphBlock(_ABOUT)
     parts = ("federated", "centralised", "kept, %", "kept in print, %")
     columns = [
@@ -56,7 +56,7 @@ def central_tables(runs: Runs) -> Iterator[DocumentBlock]:
     for setting, rows in found.items():
         if rows:
             yield Heading(3, f"Setting {setting}", f"central-{setting}")
-            yield Grid(f"Beside centralised training, {setting}", columns, rows)
+            yield Grid(f"Comparison with centralised training, {setting}", columns, rows)
 
 
 def _rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:

@@ -113,7 +113,7 @@ def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
 
     rows = [*TABLE_ROWS["table2"].values(), *TABLE_ROWS["ablations"].values()]
     return PaperFigure(
-        f"{name} over the {WORDS[option]}, beauty; beside it the orders that nobody learns.",
+        f"{name} over the {WORDS[option]}, beauty; beside it the orders that need no training.",
         "beauty",
         tuple(methods.values()),
         tuple(method for method in methods.values() if method not in rows),
@@ -145,8 +145,8 @@ def _leaks() -> PaperFigure:
         return found
 
     return PaperFigure(
-        "What told vectors give away over their epsilon, beauty: whose they are, last ones and means of all that a "
-        "user told, and who is alike (CDA); beside it what they would without noise, and what guessing finds.",
+        "Leakage of uploaded vectors over epsilon, beauty: their users, by last vectors and by means over all uploads, "
+        "and similar users (CDA); for comparison without noise, and guessing.",
         "beauty",
         tuple(EPSILON.values()),
         tuple(EPSILON.values()),

@@ -69,9 +69,9 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
 def _leaks(runs: Runs) -> list[ClaimVerdict]:
     """Return the verdicts on questions about user uploads that the paper does not ask."""
     about = {
-        "what a user tells is not recognised by what it told before": ("re-identified", "guessing"),
-        "told vectors do not tell who is alike (CDA)": ("CDA", "CDA, guessing"),
-        "nor do means of all that a user told": ("CDA of means", "CDA, guessing"),
+        "the last upload of a user does not match its earlier uploads": ("re-identified", "guessing"),
+        "uploaded vectors do not reveal similar users (CDA)": ("CDA", "CDA, guessing"),
+        "means over all uploads of a user do not reveal them either": ("CDA of means", "CDA, guessing"),
     }
     return [
         judge_claim(
@@ -158,7 +158,7 @@ def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
 
 REPORT = StudyReport(
     paper=PAPER,
-    beside="Beside the FedCL paper on Amazon Beauty and MovieLens-1M.",
+    beside="Compared with the FedCL paper on Amazon Beauty and MovieLens-1M.",
     about="Both data sets are others than the paper's, so that orders say more than levels do:",
     below="An epoch of a federated row is as many rounds of 16 clients as make up the number of clients, 1,398 on "
     "Beauty and 377 on MovieLens-1M; its reports are numbered by rounds. An epoch of a centralised row is a pass over "

@@ -195,7 +195,7 @@ def table_curves(
 
     return PaperFigure(
         f"{table_title(table)} by {paper.unit} ({paper.published.titles[table].lower()}), {setting}. Thin "
-        "dotted: what is printed, in the colour of its method; and the orders that nobody learns.",
+        "dotted: what is printed, in the colour of its method; and the orders that need no training.",
         setting,
         tuple(rows.values()),
         tuple(method for method in rows.values() if table == main or method not in paper.rows[main].values()),

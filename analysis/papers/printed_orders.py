@@ -29,7 +29,7 @@ DIGITS = 4
 _ABOUT = (
     "Rows that the paper prints side by side, two by two in the printed order of each metric: is the first ahead of "
     "the second? ✓: the 95 % interval of the paired difference over seeds lies above 0; ✗: below; ○: neither, or one "
-    "seed, whose difference is shown all the same. {page} explains the looks."
+    "seed, whose difference is shown nevertheless. {page} explains the reporting points."
 )
 
 
@@ -126,7 +126,7 @@ def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
             lines = [f"- {verdict}: {'; '.join(own) or 'none'}" for verdict, own in found.items()]
             where = ", ".join(f"`{setting}`" for setting in settings)
             yield ParagraphBlock(
-                f"**{look[0].upper()}{look[1:]}**, alike in all of {where}:\n\n" + "\n".join(lines)
+                f"**{look[0].upper()}{look[1:]}**, equal in all of {where}:\n\n" + "\n".join(lines)
             )
 
 

@@ -95,8 +95,8 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
         return
     number = " and ".join(dict.fromkeys(str(len(printed_orders(paper, setting))) for setting in paper.judged))
     yield ParagraphBlock(
-        f"{paper.leading} of the most popular items and of {paper.reference} (printed {_prints(paper)}), and what "
-        f"became of the {number} printed orders ([findings](findings.md)): held / not held / undecided. "
+        f"{paper.leading} of the most popular items and of {paper.reference} (printed {_prints(paper)}), and the "
+        f"verdicts on the {number} printed orders ([findings](findings.md)): held / not held / undecided. "
         "One seed decides nothing."
     )
     looks = [
@@ -307,7 +307,7 @@ class StudyReport:
                 yield Collapsible(f"Setting {setting}: {len(shown)} figures", shown)
         if undrawn:
             yield Collapsible(
-                f"Not drawn, for want of runs: {len(undrawn)}", (ParagraphBlock(", ".join(undrawn)),)
+                f"Not drawn, because runs are missing: {len(undrawn)}", (ParagraphBlock(", ".join(undrawn)),)
             )
 
 

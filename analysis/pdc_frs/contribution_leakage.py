@@ -54,13 +54,13 @@ def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
     found = {setting: list(_rows(runs, setting)) for setting in SETTINGS}
     if not any(found.values()):
         return
-    yield Heading(2, "What is given away", "leaks")
+    yield Heading(2, "Leakage of uploads", "leaks")
     yield ParagraphBlock(_ABOUT)
     titles = ("similarity", "epsilon", *PAPER.metrics, *COLUMNS)
     for setting, rows in found.items():
         if rows:
             yield Heading(3, f"Setting {setting}", f"leaks-{setting}")
-            yield Grid(f"What is given away, {setting}", [GridColumn(title) for title in titles], rows, 2)
+            yield Grid(f"Leakage of uploads, {setting}", [GridColumn(title) for title in titles], rows, 2)
 
 
 def _rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:

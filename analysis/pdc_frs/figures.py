@@ -63,7 +63,7 @@ def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) 
         }
 
     return PaperFigure(
-        f"PDC-FRS over {letter}, the {WORDS[letter]}, {setting}; beside it FedNCF, and the orders that nobody learns.",
+        f"PDC-FRS over {letter}, the {WORDS[letter]}, {setting}; also FedNCF, and orders without training.",
         setting,
         methods,
         tuple(method for method in methods if method not in ROWS.values()),

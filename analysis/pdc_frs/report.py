@@ -80,7 +80,7 @@ def _no_more_than_popularity(runs: Runs, setting: str, *, column: str) -> Eviden
 
 REPORT = StudyReport(
     paper=PAPER,
-    beside="Beside the PDC-FRS paper on MovieLens-1M and Amazon Office.",
+    beside="Compared with the PDC-FRS paper on MovieLens-1M and Amazon Office.",
     about="The text says that a random fifth of the items is for test, where everything lies far above the print; so "
     "each is run in named settings, compared in this order:",
     below="FedMF is FCF under encryption and has its numbers: one method stands in both rows. The paper's word vectors "

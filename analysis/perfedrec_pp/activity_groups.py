@@ -67,7 +67,7 @@ def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
     found = {setting: count_groups(runs, setting) for setting in SETTINGS}
     if not any(found.values()):
         return
-    yield Heading(2, "Who gains by personal models", "deciles")
+    yield Heading(2, "Users who gain from personal models", "deciles")
     yield ParagraphBlock(_ABOUT)
     columns = [
         GridColumn("group"),

@@ -110,7 +110,7 @@ def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> PaperFigu
 
     own = tuple(method for method in methods.values() if method not in TABLE_ROWS[PAPER.main].values())
     return PaperFigure(
-        f"{WHOLE} over the {WORDS[option]}, {setting}; beside it the orders that nobody learns.",
+        f"{WHOLE} over the {WORDS[option]}, {setting}; beside it the orders that need no training.",
         setting,
         tuple(methods.values()),
         own,

@@ -177,7 +177,7 @@ def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
 
 REPORT = StudyReport(
     paper=PAPER,
-    beside="Beside the PerFedRec++ paper on Yelp.",
+    beside="Compared with the PerFedRec++ paper on Yelp.",
     about="The published code is not the paper's algorithm in several places, so there are two settings, compared "
     "in this order:",
     below="An epoch of a federated row is a round, in which 256 clients are asked; that of a centralised row is a pass "

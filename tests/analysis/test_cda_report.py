@@ -66,7 +66,7 @@ def folds(blocks):
 
 def by_rule(found, runs):
     """Return the lines of a table under each rule, of groups that have attacks."""
-    return rows(folds(section(found, runs))["Under each relevance rule, and beside guessing"])
+    return rows(folds(section(found, runs))["Under each relevance rule, and compared with guessing"])
 
 
 def test_a_table_has_the_rows_and_columns_of_the_paper():

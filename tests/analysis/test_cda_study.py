@@ -113,7 +113,7 @@ def test_the_report_says_what_is_missing_and_that_it_is_tiny(whole):
     assert f"3 of {STUDY.count_runs(1, 'tiny')} runs are finished" in report
     (missing,) = [one for one in report.splitlines() if one.startswith("| not run yet |")]
     assert "table4-gowalla100-fedavg-gmf" in missing
-    assert "- Gowalla: the print at hand has no table for this data set" in report
+    assert "- Gowalla: the published paper has no table for this data set" in report
     figure = "Figure 2. Accuracy over the adversaries at the round of the largest AAC, full models. Not drawn"
     assert figure in report
 

@@ -209,4 +209,4 @@ def test_settings_that_disagree_agree_on_nothing(tmp_path):
         experiment_name(other, "original"): level(0.05), experiment_name(other, "simgcl"): level(0.04),
     }  # fmt: skip
     page = report(tmp_path / "out", runs_of(tmp_path, told))[1]
-    assert "alike in all of `file-sum1`, `random-sum1`:\n\n- held: none\n- not held: none" in page
+    assert "equal in all of `file-sum1`, `random-sum1`:\n\n- held: none\n- not held: none" in page

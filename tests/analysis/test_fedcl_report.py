@@ -95,7 +95,7 @@ def test_what_a_federated_row_keeps_is_told_beside_the_print(known):
     assert printed_utility_kept("ml-1m", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.2013 / 0.1662)
     assert not has_converged(runs, NOISY)
     assert has_converged(runs, "beauty-gru4rec-bil")
-    rows = (folder / "report.md").read_text().split("## Beside centralised training")[1]
+    rows = (folder / "report.md").read_text().split("## Comparison with centralised training")[1]
     assert "| GRU4Rec+FedCL | yes | 0.0451 ± 0.0004; n = 3 | 0.0401 ± 0.0002; n = 3 | 113" in rows
 
 
@@ -111,9 +111,9 @@ def test_ablations_and_best_values_are_judged(known):
 
 def test_what_told_vectors_give_away_is_judged_against_guessing(known):
     runs = known[1]
-    assert claim(runs, "Not in the paper: with epsilon 4 what a user tells").verdict == HELD
-    assert claim(runs, "Not in the paper: with epsilon 4 told vectors").verdict == HELD
-    means = claim(runs, "Not in the paper: with epsilon 4 nor do means")
+    assert claim(runs, "Not in the paper: with epsilon 4 the last upload of a user").verdict == HELD
+    assert claim(runs, "Not in the paper: with epsilon 4 uploaded vectors").verdict == HELD
+    means = claim(runs, "Not in the paper: with epsilon 4 means over all uploads")
     assert means.verdict == NOT_HELD
     assert means.evidence == (
         "beauty: GRU4Rec+FedCL, 0.0200, guessing 0.0020; margin -0.0080, [-0.0080, -0.0080] over 3 seeds: not held",
@@ -123,7 +123,7 @@ def test_what_told_vectors_give_away_is_judged_against_guessing(known):
 
 def test_what_is_given_away_stands_beside_utility_and_is_drawn(known):
     folder, three = known[0], "n = 3"
-    rows = (folder / "report.md").read_text().split("## What is given away")[1].split("## Times")[0]
+    rows = (folder / "report.md").read_text().split("## Leakage of uploads")[1].split("## Times")[0]
     assert f"| 10.0; {three} | 92; {three} | 0.0020; {three} | 0.0010; {three} |" in rows
     assert "| GRU4Rec+FedCL, no noise | 0.052" in rows
     with (folder / "figures" / "leaks-beauty.csv").open() as file:
@@ -152,5 +152,5 @@ def test_a_report_can_be_had_of_nothing(tmp_path):
     REPORT.write(tmp_path, {}, dict.fromkeys(experiments(), "not run yet"), planned=159, epochs=10)
     page = (tmp_path / "report.md").read_text()
     assert "0 of 159 runs, of 10 epochs each, are finished" in page
-    assert "What is given away" not in page
-    assert "Beside centralised training" not in page
+    assert "Leakage of uploads" not in page
+    assert "Comparison with centralised training" not in page

@@ -105,4 +105,4 @@ def test_a_report_can_be_had_of_nothing(tmp_path):
     REPORT.write(tmp_path, {}, dict.fromkeys(experiments(), "not run yet"), planned=174, epochs=20)
     page = (tmp_path / "report.md").read_text()
     assert "0 of 174 runs, of 20 epochs each, are finished" in page
-    assert "What is given away" not in page
+    assert "Leakage of uploads" not in page

@@ -159,7 +159,12 @@ def test_gains_are_told_and_judged_by_activity(known):
     ends = claim(runs, "Not in the paper: they help the least active group more")
     assert ends.verdict == HELD
     assert ends.evidence[0].startswith("paper: they gain +0.0198 and -0.0102 of Recall@20")
-    page = (folder / "report.md").read_text().split("## Who gains by personal models")[1].split("## Times")[0]
+    page = (
+        (folder / "report.md")
+        .read_text()
+        .split("## Users who gain from personal models")[1]
+        .split("## Times")[0]
+    )
     assert "| 1 | 2 to 6 | 0.0452 ± 0.0002; n = 3 | 0.0404 ± 0.0005; n = 3 | 0.0048" in page
     assert "| 3 | 10 to 43 |" in page
     assert "authors_code" not in page
@@ -202,7 +207,7 @@ def test_runs_that_tell_of_no_groups_are_compared_otherwise(known, tmp_path):
     assert claim(old, "Not in the paper: personal models help every group").verdict == NOT_MEASURED
     assert claim(old, "Table 5, after convergence: with no personalisation").verdict == NOT_HELD
     REPORT.write(tmp_path, old, {}, planned=81, epochs=3)
-    assert "Who gains by personal models" not in (tmp_path / "report.md").read_text()
+    assert "Users who gain from personal models" not in (tmp_path / "report.md").read_text()
     assert not (tmp_path / "figures" / "deciles-paper.png").exists()
 
 

@@ -63,7 +63,12 @@ def test_users_are_told_apart_by_activity(whole):
         runs_in(out)[name].summary["by_activity"] for name in ("paper-perfedrec-pp", "paper-global")
     )
     assert len(mix) == len(alone) == 10
-    page = (out / "report.md").read_text().split("## Who gains by personal models")[1].split("## Times")[0]
+    page = (
+        (out / "report.md")
+        .read_text()
+        .split("## Users who gain from personal models")[1]
+        .split("## Times")[0]
+    )
     (last,) = [line for line in page.splitlines() if line.startswith("| 10 |")]
     assert (
         f"| {mix[9]['last']['recall@20']:.4f}; n = 1 | {alone[9]['last']['recall@20']:.4f}; n = 1 |" in last
