@@ -66,7 +66,7 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.estimate.memory import peak_rss_mib
-from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.base import ClientContext
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
 from gossiprec.scenario import Scenario, load_scenario

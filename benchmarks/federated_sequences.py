@@ -27,7 +27,7 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.federated.vector_bank import VectorBank
+from gossiprec.federated.fedcl.coordinator import VectorBank
 from gossiprec.rules.aggregators.mean import Mean
 from gossiprec.rules.servers.adam import AdamServer
 from gossiprec.scenario import Scenario, load_scenario

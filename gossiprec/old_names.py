@@ -37,7 +37,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.models.base.parameter_blocks": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.network.overlay.view_exchange": {"Exchange": "ExchangedViews"},
     "gossiprec.federated": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
-    "gossiprec.federated.client_context": {"AtHand": "ClientContext"},
+    "gossiprec.federated.base": {"AtHand": "ClientContext"},
     "gossiprec.federated.coordinator_hook": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
     "gossiprec.base.options": {"OneOf": "RegisteredOptions"},
     "gossiprec.rules.servers": {"Answers": "ClientAnswers", "Round": "RoundContext"},

@@ -1,28 +1,151 @@
-"""The interface of recommenders: additions to the clients' training, their uploads, and the coordinator's part."""
+"""The interface of recommenders: additions to the clients' training, their uploads, and the coordinator's part.
+
+A recommender sees one client at a time as a :class:`ClientContext`. A loss that it adds has a formula in torch and may
+have an analytic gradient, :class:`AnalyticTerm`; :func:`missing_analytic_gradient` says whether clients can use it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions, Options
 from gossiprec.base.registry import registry_name
+from gossiprec.base.rng import generator
 from gossiprec.data.split import TrainingData
-from gossiprec.federated.client_context import AnalyticTerm, ClientContext, PersonalModels
 from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
 from gossiprec.models.base import BlockRole, Layout, Model
-from gossiprec.models.base.analytic_gradients import AnalyticGradient, defined_by_same_class
-from gossiprec.models.feeds import PointwiseFeed
+from gossiprec.models.base.analytic_gradients import (
+    AnalyticGradient,
+    defined_by_same_class,
+    has_own_gradient,
+    has_own_pair_gradient,
+    has_own_sequence_gradient,
+)
+from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
 from gossiprec.models.feeds.base import Columns
+from gossiprec.old_names import forward
 from gossiprec.rules.servers.base import ALONE, Extras, ThreadPoolLike
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class PersonalModels(NamedTuple):
+    """The models that clients recommend by, if they differ from the version that they were sent.
+
+    Attributes
+    ----------
+    versions : ndarray of float32, shape (n, n_columns)
+        The present models, for clients that have not trained.
+    of : ndarray of int64, shape (n_clients,)
+        Index of each client's version.
+    local : float
+        Share of its own change that a client adds after it has trained.
+    """
+
+    versions: F32
+    of: I64
+    local: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClientContext:
+    """A client's data for one local update, which must not be changed.
+
+    Attributes
+    ----------
+    The seed of the run, the client's node, and the number of the update among the node's.
+    layout : Layout
+        Of whole models.
+    positives : ndarray of int32, shape (n_positives,)
+        Its training items, ascending.
+    history : ndarray of int32, shape (n,)
+        The items that its user's state is computed from, in the order of time
+        (:meth:`gossiprec.models.feeds.base.Feed.history`).
+    own : ndarray of float32, shape (user_width,)
+        The present row of its user.
+    version : ndarray of float32, shape (n_columns,)
+        ``[items | shared]``, as sent.
+    extras : mapping of str to ndarray
+        The extras sent with the version; of extras for single clients it may read its own row.
+    told : ndarray of float32, shape (told_width,), or None
+        The vector that it has uploaded about its user, or None before the first upload.
+    """
+
+    seed: int
+    node: int
+    update: int
+    layout: Layout
+    positives: I32
+    history: I32
+    own: F32
+    version: F32
+    extras: Extras
+    told: F32 | None = None
+
+    def draw(self, purpose: str) -> np.random.Generator:
+        """Return draws that depend only on seed, purpose, node and update."""
+        return generator(self.seed, purpose, self.node, self.update)
+
+
+class KernelStep(NamedTuple):
+    """A step of a client's training, for compiled terms: the arrays of gradient kernels and further ones.
+
+    Attributes
+    ----------
+    core, items, slopes, item_slopes, samples, positives, shape, room
+        Of :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`.
+    places : ndarray of int32, shape (n_samples,)
+        The column of each sample's item; a positive, its negatives, the next positive.
+    numbers : ndarray of float64
+    extra, of_step, of_samples : ndarray
+        The arrays named in :class:`AnalyticTerm`; a zero for each that it does not name.
+    """
+
+    core: Any
+    items: Any
+    slopes: Any
+    item_slopes: Any
+    samples: Any
+    positives: Any
+    places: Any
+    numbers: Any
+    extra: Any
+    of_step: Any
+    of_samples: Any
+    shape: Any
+    room: Any
+
+
+@dataclass(frozen=True, eq=False)
+class AnalyticTerm:
+    """The compiled analytic gradient that a recommender adds to a model's.
+
+    Attributes
+    ----------
+    add : kernel
+        ``add(client)``, compiled by :mod:`gossiprec.native.jit`, adds to the slopes of a :class:`KernelStep`.
+    numbers : ndarray of float64
+        The kernel's numbers from the options.
+    extra : str or None
+        Name of the array that the coordinator sends with the version, float32, shape (n, d).
+    of_step, of_samples : str or None
+        Names of arrays from :meth:`Recommender.draws`: the first is used whole, of the second the rows of positives.
+        The samples passed to it are then placeholders, of which only the number is known.
+    """
+
+    add: Any
+    numbers: F64
+    extra: str | None = None
+    of_step: str | None = None
+    of_samples: str | None = None
 
 
 class Recommender(ABC):
@@ -240,3 +363,47 @@ def overrides_method(recommender: Recommender, method: str) -> bool:
 def overrides_term(recommender: Recommender) -> bool:
     """Return whether a recommender's analytic term belongs to its own loss; False for a subclass with another loss."""
     return defined_by_same_class(recommender, "analytic_term", "loss", "draws")
+
+
+def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> str | None:
+    """Return the part of the training that has no analytic gradient, or None."""
+    if model.feed is PairwiseFeed:
+        has_gradient = model.pair_gradient() is not None and has_own_pair_gradient(model)
+        return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
+    if model.feed is SequenceFeed:
+        has_gradient = model.sequence_gradient() is not None and has_own_sequence_gradient(model)
+        return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
+    gradient = model.analytic_gradient()
+    if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
+        return registry_name(model)
+    if recommender is None:
+        return None
+    has_term = overrides_term(recommender) and recommender.analytic_term(gradient) is not None
+    if not (has_term or leaves_loss_unchanged(recommender)):
+        return _losses_of(recommender)
+    if overrides_method(recommender, "changed_samples"):
+        return f"the samples that recommender {registry_name(recommender)} changes"
+    return None
+
+
+def leaves_loss_unchanged(recommender: Recommender) -> bool:
+    """Return whether a recommender leaves the loss unchanged; False for a subclass that changes the loss."""
+    return not recommender.adds_to_loss and defined_by_same_class(
+        recommender, "adds_to_loss", "loss", "draws"
+    )
+
+
+def _lacking_for_drawn(model: Model, recommender: Recommender | None, *, has_gradient: bool) -> str | None:
+    """Return the part without an analytic gradient if samples are drawn ahead, so that recommenders may change them."""
+    if not has_gradient:
+        return registry_name(model)
+    if recommender is None or leaves_loss_unchanged(recommender):
+        return None
+    return _losses_of(recommender)
+
+
+def _losses_of(recommender: Recommender) -> str:
+    return f"the losses that recommender {registry_name(recommender)} adds, with these options"
+
+
+forward(__name__)

@@ -19,8 +19,7 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import ClientContext, PersonalModels
+from gossiprec.federated.base import ClientContext, PersonalModels, Recommender
 from gossiprec.federated.fed_softmax import NONE, check_vector_model
 from gossiprec.federated.pseudo_items import complement_by_rank
 from gossiprec.federated.user_vectors import item_table

@@ -18,8 +18,7 @@ from pydantic import Field
 
 from gossiprec.base.options import Options
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import TINY, normalise_embeddings
 
@@ -45,9 +44,9 @@ class Correlation(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the analytic gradient of the correlation."""
-        from gossiprec.federated.kernels import correlation
+        from gossiprec.federated.kernels import terms
 
-        return AnalyticTerm(correlation.add, np.array([self.options.alpha]))
+        return AnalyticTerm(terms.add_correlation, np.array([self.options.alpha]))
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

@@ -20,8 +20,7 @@ from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.base import ClientContext, Recommender
 from gossiprec.federated.pseudo_items import complement_by_rank
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.feeds.base import Columns
@@ -38,9 +37,9 @@ class LastRepeat(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the term that removes the other samples' part from an item's slope; it needs no draws."""
-        from gossiprec.federated.kernels import last_repeat
+        from gossiprec.federated.kernels import terms
 
-        return AnalyticTerm(last_repeat.add, np.array([float(gradient.summed)]))
+        return AnalyticTerm(terms.keep_last_repeats, np.array([float(gradient.summed)]))
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

@@ -17,8 +17,7 @@ from pydantic import Field
 
 from gossiprec.base.options import Options
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import draw_view_noise, info_nce, noisy_views
@@ -50,13 +49,13 @@ class SimGCLRecommender(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the contrastive loss, or None."""
-        from gossiprec.federated.kernels import contrastive, simgcl
+        from gossiprec.federated.kernels import contrastive, terms
 
         options = self.options
         if options.temperature < contrastive.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.weight, options.temperature, options.noise])
-        return AnalyticTerm(simgcl.add, numbers, of_samples="item_noise")
+        return AnalyticTerm(terms.add_simgcl, numbers, of_samples="item_noise")
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

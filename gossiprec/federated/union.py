@@ -18,8 +18,7 @@ from pydantic import Field
 
 from gossiprec.base.options import Options
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.feeds.base import Columns
@@ -56,9 +55,9 @@ class Union(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the analytic gradient of the contrastive loss."""
-        from gossiprec.federated.kernels import union
+        from gossiprec.federated.kernels import terms
 
-        return AnalyticTerm(union.add, np.array([self.options.weight]), of_samples="compared")
+        return AnalyticTerm(terms.add_union, np.array([self.options.weight]), of_samples="compared")
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

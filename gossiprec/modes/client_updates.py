@@ -243,7 +243,7 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
     from gossiprec.compute.train.node_settings import TrainingMode
-    from gossiprec.federated.analytic_support import missing_analytic_gradient
+    from gossiprec.federated.base import missing_analytic_gradient
     from gossiprec.models.feeds import SequenceFeed
 
     model, batch_size = outline.model, outline.training.batch_size

@@ -14,8 +14,7 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
-from gossiprec.federated.analytic_support import missing_analytic_gradient
-from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.base import ClientContext, missing_analytic_gradient
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.aggregators.base import ModelDelta

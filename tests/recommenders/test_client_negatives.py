@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.federated.cluster_candidates import (
+from gossiprec.federated.fed_softmax import draw_local_items, is_member, mask_known, sample_items
+from gossiprec.federated.fedcl.candidates import (
     KEPT,
     ClusterCandidates,
     score_by_vector,
     score_by_vectors,
     top_item_ids,
 )
-from gossiprec.federated.fed_softmax import draw_local_items, is_member, mask_known, sample_items
 from gossiprec.models import MODELS
 
 N_ITEMS, DIM = 40, 4

@@ -13,8 +13,8 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import build_registered
 from gossiprec.base.ragged import Ragged
 from gossiprec.data import load_split
-from gossiprec.federated import contribution
-from gossiprec.federated.contribution import ExponentialMechanism, _inverse, perturb_items
+from gossiprec.federated.pdc_frs import contribution
+from gossiprec.federated.pdc_frs.contribution import ExponentialMechanism, _inverse, perturb_items
 from gossiprec.rules.similarities import SIMILARITIES
 
 N_ITEMS = 40

@@ -18,7 +18,7 @@ from gossiprec.emulation.scoring.upload_leakage import (
     score_communities,
     score_membership,
 )
-from gossiprec.federated.contribution import perturb_items
+from gossiprec.federated.pdc_frs.contribution import perturb_items
 from gossiprec.measures.communities import jaccard_communities
 
 N_USERS, N_ITEMS, K = 120, 60, 10

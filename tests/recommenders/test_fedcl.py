@@ -12,10 +12,10 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext
 from gossiprec.federated import fedcl as module
-from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.base import ClientContext
 from gossiprec.federated.fed_softmax import draw_local_items
+from gossiprec.federated.fedcl.coordinator import VectorBank
 from gossiprec.federated.user_vectors import compute_user_vectors
-from gossiprec.federated.vector_bank import VectorBank
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers.base import ClientAnswers, RoundContext

@@ -13,7 +13,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext
-from gossiprec.federated.cluster_models import ClusterModels, ClusterOptions
+from gossiprec.federated.perfedrec.coordinator import ClusterModels, ClusterOptions
 from gossiprec.federated.pseudo_items import add_pseudo_items
 from gossiprec.models import MODELS, BlockRole
 from gossiprec.models.base.parameter_blocks import ParameterBlock

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.base.rng import generator
-from gossiprec.federated.perturbation import add_laplace_noise, clip_l1, laplace_scale
+from gossiprec.federated.user_vectors import add_laplace_noise, clip_l1, laplace_scale
 
 
 def draws(n, seed=5):

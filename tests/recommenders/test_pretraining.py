@@ -8,13 +8,13 @@ import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
-from gossiprec.federated.pretraining import (
+from gossiprec.federated.perfedrec.pretraining import (
     PretrainingOptions,
     draw_epoch_items,
     draw_epoch_users,
+    measure_edge_disclosure,
     pretrain,
 )
-from gossiprec.federated.pretraining_leaks import measure_edge_disclosure
 from gossiprec.models.base.graph import InteractionGraph
 
 N_USERS, N_ITEMS, DIM, SEED = 7, 9, 5, 11

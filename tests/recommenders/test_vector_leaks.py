@@ -21,8 +21,7 @@ from gossiprec.emulation.scoring.upload_leakage import (
     true_vectors,
     vector_leakage,
 )
-from gossiprec.federated.perturbation import clip_l1
-from gossiprec.federated.user_vectors import compute_user_vectors
+from gossiprec.federated.user_vectors import clip_l1, compute_user_vectors
 from gossiprec.measures.communities import Communities
 from gossiprec.models import MODELS
 

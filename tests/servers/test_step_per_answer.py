@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.federated.cluster_models import AveragedRows
+from gossiprec.federated.perfedrec.coordinator import AveragedRows
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.rules.servers import ClientAnswers, RoundContext

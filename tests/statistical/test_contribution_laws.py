@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.base.ragged import Ragged
-from gossiprec.federated.contribution import perturb_items
+from gossiprec.federated.pdc_frs.contribution import perturb_items
 from gossiprec.rules.similarities import Similarity
 
 LEVEL = 0.001

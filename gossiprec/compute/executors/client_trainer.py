@@ -15,7 +15,7 @@ from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.federated.client_context import ClientContext
+from gossiprec.federated.base import ClientContext
 from gossiprec.models.feeds.base import Columns
 
 

@@ -17,8 +17,8 @@ from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.full_batch_kernels import ClientSamples, specialise_full_batch
-from gossiprec.federated.client_context import AnalyticTerm
-from gossiprec.federated.kernels import no_op
+from gossiprec.federated.base import AnalyticTerm
+from gossiprec.federated.kernels import terms
 from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers.base import Extras
 
@@ -34,7 +34,7 @@ class FullBatchTrainer(AnalyticTrainer):
         assert gradient is not None, "see assembly.clients"
         term = None if work.recommender is None else work.recommender.analytic_term(gradient)
         self._gradient = gradient
-        self._term = term or AnalyticTerm(no_op.add, np.zeros(0))
+        self._term = term or AnalyticTerm(terms.add_nothing, np.zeros(0))
         self._train_clients = specialise_full_batch(gradient.fill, self._term.add)
 
     def warm_up(self) -> None:

@@ -32,7 +32,7 @@ from gossiprec.compute.store.update import (
     pack_updates,
     unpack_updates,
 )
-from gossiprec.federated.client_context import PersonalModels
+from gossiprec.federated.base import PersonalModels
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.aggregators.base import Inbox

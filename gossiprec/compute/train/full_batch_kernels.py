@@ -16,7 +16,7 @@ from gossiprec.compute.train.client_step_kernels import (
     optimizer_step,
     store_client,
 )
-from gossiprec.federated.client_context import KernelStep
+from gossiprec.federated.base import KernelStep
 from gossiprec.native.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
 

@@ -39,7 +39,7 @@ from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
 from gossiprec.emulation.scoring.upload_leakage import contribution_leakage, true_vectors, vector_leakage
 from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
-from gossiprec.federated.perturbation import clip_l1
+from gossiprec.federated.user_vectors import clip_l1
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_state import check_state

@@ -23,7 +23,7 @@ from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS, UploadAttack, UploadAttackOptions
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.ragged import Ragged
-from gossiprec.federated.contribution import ReleasedSets
+from gossiprec.federated.pdc_frs.contribution import ReleasedSets
 from gossiprec.federated.user_vectors import set_mean_matrix
 from gossiprec.measures.communities import Communities, jaccard_communities
 

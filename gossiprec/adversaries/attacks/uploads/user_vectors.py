@@ -21,8 +21,8 @@ from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS, UploadAttack, 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
-from gossiprec.federated.perturbation import clip_l1
 from gossiprec.federated.user_vectors import (
+    clip_l1,
     compute_user_vectors,
     item_table,
     set_mean_matrix,

@@ -18,11 +18,9 @@ from pydantic import Field
 from gossiprec.base.arrays import F32
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import AnalyticTerm
+from gossiprec.federated.base import AnalyticTerm, Recommender
+from gossiprec.federated.cl4fedrec.coordinator import PopularityRegulariser, SyntheticUsers
 from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
-from gossiprec.federated.popularity_regulariser import PopularityRegulariser
-from gossiprec.federated.synthetic_users import SyntheticUsers
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import (
@@ -116,7 +114,8 @@ class CL4FedRec(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of both contrastive losses, or None."""
-        from gossiprec.federated.kernels import cl4fedrec, contrastive
+        from gossiprec.federated.cl4fedrec import kernels
+        from gossiprec.federated.kernels import contrastive
 
         options, size = self.options, self.options.item_view_scale
         if options.temperature < contrastive.LEAST_TEMPERATURE:
@@ -129,8 +128,8 @@ class CL4FedRec(Recommender):
         )  # fmt: skip
         names = {"extra": "synthetic_users", "of_step": "user_noise"}
         if options.item_views == "noise" and options.item_weight:
-            return AnalyticTerm(cl4fedrec.add_noisy_view_losses, numbers, **names, of_samples="item_noise")
-        return AnalyticTerm(cl4fedrec.specialise_moved_items(gradient.fill), numbers, **names)
+            return AnalyticTerm(kernels.add_noisy_view_losses, numbers, **names, of_samples="item_noise")
+        return AnalyticTerm(kernels.specialise_moved_items(gradient.fill), numbers, **names)
 
     def _of_users(self, views: list[Tensor], others: Tensor) -> Tensor:
         """Return L_uc: the two views should be nearer to each other than the first view to any synthetic user."""

@@ -12,8 +12,7 @@ from gossiprec.base.arrays import F32, F64, I32, I64, check_array, check_range
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
-from gossiprec.federated.pretraining import PretrainingOptions, pretrain
-from gossiprec.federated.pretraining_leaks import measure_edge_disclosure
+from gossiprec.federated.perfedrec.pretraining import PretrainingOptions, measure_edge_disclosure, pretrain
 from gossiprec.federated.vector_clustering import k_means
 from gossiprec.rules.aggregators.base import Inbox, ModelDelta
 from gossiprec.rules.servers.base import USER_ROWS, ClientAnswers, Extras, RoundContext, Server

@@ -25,18 +25,24 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST
 from gossiprec.data.split import TrainingData
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.client_context import ClientContext
-from gossiprec.federated.cluster_candidates import (
+from gossiprec.federated.base import ClientContext
+from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.fed_softmax import NONE, FedSoftmax, FedSoftmaxOptions, mask_known, sample_items
+from gossiprec.federated.fedcl.candidates import (
     ClusterCandidates,
     score_by_vector,
     score_by_vectors,
     top_item_ids,
 )
-from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
-from gossiprec.federated.fed_softmax import NONE, FedSoftmax, FedSoftmaxOptions, mask_known, sample_items
-from gossiprec.federated.perturbation import add_laplace_noise, clip_l1, laplace_scale
-from gossiprec.federated.user_vectors import compute_user_vectors, item_table, vector_dim
-from gossiprec.federated.vector_bank import VectorBank
+from gossiprec.federated.fedcl.coordinator import VectorBank
+from gossiprec.federated.user_vectors import (
+    add_laplace_noise,
+    clip_l1,
+    compute_user_vectors,
+    item_table,
+    laplace_scale,
+    vector_dim,
+)
 from gossiprec.federated.vector_clustering import MODULES, Method, nearest_centroid, ward_clusters
 from gossiprec.models.base import Layout
 

@@ -21,11 +21,10 @@ from gossiprec.base.options import LARGEST, Options, RegisteredName, build_regis
 from gossiprec.base.rng import generator
 from gossiprec.data.split import TrainingData
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.auxiliary_model import AuxiliaryModel, normalise_rows
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.client_context import AnalyticTerm
-from gossiprec.federated.contribution import Contribution, ContributionKnowledge, perturb_items
+from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.pdc_frs.auxiliary_model import AuxiliaryModel, normalise_rows
+from gossiprec.federated.pdc_frs.contribution import Contribution, ContributionKnowledge, perturb_items
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import normalise_embeddings
@@ -141,15 +140,16 @@ class PDC(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the users' loss, or None."""
-        from gossiprec.federated.kernels import contrastive, no_op, pdc_frs
+        from gossiprec.federated.kernels import contrastive, terms
+        from gossiprec.federated.pdc_frs import kernels
 
         options = self.options
         if not options.user_weight:
-            return AnalyticTerm(no_op.add, np.zeros(0))
+            return AnalyticTerm(terms.add_nothing, np.zeros(0))
         if options.temperature < contrastive.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.user_weight, options.temperature])
-        return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
+        return AnalyticTerm(kernels.add_contrast, numbers, extra="auxiliary_users", of_step="own_auxiliary")
 
     def report(
         self, split: TrainingData, contribution: Contribution, between: CoordinatorHook | None, own: F32

@@ -12,7 +12,7 @@ from gossiprec.numerics.flat_ops import axpy, dot
 
 
 @kernel
-def add(client):
+def add_contrast(client):
     """Add the derivatives of the users' loss (:class:`AnalyticTerm`); numbers: weight, temperature.
 
     ``extra`` holds the auxiliary users as columns of norm 1, shape (d, n_users), ``of_step`` the client's own.
