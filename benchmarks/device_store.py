@@ -36,7 +36,7 @@ from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import WaveOptions, WaveRunner
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]

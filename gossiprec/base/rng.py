@@ -188,3 +188,9 @@ class NodeStreams:
         if self._n_left[number] == 0:
             del self._blocks[number], self._n_left[number]
         return part
+
+
+NEGATIVES = purpose_id("negatives")
+"""Purpose of the negatives of training samples, which plain and compiled code draw."""
+SHUFFLE = purpose_id("shuffle")
+"""Purpose of the order of training samples, which plain and compiled code draw."""

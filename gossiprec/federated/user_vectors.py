@@ -22,7 +22,7 @@ from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.analytic_gradients import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.lists import pad_row
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
 
 AT_ONCE = 16

@@ -18,7 +18,7 @@ from gossiprec.models import Layout, Model
 from gossiprec.models.base.analytic_gradients import PairGradient, has_own_gradient, has_own_pair_gradient
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.feeds import Feed
-from gossiprec.numerics.torch_optimizers import Adam
+from gossiprec.numerics.torch_setup import make_adam
 
 NODE, SEED = 5, 3
 WIDTH = 6
@@ -227,7 +227,7 @@ def training_prefers_what_the_node_has_taken(case: ModelCase) -> None:
     """Rank what a node has taken higher, among all items, after some training on it."""
     first = case.model.initial_rows(case.layout, case.split.n_users, SEED)[NODE, : case.layout.size]
     row = torch.from_numpy(first).double().requires_grad_()
-    adam = Adam([row], lr=0.01)
+    adam = make_adam([row], lr=0.01)
     before = _advantage(case, row.detach())
     for batch in _batches(case):
         adam.zero_grad()

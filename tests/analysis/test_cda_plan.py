@@ -24,7 +24,7 @@ from analysis.cda_paper.figures import paper_figures
 from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber
 from analysis.cda_paper.plan import selectable_names
 from analysis.papers import command
-from gossiprec.adversaries.attacks.observer_names import observer_names
+from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.adversaries.attacks.aia import AIA, AIAOptions
-from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageIndex
-from gossiprec.adversaries.attacks.shadow_models import (
+from gossiprec.adversaries.attacks.aia import (
+    AIA,
+    AIAOptions,
     classifier_logits,
     normalise_rows,
     shadow_features,
     train_update_classifier,
 )
+from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageIndex
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.plan.program import Program

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
-from gossiprec.base.rng import exponentials, generator, philox_words, purpose_id, uniforms
+from gossiprec.base.rng import NEGATIVES, SHUFFLE, exponentials, generator, philox_words, purpose_id, uniforms
 from gossiprec.compute.train.local_update import draw_order
-from gossiprec.numerics.draw_purposes import NEGATIVES, SHUFFLE
 from tests.slow import slow_except_first
 
 SURE = 1e-4

@@ -16,7 +16,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.models import MODELS as MODEL_KINDS
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
-from gossiprec.models.feeds.predrawn import PredrawnSamples
+from gossiprec.models.feeds.base import PredrawnSamples
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import registered_as

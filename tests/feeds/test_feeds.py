@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.base.ragged import Ragged
-from gossiprec.base.rng import philox_words
+from gossiprec.base.rng import NEGATIVES, philox_words
 from gossiprec.data.split import Transitions
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
-from gossiprec.models.feeds.transitions import drop_stale_previous
-from gossiprec.numerics.draw_purposes import NEGATIVES
+from gossiprec.models.feeds.sequences import drop_stale_previous
 from tests.slow import slow_except_first
 
 SURE = 1e-4

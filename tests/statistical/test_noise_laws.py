@@ -14,7 +14,7 @@ from scipy import stats
 from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.native.jit import kernel
 from gossiprec.numerics.dp_noise import GROUP, LANES, gaussian_noise
-from gossiprec.numerics.noise_kernels import fill_noise, new_noise_buffer
+from gossiprec.numerics.draw_kernels import fill_noise, new_noise_buffer
 from tests.layouts import layout_of
 
 LEVEL = 0.001

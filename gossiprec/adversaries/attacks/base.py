@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.adversaries.attacks.findings import Finding, TableKey
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
-from gossiprec.adversaries.attacks.observer_names import TableKey
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options

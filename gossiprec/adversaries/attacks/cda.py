@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.observer_names import as_unique_list
+from gossiprec.adversaries.attacks.findings import as_unique_list
 from gossiprec.adversaries.attacks.scoring_attack import ObserverOptions, ScoringAttack
 from gossiprec.base.options import LARGEST
 from gossiprec.numerics.relevance import RELEVANCE

@@ -25,9 +25,8 @@ from pydantic import Field
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.base import AttackContext, MembershipGuesses
-from gossiprec.adversaries.attacks.findings import RATES
+from gossiprec.adversaries.attacks.findings import RATES, as_unique_list, shortest_decimal
 from gossiprec.adversaries.attacks.individual_observers import IndividualObservers
-from gossiprec.adversaries.attacks.observer_names import as_unique_list, shortest_decimal
 from gossiprec.adversaries.attacks.scoring_attack import ObserverOptions, ScoringAttack
 from gossiprec.numerics.relevance import MIA, entropy
 

@@ -25,7 +25,7 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.rng import generator, purpose_id
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat_view
 from gossiprec.models.feeds.base import Columns
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 Kind = Literal["fitted", "own_embedding", "paper"]
 
@@ -104,7 +104,7 @@ class FictiveUsers:
         import torch
 
         from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
-        from gossiprec.numerics.torch_optimizers import Adam
+        from gossiprec.numerics.torch_setup import make_adam
 
         scorer, samples = self._scorer, self._samples(a, int(self.n_fits[a]))
         layout = replace(scorer.layout, n_users=1)
@@ -120,7 +120,7 @@ class FictiveUsers:
         batch |= {"user": torch.zeros(1, dtype=torch.int64), "weights": torch.ones(n_samples)}
         constants = constants_to_tensors(scorer.model.constants)
         with single_torch_thread():
-            adam = Adam([user], lr=FIT_RATE, foreach=False)
+            adam = make_adam([user], lr=FIT_RATE, foreach=False)
             for _ in range(FIT_STEPS if n_samples else 0):
                 adam.zero_grad()
                 torch.autograd.backward(scorer.model.loss(layout.named(tables) | constants, batch))

@@ -1,7 +1,8 @@
-"""Findings: the numbers that an attack reports in tidy form, with labels.
+"""Findings: the numbers that an attack reports in tidy form, with labels; and the names of observers among the labels.
 
 Rankings and guesses (:mod:`.attacks.base`) are the two richer kinds: they are joined with the ground truth,
-which no attack sees. A finding is a number that the attack computes by itself.
+which no attack sees. A finding is a number that the attack computes by itself. A study needs to know the names of
+observers, and the keys of table rows, before the run.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
+from gossiprec.measures.selectors import FILTERS
 
 Label = str | int | float | bool
 
@@ -73,3 +76,58 @@ def _is_label(value: object) -> bool:
     if isinstance(value, str):
         return value.isprintable() and value == value.strip() != "" and not _UNSPEAKABLE.search(value)
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+TableKey = tuple[str, str, float, int]
+"""Observer, relevance, momentum and community size, which together identify a row of a run's attacks."""
+
+
+def key_to_labels(key: TableKey) -> dict[str, Any]:
+    """Return a key as labels."""
+    return dict(zip(FILTERS, key, strict=True))
+
+
+def observer_names(options: Any) -> list[str]:
+    """Return the names of the observers that :class:`.scoring_attack.ObserverOptions` describe."""
+    if options.who == "coordinator":
+        return ["coordinator"]
+    if options.who == "single":
+        if options.nodes == "all":
+            return ["single"]
+        if isinstance(options.nodes, tuple):
+            return [f"single-{len(set(options.nodes))}-nodes"]
+        return [f"single-{100 * options.nodes.fraction:g}%"]
+    if options.members is not None:
+        return [f"coalition-{len(set(options.members))}-nodes"]
+    return [
+        f"coalition-{100 * fraction:g}%{_placed(how, victim, options.placement_until)}"
+        for fraction in as_unique_list(options.fraction)
+        for how, victim in placement_specs(options)
+    ]
+
+
+def placement_specs(options: Any) -> list[tuple[str, int | None]]:
+    """Return each placement of colluders, an eclipse once for each victim."""
+    victims = [] if options.victim is None else as_unique_list(options.victim)
+    return [
+        (how, victim)
+        for how in as_unique_list(options.placement)
+        for victim in (victims if how == "eclipse" else (None,))
+    ]
+
+
+def _placed(how: str, victim: int | None, until: float | None) -> str:
+    if how == "random":
+        return ""
+    around = "" if victim is None else f"-{victim}"
+    return f"-{how}{around}" + ("" if until is None else f"-until-{until:g}")
+
+
+def as_unique_list(value: Any) -> list[Any]:
+    """Return the distinct values of an option that holds one or several."""
+    return list(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
+
+
+def shortest_decimal(value: np.float32) -> float:
+    """Return a float32 as the shortest decimal number that rounds to it."""
+    return float(np.format_float_positional(value))

@@ -14,7 +14,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import Forgery, MessagePayload, PushContext
 from gossiprec.compute.scorer import Scorer
 from gossiprec.models.feeds.base import Feed
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.aggregators.base import ModelDelta
 
 STD = 0.01

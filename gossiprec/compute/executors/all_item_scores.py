@@ -17,7 +17,7 @@ from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 AT_ONCE = 64
 """Number of histories scored together; a short last block repeats its last user."""

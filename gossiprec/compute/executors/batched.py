@@ -49,7 +49,7 @@ from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.compute.train.node_settings import TrainingMode
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 
 @EXECUTORS.register("batched")

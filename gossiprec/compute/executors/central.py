@@ -25,8 +25,7 @@ from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
-from gossiprec.numerics.torch_optimizers import SGD, Adam
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import make_adam, make_sgd, single_torch_thread
 
 
 class CentralExecutor(Executor):
@@ -121,8 +120,8 @@ class CentralExecutor(Executor):
         training, arena = self.work.training, self.work.arena
         parameters = list(tables.values())
         if training.optimizer == "sgd":
-            return SGD(parameters, lr=training.learning_rate, foreach=False)
-        adam = Adam(
+            return make_sgd(parameters, lr=training.learning_rate, foreach=False)
+        adam = make_adam(
             parameters,
             lr=training.learning_rate,
             betas=(training.beta1, training.beta2),

@@ -15,8 +15,7 @@ from gossiprec.compute.store.arena import merge_keys, update_keys
 from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import BlockRole
-from gossiprec.numerics.torch_optimizers import SGD, Adam
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import make_adam, make_sgd, single_torch_thread
 
 
 @EXECUTORS.register("reference")
@@ -163,8 +162,8 @@ class _Learner:
         training, arena, layout = self._work.training, self._work.arena, self._work.layout
         parameters = list(self._tables.values())
         if training.optimizer == "sgd":
-            return SGD(parameters, lr=training.learning_rate, foreach=False)
-        adam = Adam(
+            return make_sgd(parameters, lr=training.learning_rate, foreach=False)
+        adam = make_adam(
             parameters,
             lr=training.learning_rate,
             betas=(training.beta1, training.beta2),

@@ -17,7 +17,7 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.models.feeds.predrawn import PredrawnFeed, PredrawnSamples
+from gossiprec.models.feeds.base import PredrawnFeed, PredrawnSamples
 from gossiprec.rules.servers.base import Extras
 
 NARROWEST = 16

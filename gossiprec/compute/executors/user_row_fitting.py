@@ -24,7 +24,7 @@ from gossiprec.compute.executors.tensors import (
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 STACK_BYTES = 32 << 20
 """Bytes of models held at once."""

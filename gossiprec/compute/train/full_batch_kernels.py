@@ -18,7 +18,7 @@ from gossiprec.compute.train.client_step_kernels import (
 )
 from gossiprec.federated.base import KernelStep
 from gossiprec.native.jit import NO_DENORMALS, noinline, specialise, swap_float_mode
-from gossiprec.numerics.sampling import sample_negatives
+from gossiprec.numerics.draw_kernels import sample_negatives
 
 
 @functools.cache

@@ -9,11 +9,10 @@ from typing import Literal
 import numpy as np
 
 from gossiprec.base.arrays import F32, I64
-from gossiprec.base.rng import generator, philox_words
+from gossiprec.base.rng import SHUFFLE, generator, philox_words
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.numerics.dp_noise import gaussian_noise
-from gossiprec.numerics.draw_purposes import SHUFFLE
 
 
 @dataclass(frozen=True)

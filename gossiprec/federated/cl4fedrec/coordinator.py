@@ -81,7 +81,7 @@ class SyntheticUsers:
         import torch
         from torch.func import vmap
 
-        from gossiprec.numerics.torch_optimizers import Adam
+        from gossiprec.numerics.torch_setup import make_adam
 
         known, n = self._known, len(self.users)
         frozen = known.layout.version_tables(torch.from_numpy(version.copy()))
@@ -96,7 +96,7 @@ class SyntheticUsers:
         def loss(row: torch.Tensor, own: dict[str, torch.Tensor]) -> torch.Tensor:
             return known.model.loss({**frozen, "users": row[None]}, own)
 
-        adam = Adam([rows], lr=self._rate, foreach=False)
+        adam = make_adam([rows], lr=self._rate, foreach=False)
         for _ in range(self._steps):
             adam.zero_grad()
             torch.autograd.backward(vmap(loss)(rows, batch).sum())
@@ -152,13 +152,13 @@ class PopularityRegulariser:
         """Return a version ``[items | shared]`` after the steps at the end of an epoch."""
         import torch
 
-        from gossiprec.numerics.torch_optimizers import Adam
+        from gossiprec.numerics.torch_setup import make_adam
 
         layout, draw = self._known.layout, generator(self._known.seed, "regulariser", 0, epoch)
         width = layout.n_items * layout.item_width
         found = version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
-        adam = Adam([items], lr=self._rate, foreach=False)
+        adam = make_adam([items], lr=self._rate, foreach=False)
         for _ in range(self._steps):
             sub = draw.choice(self._others, self._sub, replace=False)
             adam.zero_grad()

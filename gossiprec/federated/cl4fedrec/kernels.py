@@ -19,7 +19,7 @@ from gossiprec.federated.kernels.contrastive import (
 )
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import kernel, noinline, specialise
-from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.flat_ops import exp32
 from gossiprec.numerics.small_matmul import pad_to_tile
 
 TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range(7)

@@ -19,7 +19,7 @@ from gossiprec.federated.user_vectors import item_table
 from gossiprec.models.base import Layout
 from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.numerics.small_matmul import Matrix, add_product, pad_to_tile
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
 
 _MOST = 2047

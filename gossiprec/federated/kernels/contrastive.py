@@ -10,7 +10,7 @@ from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import noinline
-from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.flat_ops import exp32
 from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
 
 AT_ONCE = 64

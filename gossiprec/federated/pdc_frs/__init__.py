@@ -29,7 +29,7 @@ from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import normalise_embeddings
 from gossiprec.models.feeds.base import Columns
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
 from gossiprec.rules.similarities import SIMILARITIES
 
@@ -224,14 +224,14 @@ class AuxiliaryModelHook(CoordinatorHook):
         """
         import torch
 
-        from gossiprec.numerics.torch_optimizers import SGD, Adam
+        from gossiprec.numerics.torch_setup import make_adam, make_sgd
 
         alone = self._options.item_optimizer == "adam"
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
         width, found = layout.n_items * layout.item_width, version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
         others = torch.from_numpy(normalise_rows(self.auxiliary.items).astype(np.float32))
-        optimizer = (Adam if alone else SGD)([items], lr=self._rate, foreach=False)
+        optimizer = (make_adam if alone else make_sgd)([items], lr=self._rate, foreach=False)
         order = torch.from_numpy(draw.permutation(layout.n_items))
         with single_torch_thread():
             for anchors in torch.split(order, ANCHORS):

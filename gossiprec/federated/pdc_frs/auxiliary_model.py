@@ -18,7 +18,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.models.base import Model
 from gossiprec.models.feeds import PointwiseFeed
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.runs.checkpoint_state import Stateful
 
 
@@ -57,7 +57,7 @@ class AuxiliaryModel(Stateful):
         """Train for one pass over all sets, with the order and the negatives drawn for this pass."""
         import torch
 
-        from gossiprec.numerics.torch_optimizers import Adam
+        from gossiprec.numerics.torch_setup import make_adam
 
         drawn = self._feed.samples_of_all(update=epoch, negatives=self._negatives, seed=self._seed)
         samples = {name: torch.from_numpy(column) for name, column in drawn.items()}
@@ -65,7 +65,7 @@ class AuxiliaryModel(Stateful):
         with single_torch_thread():
             values, first, second = map(self._tables, (self._values, self._first, self._second))
             tables = {name: torch.nn.Parameter(table) for name, table in values.items()}
-            adam = Adam(tables.values(), lr=self._rate, fused=True)
+            adam = make_adam(tables.values(), lr=self._rate, fused=True)
             for name, table in tables.items():
                 step = torch.tensor(float(self._steps))
                 adam.state[table] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}

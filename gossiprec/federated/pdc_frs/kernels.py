@@ -7,8 +7,7 @@ from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import kernel
-from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.flat_ops import axpy, dot
+from gossiprec.numerics.flat_ops import axpy, dot, exp32
 
 
 @kernel

@@ -33,7 +33,7 @@ from gossiprec.federated.pseudo_items import complement_by_rank
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.lightgcn.contrastive import mean_info_nce
 from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate
-from gossiprec.numerics.torch_threads import single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,7 +166,7 @@ def pretrain(
     """
     import torch
 
-    from gossiprec.numerics.torch_optimizers import Adam
+    from gossiprec.numerics.torch_setup import make_adam
 
     if (len(users), len(items)) != (graph.n_users, graph.n_items):
         raise ValueError(
@@ -174,7 +174,7 @@ def pretrain(
             "as in the graph"
         )
     rows = torch.from_numpy(np.concatenate([users, items])).requires_grad_()
-    adam = Adam([rows], lr=options.learning_rate, foreach=False)
+    adam = make_adam([rows], lr=options.learning_rate, foreach=False)
     with single_torch_thread():
         for epoch in range(options.epochs):
             adam.zero_grad()

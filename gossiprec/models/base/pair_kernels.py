@@ -5,8 +5,7 @@ from __future__ import annotations
 from numpy import float32
 
 from gossiprec.native.jit import inline
-from gossiprec.numerics.exponential import exp32
-from gossiprec.numerics.flat_ops import fill_range
+from gossiprec.numerics.flat_ops import exp32, fill_range
 
 
 @inline

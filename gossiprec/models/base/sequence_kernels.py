@@ -6,7 +6,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.native.jit import inline, noinline
-from gossiprec.numerics.exponential import exp32
+from gossiprec.numerics.flat_ops import exp32
 
 
 @noinline

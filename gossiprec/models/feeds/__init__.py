@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from gossiprec.models.feeds.base import Feed
+from gossiprec.models.feeds.items import PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.lists import ListFeed
-from gossiprec.models.feeds.masked import MaskedFeed
-from gossiprec.models.feeds.pairwise import PairwiseFeed
-from gossiprec.models.feeds.pointwise import PointwiseFeed
-from gossiprec.models.feeds.sequences import SequenceFeed
-from gossiprec.models.feeds.transitions import TransitionFeed
+from gossiprec.models.feeds.sequences import MaskedFeed, SequenceFeed, TransitionFeed
 
 __all__ = [
     "Feed",

@@ -1,4 +1,4 @@
-"""Feed of sequences: users' items in order of time, each with the item before it."""
+"""Feeds of users' items in order of time: next items of sequences, masked items, and transitions between places."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 from gossiprec.base.arrays import I32, I64, Bools
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
-from gossiprec.data.split import Split, TrainingData
-from gossiprec.models.feeds.base import Columns, positives_bitset, select_sets
+from gossiprec.base.rng import generator
+from gossiprec.data.split import Split, TrainingData, Transitions, Visits
+from gossiprec.models.feeds.base import Columns, Feed, draw_negatives, positives_bitset, select_sets
 from gossiprec.models.feeds.lists import ListFeed, pad_row, stack_padded
 
 F = TypeVar("F", bound="SequenceFeed")
@@ -128,3 +129,166 @@ def _among(sets: Ragged, member: npt.NDArray[np.uint8]) -> Bools:
     bits = member[sets.owners, sets.values // 8] >> (sets.values % 8).astype(np.uint8)
     found: Bools = (bits & 1).astype(np.bool_)
     return found
+
+
+class MaskedFeed(SequenceFeed):
+    """Sequences with gaps: known items are in ``previous``, masked items in ``items``.
+
+    Parameters
+    ----------
+    positives : Ragged
+    n_items : int
+    sequences : Ragged of int32
+        Training items of each node, in the order of time.
+    max_length : int
+        Number of latest items to use.
+    mask : float
+        Share of the places that are masked; at least one place always is.
+    last_alone : float
+        Share of the local updates in which only the last place is masked.
+    """
+
+    fewest = 1
+
+    def __init__(
+        self,
+        positives: Ragged,
+        n_items: int,
+        sequences: Ragged,
+        max_length: int,
+        mask: float = 0.2,
+        last_alone: float = 0.0,
+    ) -> None:
+        super().__init__(positives, n_items, sequences, max_length)
+        self.mask = mask
+        self.last_alone = last_alone
+
+    @classmethod
+    def within(
+        cls, split: TrainingData, max_length: int, mask: float = 0.2, last_alone: float = 0.0
+    ) -> MaskedFeed:
+        """Return the feed of a split's training items.
+
+        Raises
+        ------
+        DataError
+            If the data have no times.
+        """
+        whole = SequenceFeed.within(split, max_length)
+        return cls(whole.positives, whole.n_items, whole.sequences, max_length, mask, last_alone)
+
+    def alike(self, positives: Ragged, sequences: Ragged) -> MaskedFeed:
+        """Return the feed of other sequences with the same options."""
+        return MaskedFeed(positives, self.n_items, sequences, self.max_length, self.mask, self.last_alone)
+
+    @property
+    def longest_history(self) -> int:
+        """Number of items of a history that are used; a gap follows them."""
+        return self.max_length - 1
+
+    def places(self, node: int, update: int, seed: int) -> Mapping[str, I32]:
+        """Return the known items and the masked items at each place of a sequence."""
+        latest = self.sequences[node][-self.max_length :]
+        draw = generator(seed, "masked-items", node, update)
+        is_last_alone, chances = draw.random() < self.last_alone, draw.random(len(latest))
+        if is_last_alone:
+            chances = np.arange(len(latest), 0.0, -1.0)
+        gaps = (chances < self.mask) | (chances == chances.min(initial=np.inf))
+        return {
+            "previous": np.where(gaps, -1, latest).astype(np.int32),
+            "items": np.where(gaps, latest, -1).astype(np.int32),
+        }
+
+
+def drop_stale_previous(transitions: Transitions, minutes: float) -> I32:
+    """Return the previous items of transitions, -1 if unknown or more than `minutes` before."""
+    known = (transitions.previous >= 0) & (transitions.gap_minutes <= minutes)
+    return np.where(known, transitions.previous, -1).astype(np.int32)
+
+
+class TransitionFeed(Feed):
+    """Samples are ``items`` moved to, each with one of its ``negatives`` and the ``previous`` item.
+
+    Parameters
+    ----------
+    positives : Ragged
+    n_items : int
+    moves : Ragged of int32
+        The items that each node moved to.
+    previous : ndarray of int32, one for each move
+        The items that they came from; -1 if unknown or too long ago.
+    minutes : float
+        Longest time since the previous visit for which it counts.
+    """
+
+    item_columns = ("items", "negatives", "previous")
+    context_columns = ("previous",)
+
+    def __init__(
+        self, positives: Ragged, n_items: int, moves: Ragged, previous: I32, minutes: float = np.inf
+    ) -> None:
+        super().__init__(positives, n_items)
+        self.moves = moves
+        self.previous = previous
+        self.minutes = minutes
+
+    @classmethod
+    def within(cls, split: TrainingData, check_ins: Visits, minutes: float) -> TransitionFeed:
+        """Return the feed of check-ins in which a visit counts as the previous one for `minutes`."""
+        moves = check_ins.train
+        return cls(split.train, split.n_items, moves.items, drop_stale_previous(moves, minutes), minutes)
+
+    def n_samples(self, negatives: int) -> I64:
+        """Return the number of samples in one pass over each node's data."""
+        return self.moves.sizes * negatives
+
+    def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return each transition once per negative, one after the other."""
+        items, previous = (column.repeat(negatives) for column in self.targets(node).values())
+        n_moves = int(self.moves.sizes[node])
+        drawn = draw_negatives(self, node, n_moves, update=update, negatives=negatives, seed=seed)
+        return {"items": items, "negatives": drawn.ravel().astype(np.int32), "previous": previous}
+
+    def only(self, nodes: I64) -> TransitionFeed:
+        """Return the data of some nodes, under their numbers; all other nodes have no data."""
+        kept = np.isin(np.arange(len(self.moves)), nodes)
+        previous = self.previous[kept[self.moves.owners]]
+        positives, moves = select_sets(self.positives, nodes), select_sets(self.moves, nodes)
+        return TransitionFeed(positives, self.n_items, moves, previous, self.minutes)
+
+    def of_one(self, node: int) -> TransitionFeed:
+        """Return the data of one node, as the data of node 0."""
+        own = self.targets(node)
+        return self._single(self.positives[node], own["items"], own["previous"])
+
+    def of_items(self, items: npt.NDArray[np.integer]) -> TransitionFeed:
+        """Return the training data of a single node that visited these items, from unknown places."""
+        kept = np.sort(items).astype(np.int32)
+        return self._single(kept, kept, np.full(len(kept), -1, np.int32))
+
+    def _single(self, positives: I32, items: I32, previous: I32) -> TransitionFeed:
+        one, moves = Ragged.from_parts([positives]), Ragged.from_parts([items])
+        return TransitionFeed(one, self.n_items, moves, previous, self.minutes)
+
+    def targets(self, node: int) -> Columns:
+        """Return a node's transitions; items may be repeated."""
+        return {"items": self.moves[node], "previous": self.moves.with_values(self.previous)[node]}
+
+    def references(self, node: int, items: I32, draw: np.random.Generator) -> Columns:
+        """Return other items, each with the previous item of a random transition of the node."""
+        begun = self.targets(node)["previous"]
+        if not len(begun):
+            return {"items": items, "previous": np.full(len(items), -1, np.int32)}
+        return {"items": items, "previous": begun[draw.integers(len(begun), size=len(items))]}
+
+    def before_tests(self, split: Split) -> Columns:
+        """Return the previous item of each test item, if it is recent enough."""
+        assert split.check_ins is not None  # the model was fitted to these data
+        return {"previous": drop_stale_previous(split.check_ins.test, self.minutes)}
+
+    def before_next(self, split: Split) -> Columns:
+        """Return each user's last training visit, from which the recommended list continues."""
+        assert split.check_ins is not None  # the model was fitted to these data
+        moves = split.check_ins.train.items
+        last = moves.values[np.maximum(moves.offsets[1:] - 1, 0)]
+        return {"previous": np.where(moves.sizes > 0, last, -1).astype(np.int32)}

@@ -16,8 +16,7 @@ from numpy import float32
 from gossiprec.models.gmf.kernels import max_samples
 from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.dp_noise import GROUP
-from gossiprec.numerics.noise_kernels import fill_noise, new_noise_buffer
-from gossiprec.numerics.sampling import sample_negatives, shuffle
+from gossiprec.numerics.draw_kernels import fill_noise, new_noise_buffer, sample_negatives, shuffle
 
 TINY = float32(1e-6)
 """Added to a norm before dividing by it, as in Opacus: no clipped norm exceeds the bound."""

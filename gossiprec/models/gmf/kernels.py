@@ -18,6 +18,7 @@ from numpy import float32, uint64
 
 from gossiprec.models.gmf.performance_kernels import merge_by_performance
 from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.lazy_adam import (
     advance_record,
     advance_rows,
@@ -29,7 +30,6 @@ from gossiprec.numerics.lazy_adam import (
     step_record,
 )
 from gossiprec.numerics.merge import merge_into
-from gossiprec.numerics.sampling import sample_negatives, shuffle
 
 
 @inline

@@ -17,10 +17,10 @@ from numpy import float32
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
+from gossiprec.numerics.draw_kernels import sample_negatives
 from gossiprec.numerics.lazy_adam import step_vector
 from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
 from gossiprec.numerics.relevance_kernels import FLAT, GAINS, SCRATCH, compute_relevance, entropy
-from gossiprec.numerics.sampling import sample_negatives
 
 CLASSES = 1024
 """Number of classes into which items are sorted by their scores for all adversaries, to find the best ones first."""

@@ -12,10 +12,9 @@ from numpy import float32, uint64
 
 from gossiprec.base.geodesy import EARTH_RADIUS_KM
 from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, load_float32, swap_float_mode
+from gossiprec.numerics.draw_kernels import philox, sample_negatives, shuffle
 from gossiprec.numerics.float16_rows import BLOCK, merge_rounded, narrow_row, widen_row
-from gossiprec.numerics.philox import philox
 from gossiprec.numerics.rounding import MERGED, TRAINED
-from gossiprec.numerics.sampling import sample_negatives, shuffle
 
 DIAMETER = float32(2.0 * EARTH_RADIUS_KM)
 

@@ -6,14 +6,14 @@ import sys
 import pytest
 import torch
 
-from gossiprec.numerics import torch_optimizers
+from gossiprec.numerics import torch_setup
 from tests.slow import slow_except_first
 
 STEP = """
 import sys, torch
-from gossiprec.numerics import torch_optimizers
+from gossiprec.numerics import torch_setup
 x = torch.nn.Parameter(torch.ones(3))
-optimizer = getattr(torch_optimizers, sys.argv[1])([x], lr=0.1, foreach=False)
+optimizer = getattr(torch_setup, f"make_{sys.argv[1].lower()}")([x], lr=0.1, foreach=False)
 optimizer.zero_grad()
 x.square().sum().backward()
 optimizer.step()
@@ -36,7 +36,8 @@ def stepped(optimizer, **options):
 @pytest.mark.parametrize("options", [{"foreach": False}, {"fused": True}], ids=str)
 @pytest.mark.parametrize("name", ["Adam", "SGD"])
 def test_steps_are_those_of_torch_to_the_last_bit(name, options):
-    ours, theirs = (stepped(getattr(some, name), **options) for some in (torch_optimizers, torch.optim))
+    ours = stepped(getattr(torch_setup, f"make_{name.lower()}"), **options)
+    theirs = stepped(getattr(torch.optim, name), **options)
 
     assert torch.equal(ours, theirs)
 

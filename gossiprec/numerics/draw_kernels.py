@@ -1,7 +1,9 @@
-"""Compiled Gaussian noise: the numbers of :mod:`gossiprec.numerics.dp_noise` to float32 rounding, vectorised.
+"""Compiled random draws: Philox4x32-10, samples of a local update, and Gaussian noise.
 
-Logarithm, sine and cosine are polynomials without a branch, so that the compiler turns the loops into vector code; its
-own calls of the mathematics library would stay one number at a time (measured for 13,473 numbers: 60 us against 340).
+They give the same integers as :mod:`gossiprec.base.rng` and :mod:`gossiprec.compute.train.local_update`, and the noise
+of :mod:`gossiprec.numerics.dp_noise` to float32 rounding. For the noise, logarithm, sine and cosine are polynomials
+without a branch, so that the compiler turns the loops into vector code; its own calls of the mathematics library would
+stay one number at a time (measured for 13,473 numbers: 60 us against 340).
 
 References
 ----------
@@ -15,9 +17,67 @@ import math
 import numpy as np
 from numpy import float32, uint64
 
+from gossiprec.base.rng import NEGATIVES, SHUFFLE
 from gossiprec.native.jit import bits_of, float_of, inline, noinline
 from gossiprec.numerics.dp_noise import DP_NOISE, GROUP, LANES
-from gossiprec.numerics.philox import philox
+
+
+@inline
+def philox(seed, index, counter, node, purpose):
+    """Return the four words (as uint64) of block (index, counter, node, purpose) under the key `seed`."""
+    mask, shift = uint64(0xFFFFFFFF), uint64(32)
+    a, b, c, d = uint64(index), uint64(counter), uint64(node), uint64(purpose)
+    key0, key1 = uint64(seed) & mask, uint64(seed) >> shift
+    for _ in range(10):
+        low, high = a * uint64(0xD2511F53), c * uint64(0xCD9E8D57)
+        a, b, c, d = (high >> shift) ^ b ^ key0, high & mask, (low >> shift) ^ d ^ key1, low & mask
+        key0, key1 = (key0 + uint64(0x9E3779B9)) & mask, (key1 + uint64(0xBB67AE85)) & mask
+    return a, b, c, d
+
+
+@inline
+def bounded_word(word, bound):
+    """Map a 32-bit word to {0, ..., bound - 1}."""
+    return np.int64((word * uint64(bound)) >> uint64(32))
+
+
+@inline
+def sample_negatives(positives, member, n_items, node, update, negatives, seed, items):
+    """Fill `items` with each positive and its negatives (plain: ``draw_samples``)."""
+    blocks = (negatives + 3) // 4
+    per_attempt = len(positives) * blocks
+    width = 1 + negatives
+    for k in range(len(positives)):
+        items[k * width] = positives[k]
+        for q in range(blocks):
+            wanted = min(4, negatives - 4 * q)
+            out = items[k * width + 1 + 4 * q : k * width + 1 + 4 * q + wanted]
+            missing = (1 << wanted) - 1
+            index = k * blocks + q
+            while missing:
+                words = philox(seed, index, update, node, NEGATIVES)
+                for lane in range(4):
+                    if missing >> lane & 1:
+                        item = bounded_word(words[lane], n_items)
+                        if not member[item >> 3] >> np.uint8(item & 7) & 1:
+                            out[lane] = item
+                            missing ^= 1 << lane
+                index += per_attempt
+
+
+@inline
+def shuffle(order, n, node, epoch, seed, wanted):
+    """Make `order[:n]` a uniform permutation (plain: ``draw_order``), or leave it sorted if not `wanted`."""
+    for k in range(n):
+        order[k] = k
+    for block in range((n - 1) // 4 if wanted else -1, -1, -1):
+        words = philox(seed, block, epoch, node, SHUFFLE)
+        for lane in range(3, -1, -1):
+            last = 4 * block + lane
+            if 0 < last < n:
+                other = bounded_word(words[lane], last + 1)
+                order[last], order[other] = order[other], order[last]
+
 
 I32 = np.int32
 U32 = np.uint32

@@ -1,10 +1,15 @@
-"""Pairs of a positive and a negative, as in Bayesian personalised ranking (Rendle et al., UAI 2009)."""
+"""Feeds of single items: labelled items, and pairs of a positive and a negative.
+
+References
+----------
+Pairs: Rendle et al., "BPR: Bayesian personalized ranking from implicit feedback", UAI 2009.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.base.arrays import I64
+from gossiprec.base.arrays import I32, I64
 from gossiprec.models.feeds.base import (
     Columns,
     Feed,
@@ -12,6 +17,35 @@ from gossiprec.models.feeds.base import (
     draw_negatives,
     draw_negatives_of_nodes,
 )
+
+
+class PointwiseFeed(Feed):
+    """Samples are ``items`` with ``labels``: 1 for a positive, 0 for a negative."""
+
+    item_columns = ("items",)
+
+    def n_samples(self, negatives: int) -> I64:
+        """Return the number of samples in one pass over each node's data."""
+        return self.positives.sizes * (1 + negatives)
+
+    def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return each positive followed by its negatives, and the labels."""
+        positives = self.positives[node]
+        drawn = draw_negatives(self, node, len(positives), update=update, negatives=negatives, seed=seed)
+        return _labelled(positives, drawn)
+
+    def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return the samples of all nodes, drawn at once."""
+        drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
+        users = self.positives.owners.astype(np.int32).repeat(1 + negatives)
+        return {"user": users, **_labelled(self.positives.values, drawn)}
+
+
+def _labelled(positives: I32, drawn: I64) -> Columns:
+    items = np.concatenate([positives[:, None], drawn], axis=1).astype(np.int32)
+    labels = np.zeros(items.shape, np.float32)
+    labels[:, 0] = 1.0
+    return {"items": items.ravel(), "labels": labels.ravel()}
 
 
 class PairwiseFeed(Feed):
