@@ -119,9 +119,9 @@ def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool 
                 work.seed, node, 0, layout, positives, positives, own_row, start.numpy(), extras
             )
             draw = generator(work.seed, "changed-samples", node)
-            samples = work.recommender.changed_samples(samples, client, draw)
-            more = work.recommender.more_samples(node, work.feed.positives[node], extras)
-            own = work.recommender.own_part(node, extras)
+            samples = work.recommender.transform_samples(samples, client, draw)
+            more = work.recommender.extra_samples(node, work.feed.positives[node], extras)
+            own = work.recommender.client_extras(node, extras)
         batch = {
             name: torch.from_numpy(np.concatenate([column, more.get(name, column[:0])]))
             for name, column in samples.items()

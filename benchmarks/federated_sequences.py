@@ -108,7 +108,7 @@ class Clients:
         n_users, layout = len(work.feed.positives), work.layout
         self._store = UpdateStore(
             work.model, layout, n_nodes=n_users + 1, seed=work.seed, moments=False,
-            told_width=work.recommender.told_width(layout),
+            user_upload_width=work.recommender.user_upload_width(layout),
         )  # fmt: skip
         self._store.threads = ThreadPool(threads)
         self._work, self._trainer = work, SequenceTrainer(work, self._store)

@@ -30,7 +30,7 @@ from gossiprec.models.base.analytic_gradients import (
 )
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
 from gossiprec.models.feeds.base import Columns
-from gossiprec.old_names import forward
+from gossiprec.old_names import forward, old_members
 from gossiprec.rules.servers.base import ALONE, Extras, ThreadPoolLike
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ClientContext:
         ``[items | shared]``, as sent.
     extras : mapping of str to ndarray
         The extras sent with the version; of extras for single clients it may read its own row.
-    told : ndarray of float32, shape (told_width,), or None
+    told : ndarray of float32, shape (user_upload_width,), or None
         The vector that it has uploaded about its user, or None before the first upload.
     """
 
@@ -148,6 +148,15 @@ class AnalyticTerm:
     of_samples: str | None = None
 
 
+@old_members(
+    told_width="user_upload_width",
+    told_rows="user_uploads",
+    told_epsilon="user_upload_epsilon",
+    tells_first="uploads_before_training",
+    own_part="client_extras",
+    more_samples="extra_samples",
+    changed_samples="transform_samples",
+)
 class Recommender(ABC):
     """The additions of a federated recommender to a model.
 
@@ -179,7 +188,7 @@ class Recommender(ABC):
     loss_weights: ClassVar[tuple[str, ...]] = ()
     """The options that multiply a loss: each must change results by more than rounding, which the contract checks."""
 
-    tells_first: ClassVar[bool] = False
+    uploads_before_training: ClassVar[bool] = False
     """Whether clients upload about their users before they train, by the version they were sent, not afterwards."""
 
     def __init__(self, options: Any, model: Model, *, negatives: int, learning_rate: float) -> None:
@@ -237,7 +246,7 @@ class Recommender(ABC):
             The coordinator's extras, sent with the version.
         """
 
-    def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
+    def extra_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
         """Return further samples that a client learns from, taken from its extras, as columns of its feed.
 
         Parameters
@@ -256,7 +265,7 @@ class Recommender(ABC):
         """
         return {}
 
-    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
+    def transform_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the samples that a client learns from, changed from those of its feed, with the same columns.
 
         Parameters
@@ -274,22 +283,26 @@ class Recommender(ABC):
         """Name and options of the requested attack on uploads (:mod:`.adversaries.attacks.uploads`), or None."""
         return None
 
-    def told_width(self, layout: Layout) -> int:
+    def user_upload_width(self, layout: Layout) -> int:
         """Return the number of values about its user that a client uploads with an update, 0 if it uploads none."""
         return 0
 
-    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
-        """Return the vectors that some clients upload about their users, shape (n, told_width); by default their rows.
+    def user_uploads(self, clients: Sequence[ClientContext]) -> F32:
+        """Return the vectors that some clients upload about their users, by default their rows.
 
         Parameters
         ----------
         clients : sequence of ClientContext
             Clients with one version and the same extras. The vector of one must not depend on the others.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, user_upload_width)
         """
         return np.stack([client.own for client in clients])
 
     @property
-    def told_epsilon(self) -> float | None:
+    def user_upload_epsilon(self) -> float | None:
         """Privacy budget that each upload about a user spends, or None if it is not known."""
         return None
 
@@ -306,7 +319,7 @@ class Recommender(ABC):
         """
         return None
 
-    def own_part(self, node: int, extras: Extras) -> Columns:
+    def client_extras(self, node: int, extras: Extras) -> Columns:
         """Return one client's part of the extras, added to the arrays from :meth:`draws` at every step."""
         return {}
 
@@ -381,7 +394,7 @@ def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> 
     has_term = overrides_term(recommender) and recommender.analytic_term(gradient) is not None
     if not (has_term or leaves_loss_unchanged(recommender)):
         return _losses_of(recommender)
-    if overrides_method(recommender, "changed_samples"):
+    if overrides_method(recommender, "transform_samples"):
         return f"the samples that recommender {registry_name(recommender)} changes"
     return None
 

@@ -64,7 +64,7 @@ class BIL(Recommender):
         """Refuse models that do not score by vectors of users."""
         check_vector_model(registry_name(self), self.model)
 
-    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
+    def transform_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the client's list with random items that it has not taken as negatives."""
         number = self.options.random_items if self.options.spread_weight else 0
         n_others = client.layout.n_items - len(client.positives)

@@ -135,7 +135,7 @@ class FedSoftmax(Recommender):
     def _n_negatives(self) -> int:
         return self.options.local_negatives
 
-    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
+    def transform_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the client's list with local negatives in place of the feed's."""
         items, local, number = drawn["items"], self._local_of(client), self.options.local_negatives
         if self.options.local_drawn == "update":

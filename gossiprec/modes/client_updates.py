@@ -209,7 +209,7 @@ def _make_store(components: RunComponents) -> UpdateStore:
         n_nodes=components.protocol.n_nodes,
         seed=components.scenario.seed,
         moments=components.training.optimizer == "adam",
-        told_width=components.told_width,
+        user_upload_width=components.user_upload_width,
     )
     if components.between is not None:
         store.begin(components.between.start)

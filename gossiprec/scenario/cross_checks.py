@@ -373,7 +373,7 @@ def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Ite
     if scenario.attackers:
         yield ("attackers",), "poisoners compute with torch; remove them"
     for index, observer in enumerate(scenario.observers):
-        if getattr(attacks[observer.name], "by_torch", False):
+        if getattr(attacks[observer.name], "uses_torch", False):
             yield (
                 ("observers", index, "name"),
                 f"found {observer.name!r}, which computes with torch; remove it",

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.observer_names import TableKey, key_to_labels
+from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.options import Options
 from gossiprec.runs.adversaries import attack_key
 from gossiprec.scenario.definition import RegisteredChoice, Scenario

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.observer_names import TableKey, key_to_labels
+from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.errors import suggestion
 from gossiprec.base.spreadsheet import safe_cell, safe_rows
 from gossiprec.measures.metric import read_metric

@@ -79,7 +79,7 @@ class _Checked:
             model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution
         )
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
-        return made.between(known), version.astype(np.float32), known, made.told_width(layout)
+        return made.between(known), version.astype(np.float32), known, made.user_upload_width(layout)
 
 
 def check_recommender(
@@ -152,11 +152,11 @@ def company_changes_nothing(checked: _Checked) -> None:
 
 def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
     """Give finite versions of the same shape, and extras of extra_bytes, without changing what it was handed."""
-    between, version, known, told_width = checked.between()
+    between, version, known, user_upload_width = checked.between()
     for number in range(5 if between is not None else 0):
         assert between is not None
         before = version.copy()
-        answers = _answers(version, number, known, told_width)
+        answers = _answers(version, number, known, user_upload_width)
         found, extras = between.step(version, answers, _round(number, known))
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
@@ -172,18 +172,18 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
 
 def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
     """Continue from state() after restore() as if it had not been interrupted."""
-    whole, version, known, told_width = checked.between()
+    whole, version, known, user_upload_width = checked.between()
     first, second = checked.between()[0], checked.between()[0]
     if whole is None or first is None or second is None:
         return
     for number in range(3):
-        answers = _answers(version, number, known, told_width)
+        answers = _answers(version, number, known, user_upload_width)
         expected, _ = whole.step(version, answers, _round(number, known))
         first.step(version, answers, _round(number, known))
         version = expected
     second.restore(first.state())
     for number in range(3, 6):
-        answers = _answers(version, number, known, told_width)
+        answers = _answers(version, number, known, user_upload_width)
         (expected, due), (found, extras) = (
             part.step(version, answers, _round(number, known)) for part in (whole, second)
         )
@@ -202,7 +202,7 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     assert recommender is not None
     assert isinstance(store, UpdateStore)
     before = {name: column.copy() for name, column in drawn.items()}
-    latest, width = int(run.planner.current[-1]), recommender.told_width(work.layout)
+    latest, width = int(run.planner.current[-1]), recommender.user_upload_width(work.layout)
     clients = [
         ClientContext(
             5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
@@ -213,10 +213,10 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     held = [client.own.tobytes() + client.version.tobytes() for client in clients]
 
     def played(some: list[ClientContext]) -> list[bytes]:
-        told = np.asarray(recommender.told_rows(some), np.float32) if width else None
+        told = np.asarray(recommender.user_uploads(some), np.float32) if width else None
         assert told is None or told.shape == (len(some), width)
         client = replace(some[-1], told=None if told is None else told[-1])
-        changed = recommender.changed_samples(drawn, client, np.random.default_rng(4))
+        changed = recommender.transform_samples(drawn, client, np.random.default_rng(4))
         assert changed.keys() == drawn.keys()
         return [column.tobytes() for column in (*changed.values(), *([] if told is None else [told[-1]]))]
 
@@ -251,17 +251,17 @@ def _ended(run: PreparedRun) -> F32:
     return np.concatenate([_version(run), store.own.ravel()])
 
 
-def _answers(version: F32, number: int, known: CoordinatorContext, told_width: int) -> ClientAnswers:
+def _answers(version: F32, number: int, known: CoordinatorContext, user_upload_width: int) -> ClientAnswers:
     """Return the answers of a round: none, or the uploads of some clients with unchanged models."""
     draw, layout = np.random.default_rng(number), known.layout
-    n = known.n_clients // 2 if told_width and number else 0
+    n = known.n_clients // 2 if user_upload_width and number else 0
     nothing = ModelDelta(
         np.zeros(0, np.int32),
         np.zeros((0, layout.item_width), np.float32),
         np.zeros(layout.n_shared, np.float32),
     )
     inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), deltas=[nothing] * n)
-    told = draw.normal(0, 1, (n, told_width)).astype(np.float32) if n else None
+    told = draw.normal(0, 1, (n, user_upload_width)).astype(np.float32) if n else None
     return ClientAnswers(draw.permutation(known.n_clients)[:n], inbox, told)
 
 

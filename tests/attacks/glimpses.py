@@ -185,7 +185,7 @@ def started(attack, world: Observed, received: Receptions, first_pool=0) -> Atta
     deliveries.learn(received.meetings)
     meter = AttackHook(attack, world.layout, world.hides_user, deliveries, first_pool)
     attack.warm_up()
-    attack.foresee(meter.known(received.meetings))
+    attack.allocate(meter.known(received.meetings))
     return meter
 
 

@@ -58,7 +58,7 @@ def shown(world, rows, programs, **options):
     deliveries = MessageIndex(len(message))
     deliveries.learn(meetings)
     meter = AttackHook(attack, world.layout, world.hides_user, deliveries, 0)
-    attack.foresee(meter.known(meetings))
+    attack.allocate(meter.known(meetings))
     for program in programs:
         meter.observe(rows, program, np.array([0]))
     return attack

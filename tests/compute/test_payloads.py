@@ -21,7 +21,8 @@ WIDTH = LAYOUT.item_width
 def stores():
     """Return the stores of two shards: of the coordinator with clients 0 and 1, and of clients 2 and 3."""
     found = [
-        UpdateStore(MODEL, LAYOUT, n_nodes=CLIENTS + 1, seed=1, moments=True, told_width=2) for _ in range(2)
+        UpdateStore(MODEL, LAYOUT, n_nodes=CLIENTS + 1, seed=1, moments=True, user_upload_width=2)
+        for _ in range(2)
     ]
     for store in found:
         store.own_extras = frozenset({"each"})

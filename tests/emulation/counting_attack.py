@@ -25,7 +25,7 @@ class Counting(Attack):
     def nodes(self):
         return np.arange(self.context.n_users)
 
-    def foresee(self, meetings):
+    def allocate(self, meetings):
         self._time, self._receiver = meetings.time, meetings.receiver
 
     def observe(self, seen):

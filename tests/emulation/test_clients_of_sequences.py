@@ -55,7 +55,7 @@ class Thinned(Recommender):
     def loss(self, p, batch, extras):
         return self.model.loss(p, batch)
 
-    def changed_samples(self, samples, client, draw):
+    def transform_samples(self, samples, client, draw):
         wide = np.concatenate([samples["negatives"], samples["items"][:, :1]], axis=1)
         return {**samples, "negatives": np.where(draw.random(wide.shape) < 0.3, np.int32(-1), wide)}
 
@@ -63,7 +63,7 @@ class Thinned(Recommender):
 class ThinnedForEach(Thinned):
     """Lets each place of a list have negatives of its own."""
 
-    def changed_samples(self, samples, client, draw):
+    def transform_samples(self, samples, client, draw):
         items = samples["items"]
         own = draw.integers(-8, client.layout.n_items, (*items.shape, 5)).astype(np.int32)
         return {**samples, "negatives": np.where(items[..., None] >= 0, np.maximum(own, -1), np.int32(-1))}

@@ -89,14 +89,14 @@ def test_rows_that_are_at_right_angles_are_spread_out():
 
 def test_random_items_are_none_of_the_client_s_own():
     made, one = bil(random_items=20), client()
-    (row,) = made.changed_samples(DRAWN, one, np.random.default_rng(1))["negatives"]
+    (row,) = made.transform_samples(DRAWN, one, np.random.default_rng(1))["negatives"]
     assert len(set(row.tolist())) == 20
     assert not set(row.tolist()) & {2, 7, 40, -1}
-    (other,) = made.changed_samples(DRAWN, one, np.random.default_rng(2))["negatives"]
+    (other,) = made.transform_samples(DRAWN, one, np.random.default_rng(2))["negatives"]
     assert set(other.tolist()) != set(row.tolist())
-    (most,) = bil().changed_samples(DRAWN, one, np.random.default_rng(1))["negatives"]
+    (most,) = bil().transform_samples(DRAWN, one, np.random.default_rng(1))["negatives"]
     assert sorted(most.tolist()) == [-1] * (256 - 57) + sorted(set(range(N_ITEMS)) - {2, 7, 40})
-    assert bil(spread_weight=0.0).changed_samples(DRAWN, one, np.random.default_rng(1))[
+    assert bil(spread_weight=0.0).transform_samples(DRAWN, one, np.random.default_rng(1))[
         "negatives"
     ].shape == (1, 0)
 

@@ -57,7 +57,7 @@ DRAWN = {
 
 def negatives(made, one, seed=4):
     """Return what a client tells its positives from: local ones, and semi-hard ones."""
-    found = made.changed_samples(DRAWN, one, np.random.default_rng(seed))
+    found = made.transform_samples(DRAWN, one, np.random.default_rng(seed))
     assert found["items"] is DRAWN["items"]
     assert found["previous"] is DRAWN["previous"]
     (row,) = found["negatives"]
@@ -96,17 +96,19 @@ def test_without_noise_a_client_tells_its_clipped_vector_by_the_version_it_was_s
     vectors = exact(clients, made)
     norms = np.abs(vectors).sum(axis=1, keepdims=True)
     assert 0 < (norms > 0.5).sum() < 3 or model is GRU
-    found = made.told_rows(clients)
+    found = made.user_uploads(clients)
     np.testing.assert_allclose(
         found, vectors * np.minimum(1, 0.5 / np.maximum(norms, 0.5)), rtol=1e-5, atol=1e-6
     )
     other = [replace(one, version=version(2, one.layout)) for one in clients]
-    assert (made.told_rows(other) == found).all() == (model is TOWERS)  # whose vectors are rows of their own
+    assert (made.user_uploads(other) == found).all() == (
+        model is TOWERS
+    )  # whose vectors are rows of their own
 
 
 def test_noise_is_drawn_for_each_client_and_update():
     found = [
-        fedcl().told_rows([client(node, update)])[0].tobytes()
+        fedcl().user_uploads([client(node, update)])[0].tobytes()
         for node, update in ((3, 0), (3, 1), (4, 0), (3, 0))
     ]
     assert found[0] == found[3]
@@ -118,10 +120,10 @@ def test_what_a_client_tells_depends_on_nobody_s_company(model):
     clients = [
         client(node % 7, positives=range(1 + node), model=model) for node in range(40)
     ]  # two widths, stacks
-    whole = fedcl(model).told_rows(clients)
+    whole = fedcl(model).user_uploads(clients)
     for node in (0, 5, 16, 35, 39):
-        assert fedcl(model).told_rows([clients[node]]).tobytes() == whole[node].tobytes()
-    assert fedcl(model).told_rows(clients[::-1])[::-1].tobytes() == whole.tobytes()
+        assert fedcl(model).user_uploads([clients[node]]).tobytes() == whole[node].tobytes()
+    assert fedcl(model).user_uploads(clients[::-1])[::-1].tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("model", [GRU, BERT])
@@ -129,7 +131,7 @@ def test_what_clients_tell_is_the_same_by_any_number_of_threads(model):
     clients = [client(node % 7, positives=range(1 + node), model=model) for node in range(11)]
     several = fedcl(model)
     several.threads = ThreadPool(3)
-    assert several.told_rows(clients).tobytes() == fedcl(model).told_rows(clients).tobytes()
+    assert several.user_uploads(clients).tobytes() == fedcl(model).user_uploads(clients).tobytes()
 
 
 def test_users_who_have_taken_nothing_have_a_vector():
@@ -140,11 +142,11 @@ def test_users_who_have_taken_nothing_have_a_vector():
 
 
 def test_vectors_are_told_only_where_semi_hard_negatives_are_wanted():
-    assert fedcl().told_width(LAYOUT) == DIM
-    assert fedcl().told_epsilon == 4.0
+    assert fedcl().user_upload_width(LAYOUT) == DIM
+    assert fedcl().user_upload_epsilon == 4.0
     plain = RECOMMENDERS["fed-softmax"]
     for made in (fedcl(semi_hard=0), plain(plain.Options(), GRU, negatives=1, learning_rate=1)):
-        assert made.told_width(LAYOUT) == 0
+        assert made.user_upload_width(LAYOUT) == 0
         assert made.between(known()) is None
 
 
@@ -189,7 +191,7 @@ def test_each_positive_has_local_negatives_of_its_own():
     kept = draw_local_items(5, 3, one.positives, n_items=N_ITEMS, number=12).tolist()
     seen = set()
     for seed in range(60):
-        found = fedcl(local_drawn="positive").changed_samples(drawn, one, np.random.default_rng(seed))
+        found = fedcl(local_drawn="positive").transform_samples(drawn, one, np.random.default_rng(seed))
         (negatives,) = found["negatives"]
         assert (negatives.shape, negatives.dtype) == ((32, 13), np.int32)
         local, semi_hard = negatives[:6, :5], negatives[:6, 5:]
@@ -286,7 +288,7 @@ def test_without_clusters_a_client_s_own_vector_is_its_centroid():
 
 def test_a_client_without_samples_gets_none():
     nothing = {name: column[:0] for name, column in DRAWN.items()}
-    found = fedcl().changed_samples(nothing, told_by(CENTROIDS[0]), np.random.default_rng(1))
+    found = fedcl().transform_samples(nothing, told_by(CENTROIDS[0]), np.random.default_rng(1))
     assert found["negatives"].shape == (0, 13)
 
 

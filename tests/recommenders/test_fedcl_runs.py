@@ -52,7 +52,7 @@ def updates_of(prepared):
 def test_what_it_calls_is_compiled_before_the_first_round(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(FedCL, "warm_up", lambda self, layout: calls.append(layout.n_items))
-    monkeypatch.setattr(FedCL, "told_rows", lambda self, clients: calls.append("told"))
+    monkeypatch.setattr(FedCL, "user_uploads", lambda self, clients: calls.append("told"))
     with pytest.raises(TypeError):  # nothing was told
         simulate(fedcl(executor={"name": "fused"}), out=tmp_path / "run")
     *before, last = calls  # once more where something had to be compiled
@@ -72,7 +72,7 @@ def test_a_client_tells_its_vector_by_the_version_it_was_sent_and_before_it_trai
             5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
             begun[node, : work.layout.user_width], store.version(0).copy(), {},
         )  # fmt: skip
-        due.append(work.recommender.told_rows([at_hand])[0].tobytes())
+        due.append(work.recommender.user_uploads([at_hand])[0].tobytes())
     for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
         pass
     updates = updates_of(prepared)

@@ -159,10 +159,10 @@ def test_a_client_learns_from_predicted_items_that_it_does_not_have():
         "sent_labels": np.full((2, 3), 0.5, np.float32),
     }
     told["sent_labels"][1] = 0.1, 0.2, 0.3
-    more = recommender().more_samples(1, np.array([3, 8], np.int32), told)
+    more = recommender().extra_samples(1, np.array([3, 8], np.int32), told)
     assert more["items"].tolist() == [2, 5]
     assert more["labels"].tolist() == pytest.approx([0.1, 0.3])
-    assert recommender().more_samples(1, np.array([3]), {}) == {}
+    assert recommender().extra_samples(1, np.array([3]), {}) == {}
 
 
 def test_the_users_loss_is_that_of_the_paper():
@@ -183,7 +183,8 @@ def test_the_users_loss_is_that_of_the_paper():
     pdc = recommender(user_weight=0.7, temperature=0.4)
     directions = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
     own = {
-        name: torch.tensor(part) for name, part in pdc.own_part(2, {"auxiliary_users": directions}).items()
+        name: torch.tensor(part)
+        for name, part in pdc.client_extras(2, {"auxiliary_users": directions}).items()
     }
     found = pdc.loss(p, {**batch, **own}, {"auxiliary_users": torch.tensor(directions)})
 
@@ -214,7 +215,7 @@ def test_soft_labels_are_learned(executor):
     total = np.zeros(len(sent))
     for node in range(12):
         samples = work.feed.samples(node, update=0, negatives=4, seed=5)
-        more = work.recommender.more_samples(node, work.feed.positives[node], first)
+        more = work.recommender.extra_samples(node, work.feed.positives[node], first)
         assert len(more["items"]) > 0
         assert not set(more["items"].tolist()) & set(work.feed.positives[node].tolist())
         tables = {

@@ -189,12 +189,12 @@ class AIA(Attack):
     """
 
     Options = AIAOptions
-    by_torch = True
+    uses_torch = True
     options: AIAOptions
 
     def __init__(self, options: AIAOptions, context: AttackContext) -> None:
         super().__init__(options, context)
-        context.need_items_alone("aia")
+        context.check_plain_samples("aia")
         if context.coordinator is None:
             raise ScenarioError("observers: aia requires a protocol with a coordinator, such as fedavg")
         self._adversaries = self._chosen()

@@ -23,6 +23,7 @@ from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import forward, old_members
 
 
+@old_members(need_probabilities="check_probabilities", need_items_alone="check_plain_samples")
 @dataclass(frozen=True)
 class AttackContext:
     """What an attack knows when it is prepared: how models work, and the data of its own nodes.
@@ -41,7 +42,7 @@ class AttackContext:
         Nodes that send no user row with their messages, which every receiver can see.
     meetings : KnownDeliveries
         Deliveries that are known before the run, of all nodes. They may be used to place colluders, and for nothing
-        else; :meth:`Attack.foresee` passes an attack the deliveries to its own nodes.
+        else; :meth:`Attack.allocate` passes an attack the deliveries to its own nodes.
     data_of : callable
         Node ids -> the feed with the data of these nodes only. They must be the attack's own nodes, or users if the
         coordinator observes: its accomplices, each of which uses its own data. The run refuses other ids.
@@ -87,7 +88,7 @@ class AttackContext:
         ends = (met.sender[known], met.receiver[known])
         return sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n, n))
 
-    def need_probabilities(self, name: str) -> None:
+    def check_probabilities(self, name: str) -> None:
         """Refuse an attack that needs probabilities of items if the model gives none.
 
         Raises
@@ -100,7 +101,7 @@ class AttackContext:
                 "predicts none; use name: cda, or a model that predicts them, such as gmf"
             )
 
-    def need_items_alone(self, name: str) -> None:
+    def check_plain_samples(self, name: str) -> None:
         """Refuse an attack that trains models on sets of items if the model learns from more than items.
 
         Raises
@@ -212,7 +213,13 @@ class MembershipGuesses:
     surprise_apart: Callable[[int], F32]
 
 
-@old_members(world="context")
+@old_members(
+    world="context",
+    foresee="allocate",
+    announce="extend_deliveries",
+    weighs="needs_merge_weights",
+    by_torch="uses_torch",
+)
 class Attack(ABC):
     """An attack on one run; one object serves all combinations of its listed options.
 
@@ -228,7 +235,7 @@ class Attack(ABC):
     """Names of the measures of its guesses and findings, from which a study can choose before the run.
 
     Options may leave some out, so an object may have fewer names than its class."""
-    by_torch: ClassVar[bool] = False
+    uses_torch: ClassVar[bool] = False
     """Whether it computes with torch, which rounds differently per processor (``executor.portable`` refuses it)."""
 
     def __init__(self, options: Any, context: AttackContext) -> None:
@@ -256,7 +263,7 @@ class Attack(ABC):
         return np.zeros(0, np.int64)
 
     @property
-    def weighs(self) -> bool:
+    def needs_merge_weights(self) -> bool:
         """Whether :attr:`Observations.keeps` must also be available for merges by performance, which takes time."""
         return False
 
@@ -270,14 +277,14 @@ class Attack(ABC):
         """Members of the groups of users that share their deliveries, by observer."""
         return {}
 
-    def foresee(self, meetings: KnownDeliveries) -> None:  # noqa: B027 (many keep nothing)
+    def allocate(self, meetings: KnownDeliveries) -> None:  # noqa: B027 (many keep nothing)
         """Allocate memory for the deliveries to the attack's own nodes; called before the first observation."""
 
-    def announce(self, meetings: KnownDeliveries) -> None:  # noqa: B027
-        """Note the next deliveries to be observed, if :meth:`foresee` did not receive all of them."""
+    def extend_deliveries(self, meetings: KnownDeliveries) -> None:  # noqa: B027
+        """Note the next deliveries to be observed, if :meth:`allocate` did not receive all of them."""
 
     def warm_up(self) -> None:  # noqa: B027
-        """Compile the loops by running them on empty input. Called before :meth:`foresee`."""
+        """Compile the loops by running them on empty input. Called before :meth:`allocate`."""
 
     @abstractmethod
     def observe(self, seen: Observations) -> None:
@@ -288,7 +295,7 @@ class Attack(ABC):
 
         Names and plain values, lists, arrays (references suffice: they are written before the run continues) and
         :class:`~gossiprec.runs.checkpoints.PartialArray` arrays. It may leave out values that
-        :meth:`foresee` computes.
+        :meth:`allocate` computes.
 
         Raises
         ------
@@ -298,7 +305,7 @@ class Attack(ABC):
         raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that :meth:`state` returned in an earlier process; called after :meth:`foresee`."""
+        """Restore the state that :meth:`state` returned in an earlier process; called after :meth:`allocate`."""
         raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     def learnt(self, nodes: I64, *, whole: bool) -> Mapping[str, Any]:

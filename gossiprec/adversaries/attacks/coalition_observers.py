@@ -98,7 +98,7 @@ class CoalitionObservers(Stateful):
             targets.offsets, targets.items, targets.context, targets.n_targets, weights, *self._codes
         )
 
-    def foresee(self, meetings: KnownDeliveries) -> None:
+    def allocate(self, meetings: KnownDeliveries) -> None:
         """Allocate the memory: a row per momentum, pool and victim."""
         shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._context.n_users)
         kind = self._scorer.storage
@@ -140,13 +140,13 @@ class CoalitionObservers(Stateful):
                 raise ValueError(f"observers.shared_of: found {len(found)} rows; expected {len(hosts)}")
         super().restore(state)
 
-    def announce(self, meetings: KnownDeliveries) -> None:
+    def extend_deliveries(self, meetings: KnownDeliveries) -> None:
         """Do nothing: pools need no notice of deliveries."""
 
     def warm_up(self) -> None:
         """Compile the loops by running them on empty input."""
         none = np.zeros(0, np.int32)
-        self.foresee(KnownDeliveries(none, none, none, np.zeros(0), 0))
+        self.allocate(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self._scorer.plain:
             return
         nobody = np.zeros(0, np.int64)

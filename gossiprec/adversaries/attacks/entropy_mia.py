@@ -53,7 +53,7 @@ class EntropyMIA(ScoringAttack):
     options: EntropyMIAOptions
 
     def __init__(self, options: EntropyMIAOptions, context: AttackContext) -> None:
-        context.need_probabilities(self.name)
+        context.check_probabilities(self.name)
         self._thresholds: list[float] = as_unique_list(options.threshold)
         super().__init__(options, context)
         if options.who == "single":

@@ -74,7 +74,7 @@ class IndividualObservers:
         if self.scorer.kernels is not None:
             self._weights = self.scorer.kernels.query_weights(targets.items, targets.context)
 
-    def foresee(self, meetings: KnownDeliveries) -> None:
+    def allocate(self, meetings: KnownDeliveries) -> None:
         """Assign slots and allocate the memory."""
         from gossiprec.adversaries.attacks.individual_kernels import SlotTables, plan_slots
 
@@ -102,7 +102,7 @@ class IndividualObservers:
         )  # fmt: skip
         self._take_memory(used)
 
-    def announce(self, meetings: KnownDeliveries) -> None:
+    def extend_deliveries(self, meetings: KnownDeliveries) -> None:
         """Note the next deliveries: every pair gets the adversary's next slot at its first delivery."""
         adversary = self.adversary_of[meetings.receiver]
         mine = (adversary >= 0) & (meetings.sender < self.context.n_users)
@@ -127,7 +127,7 @@ class IndividualObservers:
     def warm_up(self) -> None:
         """Compile the loops, if they are compiled."""
         none = np.zeros(0, np.int32)
-        self.foresee(KnownDeliveries(none, none, none, np.zeros(0), 0))
+        self.allocate(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self.scorer.kernels is not None:
             rows = np.zeros((1, self.scorer.layout.row_size), self.scorer.storage)
             self._observe_compiled(
@@ -273,7 +273,7 @@ class IndividualObservers:
         """Observe delivery number k, for any model: the plain form of the compiled loop."""
         victim, now = int(seen.senders[k]), float(seen.times[k])
         a, message = int(self.adversary_of[seen.receivers[k]]), int(seen.messages[k])
-        own = self.own_part(seen, k)
+        own = self.client_extras(seen, k)
         if victim >= self.context.n_users:
             return
         model = seen.models(np.array([k]))[0]
@@ -330,7 +330,7 @@ class IndividualObservers:
             seen[small.users], seen[small.shared] = np.split(own, [small.user_width])
         return seen
 
-    def own_part(self, seen: Observations, k: int) -> F32 | None:
+    def client_extras(self, seen: Observations, k: int) -> F32 | None:
         """Return the receiver's own ``[user | shared]`` after merging delivery k, or None if it is not needed."""
         if not self.fictive.own:
             return None
@@ -432,7 +432,7 @@ class StackedObservers:
         fits = self._begin_fits(seen, ks, adversaries, hidden)
         own = np.zeros((0, 0), np.float32)
         if of.fictive.own and len(hidden):
-            own = np.stack([part for k in ks if (part := of.own_part(seen, int(k))) is not None])
+            own = np.stack([part for k in ks if (part := of.client_extras(seen, int(k))) is not None])
         rows, messages = seen.rows[ks].astype(np.int64), seen.messages[ks].astype(np.int64)
         some = slice(self._n_waiting, self._n_waiting + len(ks))
         self._adversaries[some], self._victims[some], self._waiting_for[some] = adversaries, victims, fits

@@ -171,7 +171,8 @@ class Observations:
         """Share of the receiver's own version that the merge keeps, shape (n,): 0 if replaced, -1 if not known yet.
 
         An inbox is merged as a whole after its last delivery, and merges by performance are weighed when they are made,
-        unless the attack requests their weights earlier (:attr:`gossiprec.adversaries.attacks.Attack.weighs`).
+        unless the attack requests their weights earlier
+        (:attr:`gossiprec.adversaries.attacks.Attack.needs_merge_weights`).
         """
         assert isinstance(self.raw, MergeDeliveries)
         return self.raw.program.merge_keep[self._entries[0]]

@@ -339,7 +339,7 @@ class ScoringAttack(Attack):
         return super().nodes
 
     @property
-    def weighs(self) -> bool:
+    def needs_merge_weights(self) -> bool:
         """Whether single adversaries use their own models and so must follow their merges."""
         singles = isinstance(self._observers, IndividualObservers)
         return singles and self._fictive[0].own and bool(self.context.hides_user.any())
@@ -356,16 +356,16 @@ class ScoringAttack(Attack):
             return {}
         return dict(zip(self._names, self._groups, strict=True))
 
-    def foresee(self, meetings: KnownDeliveries) -> None:
+    def allocate(self, meetings: KnownDeliveries) -> None:
         """Allocate memory for the deliveries to come, and train the fictive users that are trained only once."""
-        self._observers.foresee(meetings)
+        self._observers.allocate(meetings)
         if self.context.hides_user.any():
             for fictive in self._fictive:
                 fictive.prepare()
 
-    def announce(self, meetings: KnownDeliveries) -> None:
+    def extend_deliveries(self, meetings: KnownDeliveries) -> None:
         """Pass the next deliveries to the observers."""
-        self._observers.announce(meetings)
+        self._observers.extend_deliveries(meetings)
 
     def warm_up(self) -> None:
         """Compile the loops of observers and fictive users."""

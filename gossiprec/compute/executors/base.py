@@ -78,10 +78,10 @@ class ExecutorContext:
         if self.recommender is None:
             return {}, of_model
         if not overrides_method(self.recommender, "draws"):  # a generator for nothing takes 10 us
-            return self.recommender.own_part(node, self.extras), of_model
+            return self.recommender.client_extras(node, self.extras), of_model
         draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
         of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
-        return {**of_step, **self.recommender.own_part(node, self.extras)}, {**of_model, **of_samples}
+        return {**of_step, **self.recommender.client_extras(node, self.extras)}, {**of_model, **of_samples}
 
 
 class Executor(ABC):

@@ -31,7 +31,7 @@ class TrainingTask:
         Handle of the version from which the update starts.
     sent : int
         Handle under which the extras of that version are stored.
-    told : ndarray of float32, shape (told_width,), or None
+    told : ndarray of float32, shape (user_upload_width,), or None
         The user upload of the client, or None if it has sent none yet.
     """
 
@@ -73,13 +73,13 @@ class ClientTrainer(ABC):
     def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
         """Do slow one-time work before the first task."""
 
-    def more_samples(self, lesson: TrainingTask) -> Columns:
+    def extra_samples(self, lesson: TrainingTask) -> Columns:
         """Return the recommender's extra samples for a client, empty if there are none."""
         work = self.work
         if work.recommender is None:
             return {}
         positives = work.feed.positives[lesson.node]
-        return work.recommender.more_samples(lesson.node, positives, self.store.extras(lesson.sent))
+        return work.recommender.extra_samples(lesson.node, positives, self.store.extras(lesson.sent))
 
     def changed(self, lesson: TrainingTask, drawn: Columns) -> Columns:
         """Return a client's samples after the recommender has changed and extended them."""
@@ -87,8 +87,8 @@ class ClientTrainer(ABC):
         if work.recommender is None:
             return drawn
         draw = generator(work.seed, "changed-samples", lesson.node, work.training.draw_of(lesson.update))
-        changed = work.recommender.changed_samples(drawn, self.at_hand(lesson), draw)
-        more = self.more_samples(lesson)
+        changed = work.recommender.transform_samples(drawn, self.at_hand(lesson), draw)
+        more = self.extra_samples(lesson)
         if not more:
             return changed
         return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
@@ -114,7 +114,7 @@ class ClientTrainer(ABC):
         assert self.work.recommender is not None
         found = []
         for some in self.by_what_was_sent(lessons):
-            rows = self.work.recommender.told_rows([self.at_hand(lesson) for lesson in some])
+            rows = self.work.recommender.user_uploads([self.at_hand(lesson) for lesson in some])
             found += [
                 replace(lesson, told=np.array(row, np.float32))
                 for lesson, row in zip(some, rows, strict=True)

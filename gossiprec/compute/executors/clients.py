@@ -75,8 +75,8 @@ class ClientExecutor(Executor):
             for task, node, update, target in zip(trains.tolist(), *columns, strict=True)
         ]
         self.store.take_rows((lesson.node, lesson.sent) for lesson in lessons)
-        recommender, tells = self.work.recommender, self.store.told_width > 0
-        if tells and recommender is not None and recommender.tells_first:
+        recommender, tells = self.work.recommender, self.store.user_upload_width > 0
+        if tells and recommender is not None and recommender.uploads_before_training:
             lessons = self._trainer.telling(lessons)
         for lesson, trained in self._trainer.train(lessons):
             update = self._with_told(lesson, trained) if tells else trained

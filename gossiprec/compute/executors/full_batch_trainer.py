@@ -54,7 +54,7 @@ class FullBatchTrainer(AnalyticTrainer):
     ) -> tuple[list[Columns], npt.NDArray[Any], npt.NDArray[Any]]:
         """Return clients' extra samples, and the recommender's draws for each step and for each positive."""
         term, training, work = self._term, self.work.training, replace(self.work, extras=extras)
-        more = [self.more_samples(lesson) for lesson in lessons] if extras else []
+        more = [self.extra_samples(lesson) for lesson in lessons] if extras else []
         if term.of_step is None and term.of_samples is None:
             return more, _NOTHING, _NOTHING
         of_step, of_samples = [], []

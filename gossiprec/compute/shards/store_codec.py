@@ -134,7 +134,7 @@ class _Updates(StoreCodec):
         return {
             "is_update": is_update,
             **pack_updates(
-                [each for each in held if isinstance(each, Update)], store.layout, store.told_width
+                [each for each in held if isinstance(each, Update)], store.layout, store.user_upload_width
             ),
             "versions": [
                 {"version": store.version(handle).copy(), **self._extras(handle, nodes)}

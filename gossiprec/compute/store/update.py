@@ -37,7 +37,7 @@ class Update:
     rows : ndarray of float32, shape (n_touched, item_width)
         Their rows after training.
     shared : ndarray of float32, shape (n_shared,)
-    user : ndarray of float32, shape (told_width,), or None
+    user : ndarray of float32, shape (user_upload_width,), or None
         The user upload of the client, or None.
     """
 
@@ -142,7 +142,7 @@ def full_model(payload: Payload) -> F32:
     return payload.whole if isinstance(payload, Update) else payload
 
 
-def pack_updates(updates: Sequence[Update], layout: Layout, told_width: int) -> dict[str, Any]:
+def pack_updates(updates: Sequence[Update], layout: Layout, user_upload_width: int) -> dict[str, Any]:
     """Return copies of some updates without their versions, concatenated column by column."""
     return {
         "touched": np.array([len(update.items) for update in updates], np.int64),
@@ -155,7 +155,7 @@ def pack_updates(updates: Sequence[Update], layout: Layout, told_width: int) -> 
         ),
         "tells": np.array([update.user is not None for update in updates], np.bool_),
         "told": np.concatenate(
-            [np.zeros((0, told_width), np.float32)]
+            [np.zeros((0, user_upload_width), np.float32)]
             + [update.user[None] for update in updates if update.user is not None]
         ),
     }

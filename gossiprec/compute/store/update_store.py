@@ -75,7 +75,7 @@ class UpdateStore(Store):
     seed : int
     moments : bool
         Whether nodes have Adam moments.
-    told_width : int
+    user_upload_width : int
         Numbers in the user upload that a client sends with an update; 0 if it sends none.
 
     Attributes
@@ -93,9 +93,16 @@ class UpdateStore(Store):
     """
 
     def __init__(
-        self, model: Model, layout: Layout, *, n_nodes: int, seed: int, moments: bool, told_width: int = 0
+        self,
+        model: Model,
+        layout: Layout,
+        *,
+        n_nodes: int,
+        seed: int,
+        moments: bool,
+        user_upload_width: int = 0,
     ) -> None:
-        self.layout, self.n_nodes, self.told_width = layout, n_nodes, told_width
+        self.layout, self.n_nodes, self.user_upload_width = layout, n_nodes, user_upload_width
         self.own: F32 = np.concatenate(model.initial_own(layout, n_nodes - 1, seed), axis=1)
         self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
         self.steps = np.zeros(n_nodes, np.int64)
@@ -171,7 +178,7 @@ class UpdateStore(Store):
 
     def told_users(self, handles: Handles) -> F32 | None:
         """Return the user uploads, NaN if a client sent none, or None if no client sent one."""
-        unknown = np.full(self.told_width, np.nan, np.float32)
+        unknown = np.full(self.user_upload_width, np.nan, np.float32)
         held = [self.held(handle) for handle in handles.tolist()]
         told = [each.user if isinstance(each, Update) else None for each in held]
         if all(row is None for row in told):
@@ -179,9 +186,9 @@ class UpdateStore(Store):
         return np.stack([unknown if row is None else row for row in told])
 
     def _load_uploads(self, handles: Handles) -> F32:
-        """Return the user uploads that came with updates, NaN if there is none, shape (n, told_width)."""
+        """Return the user uploads that came with updates, NaN if there is none, shape (n, user_upload_width)."""
         told = self.told_users(handles)
-        return np.full((len(handles), self.told_width), np.nan, np.float32) if told is None else told
+        return np.full((len(handles), self.user_upload_width), np.nan, np.float32) if told is None else told
 
     def _load_bases(self, handles: Handles) -> F32:
         """Return the versions from which updates were made, as whole models, shape (n, row_size)."""
@@ -345,7 +352,7 @@ class UpdateStore(Store):
             "version": version,
             "versions": np.array([bases[at] for at in first], np.float32).reshape(-1, self.n_columns),
             "is_update": np.array([isinstance(each, Update) for each in held], np.bool_),
-            **pack_updates(updates, self.layout, self.told_width),
+            **pack_updates(updates, self.layout, self.user_upload_width),
             **self._extras_state(needed),
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }
@@ -370,7 +377,9 @@ class UpdateStore(Store):
             raise ValueError(
                 "arena.touched: the number of updates differs from the number of handles that hold one"
             )
-        check_array("arena.told", state["told"], np.zeros((0, self.told_width), np.float32), grows=True)
+        check_array(
+            "arena.told", state["told"], np.zeros((0, self.user_upload_width), np.float32), grows=True
+        )
         _check_packed(state, self.layout)
         for name in ("own", "first", "second", "steps"):
             check_array(f"arena.{name}", state[name], getattr(self, name))

@@ -63,7 +63,7 @@ class AttackHook(DeliveryHook):
         self._knows = self._own.copy()
         for pool in attack.pools:
             self._knows[pool] = True
-        self._weigh = weigh if attack.weighs else None
+        self._weigh = weigh if attack.needs_merge_weights else None
         self._copies = is_foreign(attack)
         if self._copies:
             self._about = (layout, hides_user.copy(), MessageIndex(len(deliveries.time)))

@@ -166,9 +166,9 @@ class RunComponents:
         return self.protocol.n_users - self.split.n_users
 
     @property
-    def told_width(self) -> int:
+    def user_upload_width(self) -> int:
         """The number of values that each client sends about its user, in addition to an update."""
-        return 0 if self.recommender is None else self.recommender.told_width(self.layout)
+        return 0 if self.recommender is None else self.recommender.user_upload_width(self.layout)
 
     @property
     def merge_weights(self) -> F64:
@@ -217,7 +217,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
             "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
             "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
         )
-    tells = recommender is not None and recommender.told_width(layout) > 0
+    tells = recommender is not None and recommender.user_upload_width(layout) > 0
     n_telling = split.n_users if tells else 0
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_telling)
     for entry in attackers:

@@ -293,7 +293,7 @@ def _prepare(
     say.phase("initialising observers")
     with watch("setup"):
         for meter in prepared.meters:
-            meter.call(meter.attack.foresee, meter.known(schedule.meetings))
+            meter.call(meter.attack.allocate, meter.known(schedule.meetings))
     observers = {"observers": sum(attack.state_bytes for attack in prepared.attacks)}
     check_memory(observers)
     needed = prepared.needed | observers

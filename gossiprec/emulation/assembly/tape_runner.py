@@ -251,7 +251,7 @@ class TapeRunner:
         )
         self._deliveries.learn(meetings)
         for meter in self._meters:
-            meter.attack.announce(meter.known(meetings))
+            meter.attack.extend_deliveries(meter.known(meetings))
 
     def _learn(self, plan: ExecutionPlan) -> None:
         program = plan.program

@@ -85,7 +85,7 @@ def libraries_bytes(
         if not has_compiled_kernels():
             sizes["compiling"] = COMPILING
         if scenario.attackers or any(
-            getattr(ATTACKS[each.name], "by_torch", False) for each in scenario.observers
+            getattr(ATTACKS[each.name], "uses_torch", False) for each in scenario.observers
         ):
             sizes["torch"] = TORCH["reference"]
     else:

@@ -166,11 +166,11 @@ def accounted_policies(prepared: PreparedRun) -> list[Policy]:
 def user_upload_budget(prepared: PreparedRun) -> UserUploadBudget | None:
     """Return the budget of the user rows that clients upload, or None if they upload none or it is unknown."""
     recommender = prepared.recommender
-    if recommender is None or not prepared.told_width or recommender.told_epsilon is None:
+    if recommender is None or not prepared.user_upload_width or recommender.user_upload_epsilon is None:
         return None
-    return UserUploadBudget(recommender.told_epsilon, prepared.split.n_users)
+    return UserUploadBudget(recommender.user_upload_epsilon, prepared.split.n_users)
 
 
 def tells_openly(prepared: PreparedRun) -> bool:
     """Return whether clients send values about their users that no epsilon covers."""
-    return bool(prepared.told_width) and user_upload_budget(prepared) is None
+    return bool(prepared.user_upload_width) and user_upload_budget(prepared) is None

@@ -396,7 +396,7 @@ def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
     import torch
 
     from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
-    from gossiprec.numerics.torch_threads import single_torch_thread
+    from gossiprec.numerics.torch_setup import single_torch_thread
 
     work, readable = executor.work, executor.store.readable(current, users)
     model, constants, layout = work.model, constants_to_tensors(work.model.constants), readable.layout

@@ -105,7 +105,7 @@ class FedCL(FedSoftmax):
 
     Options = FedCLOptions
     options: FedCLOptions
-    tells_first = True
+    uploads_before_training = True
 
     def __init__(self, options: Any, model: Any, *, negatives: int, learning_rate: float) -> None:
         super().__init__(options, model, negatives=negatives, learning_rate=learning_rate)
@@ -145,11 +145,11 @@ class FedCL(FedSoftmax):
                 "users; lower it"
             )
 
-    def told_width(self, layout: Layout) -> int:
+    def user_upload_width(self, layout: Layout) -> int:
         """Return the width of users' vectors, or 0 without semi-hard negatives."""
         return vector_dim(layout) if self.options.semi_hard else 0
 
-    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
+    def user_uploads(self, clients: Sequence[ClientContext]) -> F32:
         """Return users' vectors by the version that they were sent, clipped and with noise."""
         first, options = clients[0], self.options
         histories, users = (
@@ -177,7 +177,7 @@ class FedCL(FedSoftmax):
             self._lists.work_out(layout, first.version, centroids, clusters, number, self.threads)
 
     @property
-    def told_epsilon(self) -> float | None:
+    def user_upload_epsilon(self) -> float | None:
         """The budget of each vector, or None without noise."""
         return self.options.epsilon
 

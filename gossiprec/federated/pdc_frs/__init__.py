@@ -110,7 +110,7 @@ class PDC(Recommender):
         except ScenarioError as error:  # names a key of this section
             raise ScenarioError(f"recommender.{error}") from error
 
-    def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
+    def extra_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
         """Return the auxiliary model's best items for the user that the user has not taken."""
         if "sent_items" not in extras:
             return {}
@@ -118,7 +118,7 @@ class PDC(Recommender):
         new = ~np.isin(items, positives)
         return {"items": items[new], "labels": labels[new]}
 
-    def own_part(self, node: int, extras: Extras) -> Columns:
+    def client_extras(self, node: int, extras: Extras) -> Columns:
         """Return the user's own row of the auxiliary model, of norm 1."""
         return {"own_auxiliary": extras["auxiliary_users"][:, node].copy()} if self._contrasts(extras) else {}
 

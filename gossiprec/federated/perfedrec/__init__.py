@@ -131,11 +131,11 @@ class FedGNN(Recommender):
     def _averages_rows(self) -> bool:
         return self.options.user_rows == "averaged"
 
-    def told_width(self, layout: Layout) -> int:
+    def user_upload_width(self, layout: Layout) -> int:
         """Return the width of users' rows if the coordinator averages them, or 0."""
         return layout.user_width if self._averages_rows else 0
 
-    def changed_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
+    def transform_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
         """Return the pairs with some of them replaced by pseudo items."""
         options, n_items = self.options, client.layout.n_items
         return add_pseudo_items(
@@ -182,13 +182,13 @@ class PerFedRec(FedGNN):
                 "lightgcn, mf, gmf or ncf"
             )
 
-    def told_width(self, layout: Layout) -> int:
+    def user_upload_width(self, layout: Layout) -> int:
         """Return the width of users' rows: they are clustered."""
         return layout.user_width
 
-    def told_rows(self, clients: Sequence[ClientContext]) -> F32:
+    def user_uploads(self, clients: Sequence[ClientContext]) -> F32:
         """Return the rows with noise."""
-        rows, scale = super().told_rows(clients), self.options.row_noise
+        rows, scale = super().user_uploads(clients), self.options.row_noise
         if not scale:
             return rows
         noise = [client.draw("told-row").laplace(0.0, scale, rows.shape[1]) for client in clients]
