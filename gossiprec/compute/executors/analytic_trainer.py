@@ -12,7 +12,7 @@ from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.client_step_kernels import ClientResults, ClientScratch
+from gossiprec.compute.train.client_step_kernels import ClientResults, ClientRows, ClientScratch, Version
 from gossiprec.numerics.buffer_pool import BufferPool
 
 AT_ONCE = 2**20
@@ -56,11 +56,17 @@ class AnalyticTrainer(ClientTrainer):
         samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
         return np.minimum(samples, self.work.layout.n_items)
 
-    def _parts(self, version: F32) -> tuple[F32, F32]:
+    @property
+    def _rows(self) -> ClientRows:
+        """The store's rows and optimizer steps of all nodes."""
+        store = self.store
+        return ClientRows(store.own, store.first, store.second, store.steps)
+
+    def _parts(self, version: F32) -> Version:
         """Return the item table and the shared weights of a version."""
         layout = self.work.layout
         tables, shared = np.split(version, [layout.n_items * layout.item_width])
-        return tables.reshape(layout.n_items, -1), shared
+        return Version(tables.reshape(layout.n_items, -1), shared)
 
     def _room(self, touched_at_most: I64) -> ClientResults:
         """Return room for the results of clients, given the most items that each can touch."""

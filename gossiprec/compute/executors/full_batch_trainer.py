@@ -16,7 +16,12 @@ from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.full_batch_kernels import ClientSamples, specialise_full_batch
+from gossiprec.compute.train.full_batch_kernels import (
+    ClientSamples,
+    FullBatchRule,
+    TermArguments,
+    specialise_full_batch,
+)
 from gossiprec.federated.base import AnalyticTerm
 from gossiprec.federated.kernels import terms
 from gossiprec.models.feeds.base import Columns
@@ -76,7 +81,7 @@ class FullBatchTrainer(AnalyticTrainer):
         of_step: npt.NDArray[Any], of_samples: npt.NDArray[Any],
     ) -> Iterator[tuple[TrainingTask, Update]]:  # fmt: skip
         """Train some tasks of one version; return an iterator over the tasks with their updates."""
-        store, training, gradient = self.store, self.work.training, self._gradient
+        training, gradient = self.work.training, self._gradient
         feed, n = self.work.feed, len(lessons)
         clients = [(lesson.node, training.draw_of(lesson.update)) for lesson in lessons]
         items = Ragged.from_parts([each["items"] for each in more]) if any(more) else _no_items(n)
@@ -85,12 +90,13 @@ class FullBatchTrainer(AnalyticTrainer):
             feed.positives.offsets, feed.positives.values, feed.member, items.offsets, items.values, labels
         )
         found = self._room(self._own_touched(lessons) + items.sizes)
+        rule = FullBatchRule(
+            training.negatives, training.local_epochs, np.uint64(self.work.seed), gradient.summed, self._rates,
+            gradient.shape, np.empty(gradient.room, np.float32),
+        )  # fmt: skip
         self._train_clients(
-            *self._parts(version), np.array(clients, np.int64).reshape(n, 2), store.steps,
-            store.own, store.first, store.second, data, training.negatives, gradient.summed,
-            training.local_epochs, np.uint64(self.work.seed), self._rates, gradient.shape,
-            np.empty(gradient.room, np.float32), self._term.numbers, extra, of_step, of_samples,
-            found, self._workplace(found),
+            self._parts(version), np.array(clients, np.int64).reshape(n, 2), self._rows, data, rule,
+            TermArguments(self._term.numbers, extra, of_step, of_samples), found, self._workplace(found),
         )  # fmt: skip
         return self._updates(lessons, version, found)
 

@@ -11,7 +11,7 @@ from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.pair_batch_kernels import PairSamples, specialise_pair
+from gossiprec.compute.train.pair_batch_kernels import PairRule, PairSamples, specialise_pair
 from gossiprec.models.feeds.base import Columns
 
 
@@ -46,7 +46,7 @@ class PairTrainer(AnalyticTrainer):
         self, lessons: Sequence[TrainingTask], drawn: Sequence[Columns], target: int
     ) -> Iterator[tuple[TrainingTask, Update]]:
         """Train tasks of the version under a handle; return an iterator over the tasks with their updates."""
-        store, version = self.store, self.store.version(target)
+        version = self.store.version(target)
         sizes = np.array([len(columns["items"]) for columns in drawn], np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         liked, others = (
@@ -56,8 +56,7 @@ class PairTrainer(AnalyticTrainer):
         found = self._room(2 * sizes)
         nodes = np.array([lesson.node for lesson in lessons], np.int64)
         self._train_clients(
-            *self._parts(version), nodes, store.steps, store.own, store.first, store.second,
-            PairSamples(offsets, liked, others), self.work.training.local_epochs, self._rates, self._numbers, found,
-            self._workplace(found),
+            self._parts(version), nodes, self._rows, PairSamples(offsets, liked, others),
+            PairRule(self.work.training.local_epochs, self._rates, self._numbers), found, self._workplace(found),
         )  # fmt: skip
         return self._updates(lessons, version, found)

@@ -13,7 +13,7 @@ from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.client_trainer import TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.sequence_batch_kernels import SequenceSamples, specialise_sequence
+from gossiprec.compute.train.sequence_batch_kernels import SequenceRule, SequenceSamples, specialise_sequence
 from gossiprec.models.feeds.base import Columns
 
 
@@ -82,11 +82,13 @@ class SequenceTrainer(AnalyticTrainer):
             np.array(rows, np.int64), keep,
         )  # fmt: skip
 
+        epochs = self.work.training.local_epochs
+
         def train(part: int) -> None:
             self._train_clients(
-                *self._parts(version), nodes, store.steps, store.own, store.first, store.second, sequences,
-                self.work.training.local_epochs, self._rates, self._shape, found,
-                self._workplace(found), part, store.threads.size,
+                self._parts(version), nodes, self._rows, sequences,
+                SequenceRule(epochs, self._rates, self._shape, part, store.threads.size), found,
+                self._workplace(found),
             )  # fmt: skip
 
         store.threads.run(train)

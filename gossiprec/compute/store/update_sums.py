@@ -70,7 +70,7 @@ def are_finite(updates: Sequence[Update], memory: BufferPool) -> Bools:
     """Return whether the change of each update is finite, shape (n_updates,)."""
     found = np.ones(len(updates), np.bool_)
     for some, several in batch_updates(updates, memory) if updates else ():
-        jit_cached(check_finite_updates)(*several, found[some])
+        jit_cached(check_finite_updates)(several, found[some])
     return found
 
 
@@ -94,7 +94,7 @@ def sum_deltas(
         def add_up(part: int, several: UpdateBatch = several, shares: F64 = weights[some]) -> None:
             items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
             jit_cached(add_weighted_deltas)(
-                total[items], mass[items], shared[numbers], items.start, numbers.start, *several, shares
+                total[items], mass[items], shared[numbers], items.start, numbers.start, several, shares
             )
 
         threads.run(add_up)
@@ -125,7 +125,7 @@ def weighted_sum(updates: Sequence[Update], shares: F64, threads: ThreadPoolLike
         def add_up(part: int, several: UpdateBatch = several, each: F64 = shares[some]) -> None:
             items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
             jit_cached(add_update_shares)(
-                total[items], there[items], shared[:, numbers], items.start, numbers.start, *several, each
+                total[items], there[items], shared[:, numbers], items.start, numbers.start, several, each
             )
 
         threads.run(add_up)
@@ -146,9 +146,8 @@ def weighted_sum(updates: Sequence[Update], shares: F64, threads: ThreadPoolLike
 
 
 def add_update_shares(
-    total: F64, there: Bools, rest: F64, first_item: int, first: int, base: F32, places: I64, items: I32,
-    rows: F32, shared: F32, shares: F64,
-) -> None:  # fmt: skip
+    total: F64, there: Bools, rest: F64, first_item: int, first: int, updates: UpdateBatch, shares: F64
+) -> None:
     """Add each update's change of some items and of shared weights, times its share.
 
     Parameters
@@ -159,6 +158,7 @@ def add_update_shares(
     rest : ndarray of float64, shape (1, n_weights)
         Of the weights from `first`.
     """
+    base, places, items, rows, shared = updates
     last_item, width = first_item + len(total), np.uint64(rows.shape[1])
     sums, trained = total.reshape(-1), rows.reshape(-1)
     into, sent = rest[0], base[len(base) - shared.shape[1] + first :]
@@ -180,9 +180,8 @@ def add_update_shares(
 
 
 def add_weighted_deltas(
-    total: F64, mass: F64, rest: F64, first_item: int, first: int, base: F32, places: I64, items: I32,
-    rows: F32, shared: F32, weights: F64,
-) -> None:  # fmt: skip
+    total: F64, mass: F64, rest: F64, first_item: int, first: int, updates: UpdateBatch, weights: F64
+) -> None:
     """Add weighted changes, in single precision, of some items and shared weights; add the weights to `mass`.
 
     Parameters
@@ -192,6 +191,7 @@ def add_weighted_deltas(
     rest : ndarray of float64, shape (n_weights,)
         Of the weights from `first`.
     """
+    base, places, items, rows, shared = updates
     last_item, width = first_item + len(total), np.uint64(rows.shape[1])
     sums, trained = total.reshape(-1), rows.reshape(-1)
     sent = base[len(base) - shared.shape[1] + first :]
@@ -236,8 +236,9 @@ def add_rounded(total: F64, there: Bools, version: F32, share: float, found: F32
                 into[k] = 0.0 + np.float64(of_version[k]) * share
 
 
-def check_finite_updates(base: F32, places: I64, items: I32, rows: F32, shared: F32, finite: Bools) -> None:
+def check_finite_updates(updates: UpdateBatch, finite: Bools) -> None:
     """Set `finite` to False for each update of which the change is not finite."""
+    base, places, items, rows, shared = updates
     width, trained = np.uint64(rows.shape[1]), rows.reshape(-1)
     sent = base[len(base) - shared.shape[1] :]
     for number in range(len(finite)):

@@ -15,6 +15,36 @@ VALUES, SLOPES, FIRST, SECOND = range(4)
 """Rows of a client's working arrays: numbers, their gradient, and Adam's two moments."""
 
 
+class Version(NamedTuple):
+    """The version from which clients start.
+
+    Attributes
+    ----------
+    tables : ndarray of float32, shape (n_items, item_width)
+    shared : ndarray of float32, shape (n_shared,)
+    """
+
+    tables: Any
+    shared: Any
+
+
+class ClientRows(NamedTuple):
+    """What the store keeps of every node; training changes it.
+
+    Attributes
+    ----------
+    own, first, second : ndarray of float32, shape (n_nodes, user_width)
+        Rows of users and Adam's moments of them. The moments have no rows under plain gradient descent.
+    taken : ndarray of int64, shape (n_nodes,)
+        Optimizer steps of each node.
+    """
+
+    own: Any
+    first: Any
+    second: Any
+    taken: Any
+
+
 class ClientResults(NamedTuple):
     """The output arrays of a call.
 

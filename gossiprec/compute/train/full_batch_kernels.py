@@ -59,24 +59,11 @@ class ClientSamples(NamedTuple):
     more_labels: Any
 
 
-def _train_clients(
-    tables, shared, clients, taken, own, first, second, data, negatives, summed, passes, seed, rates, shape, room,
-    numbers, extra, of_step, of_samples, results, workplace,
-):  # fmt: skip
-    """Train clients.
+class FullBatchRule(NamedTuple):
+    """The settings of a local update.
 
-    Parameters
+    Attributes
     ----------
-    tables : ndarray of float32, shape (n_items, item_width)
-    shared : ndarray of float32, shape (n_shared,)
-        Of the version.
-    clients : ndarray of int64, shape (n_clients, 2)
-        Node, and the local update that determines its negatives.
-    taken : ndarray of int64, shape (n_nodes,)
-        Optimizer steps of each node; changed.
-    own, first, second : ndarray of float32, shape (n_nodes, user_width)
-        Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    data : ClientSamples
     negatives, passes : int; seed : uint64
     summed : bool
         Whether the loss is the sum over a client's samples, not their mean.
@@ -84,14 +71,55 @@ def _train_clients(
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64; room : ndarray of float32
         Arguments of the gradient.
-    numbers : ndarray of float64; extra : ndarray of float32, shape (n, d)
-        Numbers of a recommender's term, and the extra of the version.
+    """
+
+    negatives: Any
+    passes: Any
+    seed: Any
+    summed: Any
+    rates: Any
+    shape: Any
+    room: Any
+
+
+class TermArguments(NamedTuple):
+    """The arguments of a recommender's term.
+
+    Attributes
+    ----------
+    numbers : ndarray of float64
+    extra : ndarray of float32, shape (n, d)
+        The extra of the version.
     of_step : ndarray of float32, shape (n_clients * passes, ...)
     of_samples : ndarray, shape (sum of n_positives * passes, ...)
         A recommender's draws, client after client, pass after pass.
+    """
+
+    numbers: Any
+    extra: Any
+    of_step: Any
+    of_samples: Any
+
+
+def _train_clients(version, clients, rows, data, rule, term, results, workplace):
+    """Train clients.
+
+    Parameters
+    ----------
+    version : Version
+    clients : ndarray of int64, shape (n_clients, 2)
+        Node, and the local update that determines its negatives.
+    rows : ClientRows
+    data : ClientSamples
+    rule : FullBatchRule
+    term : TermArguments
     results : ClientResults
     workplace : ClientScratch
     """
+    tables, shared = version.tables, version.shared
+    own, first, second, taken = rows.own, rows.first, rows.second, rows.taken
+    negatives, passes, shape, room = rule.negatives, rule.passes, rule.shape, rule.room
+    numbers, extra, of_step, of_samples = term.numbers, term.extra, term.of_step, term.of_samples
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     places, touched = results.places, results.touched
@@ -114,12 +142,12 @@ def _train_clients(
             node,
             update,
             negatives,
-            seed,
+            rule.seed,
             its[: len(some) * (1 + negatives)],
         )
         for s in range(more.stop - more.start):
             its[len(some) * (1 + negatives) + s] = data.more_items[more.start + s]
-        share = float32(1.0) if summed else float32(1.0) / float32(max(len(its), 1))
+        share = float32(1.0) if rule.summed else float32(1.0) / float32(max(len(its), 1))
         n = _count(its, data.member[node], data.more_labels[more], share, counts, found, out, samples, liked)
         results.n_touched[c] = n
         load_client(cores, tiles, width * n, own, first, second, shared, node)
@@ -136,7 +164,7 @@ def _train_clients(
             )  # fmt: skip
             add_stub(client)
             draws_at += len(some)
-            optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+            optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rule.rates)
             taken[node] += 1
         store_client(cores, own, first, second, results.weights[c], node)
         _to_rows(items, results.rows[places[c] :])

@@ -46,30 +46,38 @@ class PairSamples(NamedTuple):
     others: Any
 
 
-def _train_clients(
-    tables, shared, nodes, taken, own, first, second, pairs, passes, rates, numbers, results, workplace
-):  # fmt: skip
-    """Train clients, one after the other.
+class PairRule(NamedTuple):
+    """The settings of a local update.
 
-    Parameters
+    Attributes
     ----------
-    tables : ndarray of float32, shape (n_items, item_width)
-    shared : ndarray of float32, shape (n_shared,)
-        Of the version.
-    nodes : ndarray of int64, shape (n_clients,)
-    taken : ndarray of int64, shape (n_nodes,)
-        Optimizer steps of each node; changed.
-    own, first, second : ndarray of float32, shape (n_nodes, user_width)
-        Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    pairs : PairSamples
     passes : int
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     numbers : ndarray of float64
         Arguments of the gradient.
+    """
+
+    passes: Any
+    rates: Any
+    numbers: Any
+
+
+def _train_clients(version, nodes, rows, pairs, rule, results, workplace):
+    """Train clients, one after the other.
+
+    Parameters
+    ----------
+    version : Version
+    nodes : ndarray of int64, shape (n_clients,)
+    rows : ClientRows
+    pairs : PairSamples
+    rule : PairRule
     results : ClientResults
     workplace : ClientScratch
     """
+    tables, shared = version.tables, version.shared
+    own, first, second, taken = rows.own, rows.first, rows.second, rows.taken
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     user_width, with_adam = own.shape[1], len(first) > 0
@@ -87,9 +95,9 @@ def _train_clients(
         item_slopes = tiles[SLOPES, : width * n].reshape((n, width))
         for t in range(n):
             copy_range(items[t], 0, tables[touched[t]], 0, width)
-        for step in range(passes if n else 0):
-            fill_stub(cores[VALUES], items, cores[SLOPES], item_slopes, liked, others, numbers)
-            optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+        for step in range(rule.passes if n else 0):
+            fill_stub(cores[VALUES], items, cores[SLOPES], item_slopes, liked, others, rule.numbers)
+            optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rule.rates)
             taken[node] += 1
         store_client(cores, own, first, second, results.weights[c], node)
         for t in range(n):

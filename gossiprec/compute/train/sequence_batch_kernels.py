@@ -59,39 +59,49 @@ class SequenceSamples(NamedTuple):
     keep: Any
 
 
-def _train_clients(
-    tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results, workplace, part, parts
-):  # fmt: skip
-    """Train every client with number ``part + k * parts``, one after the other.
+class SequenceRule(NamedTuple):
+    """The settings of a local update, and the clients of a call that this thread trains.
 
-    Parameters
+    Attributes
     ----------
-    tables : ndarray of float32, shape (n_items, item_width)
-    shared : ndarray of float32, shape (n_shared,)
-        Of the version.
-    nodes : ndarray of int64, shape (n_clients,)
-    taken : ndarray of int64, shape (n_nodes,)
-        Optimizer steps of each node; changed.
-    own, first, second : ndarray of float32, shape (n_nodes, user_width)
-        Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    sequences : SequenceSamples
     passes : int
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_step_kernels.optimizer_step`.
     shape : ndarray of int64
         Arguments of the gradient.
-    results : ClientResults
-    workplace : ClientScratch
     part, parts : int
         Clients number ``part, part + parts, ...``
     """
+
+    passes: Any
+    rates: Any
+    shape: Any
+    part: Any
+    parts: Any
+
+
+def _train_clients(version, nodes, client_rows, sequences, rule, results, workplace):
+    """Train some clients, one after the other.
+
+    Parameters
+    ----------
+    version : Version
+    nodes : ndarray of int64, shape (n_clients,)
+    client_rows : ClientRows
+    sequences : SequenceSamples
+    rule : SequenceRule
+    results : ClientResults
+    workplace : ClientScratch
+    """
+    tables, shared, passes = version.tables, version.shared, rule.passes
+    own, first, second, taken = client_rows.own, client_rows.first, client_rows.second, client_rows.taken
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     user_width, with_adam = own.shape[1], len(first) > 0
     once = passes == 1 and not with_adam and user_width == 0
     number = np.full(n_items, -1, np.int32)
     cores, tiles = workplace.cores, workplace.tiles
-    for c in range(part, len(nodes), parts):
+    for c in range(rule.part, len(nodes), rule.parts):
         node = nodes[c]
         some = slice(sequences.offsets[c], sequences.offsets[c + 1])
         touched = results.touched[results.places[c] : results.places[c + 1]]
@@ -99,7 +109,7 @@ def _train_clients(
         others = sequences.others[sequences.other_offsets[c] : sequences.other_offsets[c + 1]].copy()
         n = _number(previous, wanted, others, number, touched)
         rows = sequences.other_rows[c]
-        told_from = others.reshape((rows, len(others) // rows))
+        drawn_others = others.reshape((rows, len(others) // rows))
         results.n_touched[c] = n
         if not once:
             load_client(cores, tiles, width * n, own, first, second, shared, node)
@@ -110,12 +120,12 @@ def _train_clients(
             copy_range(items[t], 0, tables[touched[t]], 0, width)
         for step in range(passes if len(wanted) else 0):
             drawn = passes * some.start + step * len(wanted)
-            batch = SequenceBatch(previous, wanted, told_from, sequences.keep[drawn : drawn + len(wanted)])
-            fill_stub(core, items, cores[SLOPES], item_slopes, batch, shape)
+            batch = SequenceBatch(previous, wanted, drawn_others, sequences.keep[drawn : drawn + len(wanted)])
+            fill_stub(core, items, cores[SLOPES], item_slopes, batch, rule.shape)
             if once:
-                sgd_step_from_version(shared, results.weights[c], cores, tiles, width * n, rates)
+                sgd_step_from_version(shared, results.weights[c], cores, tiles, width * n, rule.rates)
             else:
-                optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+                optimizer_step(cores, tiles, width * n, user_width, with_adam, taken[node], step, rule.rates)
             taken[node] += 1
         if not once:
             store_client(cores, own, first, second, results.weights[c], node)

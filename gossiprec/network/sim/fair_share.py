@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,10 +102,10 @@ class FairShare:
         tickets, times, whole = np.empty(most, np.int64), np.empty(most), np.empty(most, np.bool_)
         self._counters[FOUND] = first = 0
         while True:
-            first = self._loop(
-                starts, first, limit, self._capacity, self._transfers, self._amounts, self._nodes, self._tree,
-                self._counters, tickets, times, whole,
-            )  # fmt: skip
+            flows = FlowTables(
+                self._capacity, self._transfers, self._amounts, self._nodes, self._tree, self._counters
+            )
+            first = self._loop(starts, first, limit, flows, EndedTransfers(tickets, times, whole))
             if first == len(starts):
                 break
             self._grow(2 * len(self._amounts))
@@ -133,6 +133,25 @@ N_UP, N_DOWN, HEAD_UP, HEAD_DOWN = range(4)
 FREE, FOUND = range(2)
 """Counters: first free place, number of transfers ended so far."""
 NONE = -1
+
+
+class FlowTables(NamedTuple):
+    """The tables of nodes and transfers that the loop reads and changes; `capacity` does not change."""
+
+    capacity: Any
+    transfers: Any
+    amounts: Any
+    nodes: Any
+    tree: Any
+    counters: Any
+
+
+class EndedTransfers(NamedTuple):
+    """The transfers that end: tickets, times, and whether each completed."""
+
+    tickets: Any
+    times: Any
+    whole: Any
 
 
 @jitable
@@ -213,8 +232,9 @@ def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
 
 
 @jitable
-def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole):
+def end_due_transfers(now, flows, tickets, whole):
     """End all transfers that are due now, then advance their neighbours once."""
+    capacity, transfers, amounts, nodes, tree, counters = flows
     ended = 0
     while amounts[tree[1], KEY] == now:
         place = tree[1]
@@ -239,9 +259,7 @@ def end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, 
         place = transfers[place, NEXT_UP]
 
 
-def share_bandwidth(
-    starts, first, limit, capacity, transfers, amounts, nodes, tree, counters, tickets, times, whole
-):
+def share_bandwidth(starts, first, limit, flows, ended):
     """Advance transfers up to and including time `limit`; starts number `first` and later are still to come.
 
     At equal times ends come before starts. The loop returns before a start for which there is no place.
@@ -251,6 +269,7 @@ def share_bandwidth(
     int
         Number of the first start that is still to come.
     """
+    amounts, tree, counters = flows.amounts, flows.tree, flows.counters
     while True:
         now = amounts[tree[1], KEY]
         begin = starts[first, 0] if first < len(starts) else math.inf
@@ -258,10 +277,10 @@ def share_bandwidth(
             if now > limit or now == math.inf:
                 return first
             found = counters[FOUND]
-            end_due_transfers(now, capacity, transfers, amounts, nodes, tree, counters, tickets, whole)
-            times[found : counters[FOUND]] = now
+            end_due_transfers(now, flows, ended.tickets, ended.whole)
+            ended.times[found : counters[FOUND]] = now
         else:
             if begin > limit or counters[FREE] == NONE:
                 return first
-            start_transfer(starts[first], capacity, transfers, amounts, nodes, tree, counters)
+            start_transfer(starts[first], *flows)
             first += 1

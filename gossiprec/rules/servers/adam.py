@@ -87,16 +87,16 @@ class AdamServer(Server):
         self._steps += 1
         beta1, beta2 = self.options.betas
         step = jit_cached(_step)
-        columns = (published, aggregated, self._mean, self._square, found)
-        numbers = (beta1, beta2, 1.0 - beta1**self._steps, 1.0 - beta2**self._steps)
+        columns = _StepColumns(published, aggregated, self._mean, self._square, found)
+        numbers = _StepNumbers(
+            beta1, beta2, 1.0 - beta1**self._steps, 1.0 - beta2**self._steps, self.options.learning_rate,
+            self.options.eps, self._bound,
+        )  # fmt: skip
         edges = np.linspace(0, len(found), round.threads.size + 1).astype(int).tolist()
 
         def step_in(part: int) -> None:
             some = slice(edges[part], edges[part + 1])
-            step(
-                *(column[some] for column in columns),  # type: ignore[index]
-                *numbers, self.options.learning_rate, self.options.eps, self._bound,
-            )  # fmt: skip
+            step(_StepColumns(*(column[some] for column in columns)), numbers)
 
         round.threads.run(step_in)
 
@@ -124,7 +124,7 @@ class AdamServer(Server):
         items = (each[:end].reshape(-1, changes[0].rows.shape[1]) for each in tables)  # type: ignore[index]
         shared = (each[end:].reshape(min(n_shared, 1), n_shared) for each in tables)  # type: ignore[index]
         for gradients, part in ((_of_items(changes, end), items), (_of_shared(changes), shared)):
-            _step_rows(gradients, schedule, tuple(part), round)
+            _step_rows(gradients, schedule, _Tables(*part), round)
 
     @property
     def _bound(self) -> float:
@@ -138,6 +138,37 @@ class _Schedule(NamedTuple):
     rates: F32
     corrections: F32
     numbers: F32
+
+
+class _StepColumns(NamedTuple):
+    """The columns of one step per round; the means are partly filled, and `found` becomes the next version."""
+
+    published: Any
+    aggregated: Any
+    mean: Any
+    square: Any
+    found: Any
+
+
+class _StepNumbers(NamedTuple):
+    """The constants of one step per round; `mean_part` and `square_part` are the filled parts of the means."""
+
+    beta1: float
+    beta2: float
+    mean_part: float
+    square_part: float
+    rate: float
+    eps: float
+    bound: float
+
+
+class _Tables(NamedTuple):
+    """Rows of the published version, of both moments, and of the next version."""
+
+    published: Any
+    mean: Any
+    square: Any
+    found: Any
 
 
 class _Gradients(NamedTuple):
@@ -165,26 +196,24 @@ def _of_shared(changes: Any) -> _Gradients:
     return _Gradients(np.array([0, len(rows)]), np.arange(len(rows)), np.ascontiguousarray(rows, np.float32))
 
 
-def _step_rows(
-    gradients: _Gradients, schedule: _Schedule, tables: tuple[Any, ...], round: RoundContext
-) -> None:
-    """Step all rows of the tables (published, mean, square, found), divided among the threads."""
-    step, n_rows = jit_cached(_steps_of_rows), len(tables[0])
+def _step_rows(gradients: _Gradients, schedule: _Schedule, tables: _Tables, round: RoundContext) -> None:
+    """Step all rows of the tables, divided among the threads."""
+    step, n_rows = jit_cached(_steps_of_rows), len(tables.published)
     edges = np.linspace(0, n_rows, round.threads.size + 1).astype(int).tolist()
 
     def step_in(part: int) -> None:
         some = slice(edges[part], edges[part + 1])
         places = gradients.places[edges[part] : edges[part + 1] + 1]
-        step(places, gradients.answers, gradients.rows, *schedule, *(table[some] for table in tables))
+        step(gradients._replace(places=places), schedule, _Tables(*(table[some] for table in tables)))
 
     round.threads.run(step_in)
 
 
-def _steps_of_rows(
-    places: I64, answers: I64, rows: F32, shares: F32, rates: F32, corrections: F32, numbers: F32,
-    published: F32, mean: F32, square: F32, found: F32,
-) -> None:  # fmt: skip
+def _steps_of_rows(gradients: _Gradients, schedule: _Schedule, tables: _Tables) -> None:
     """Set `found` to the published rows plus the mean of each answer's step; continue both means."""
+    places, answers, rows = gradients
+    shares, rates, corrections, numbers = schedule
+    published, mean, square, found = tables
     beta1, rest1, beta2, rest2, eps, bound = numbers
     n_answers, width = len(shares), published.shape[1]
     none = np.zeros(width, np.float32)
@@ -215,11 +244,10 @@ def _steps_of_rows(
             found[r, k] = published[r, k] + moved[k]
 
 
-def _step(
-    published: F32, aggregated: F32, mean: F64, square: F64, found: F32, beta1: float, beta2: float,
-    mean_part: float, square_part: float, rate: float, eps: float, bound: float,
-) -> None:  # fmt: skip
-    """Set `found` to the next version and continue both means, which are partly filled, in one pass."""
+def _step(columns: _StepColumns, numbers: _StepNumbers) -> None:
+    """Set `found` to the next version and continue both means in one pass."""
+    published, aggregated, mean, square, found = columns
+    beta1, beta2, mean_part, square_part, rate, eps, bound = numbers
     for k in range(len(published)):
         change = np.float64(aggregated[k]) - np.float64(published[k])
         mean[k] = beta1 * mean[k] + (1.0 - beta1) * change
