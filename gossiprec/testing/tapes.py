@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.tape import Tape, TapeSegment
 from gossiprec.compute.train.node_settings import NO_LIMIT
 from gossiprec.network.protocols import PROTOCOLS, Protocol
@@ -74,14 +74,16 @@ def make_test_planner(
         pools_of[list(members), number] = True
     positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
     return Planner(
-        roles=control.roles,
-        behaviours=control.behaviours,
-        weights=control.merge_weights(positives),
-        most_updates=np.full(control.n_nodes, NO_LIMIT),
-        cost=np.arange(control.n_nodes, dtype=float) % 3,
-        pools_of=pools_of,
-        inline=inline,
-        inboxes=has_inbox,
-        rewrites=rewrites,
-        **{"spare_rows": 100, **settings},
+        PlannerOptions(
+            roles=control.roles,
+            behaviours=control.behaviours,
+            weights=control.merge_weights(positives),
+            most_updates=np.full(control.n_nodes, NO_LIMIT),
+            cost=np.arange(control.n_nodes, dtype=float) % 3,
+            pools_of=pools_of,
+            inline=inline,
+            inboxes=has_inbox,
+            rewrites=rewrites,
+            **{"spare_rows": 100, "expected_messages": 0, **settings},
+        )
     )

@@ -108,9 +108,8 @@ class SubmodelTrainer(ClientTrainer):
             capacity=len(nodes),
             moments=len(store.first) > 0,
             owners=np.sort(nodes),
-            anew=True,
         )
-        arena.steps = store.steps
+        arena.anew, arena.steps = True, store.steps
         own, end = store.own_columns(small), layout.n_items * layout.item_width
         arena.rows[:, own] = store.own[nodes]
         for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,11 @@ SMALL = 20_000
 """Number of messages below which compiling the loop is not worth the wait."""
 
 
-class Planner:
-    """The planner and the state that links one segment of tape to the next, as plain tables.
+@dataclass(frozen=True)
+class PlannerOptions:
+    """The nodes, their roles and the rules of a planner.
 
-    Parameters
+    Attributes
     ----------
     roles : ndarray of int, shape (n_nodes,)
         Index into `behaviours`, per node.
@@ -62,39 +64,44 @@ class Planner:
         previous one; used if a row is only a number and takes no memory.
     """
 
-    def __init__(
-        self,
-        *,
-        roles: npt.NDArray[np.integer[Any]],
-        behaviours: Sequence[Behaviour],
-        weights: F64,
-        most_updates: I64,
-        cost: F64,
-        pools_of: Bools,
-        inline: bool,
-        spare_rows: int,
-        expected_messages: int,
-        keeps_first: bool = False,
-        inboxes: Bools | None = None,
-        rewrites: Bools | None = None,
-        rest: int = 0,
-    ) -> None:
+    roles: npt.NDArray[np.integer[Any]]
+    behaviours: Sequence[Behaviour]
+    weights: F64
+    most_updates: I64
+    cost: F64
+    pools_of: Bools
+    inline: bool
+    spare_rows: int
+    expected_messages: int
+    keeps_first: bool = False
+    inboxes: Bools | None = None
+    rewrites: Bools | None = None
+    rest: int = 0
+
+
+class Planner:
+    """The planner and the state that links one segment of tape to the next, as plain tables."""
+
+    def __init__(self, options: PlannerOptions) -> None:
+        roles, behaviours = options.roles, options.behaviours
+        inboxes, rewrites = options.inboxes, options.rewrites
+        pools_of, keeps_first, rest = options.pools_of, options.keeps_first, options.rest
         n_nodes = len(roles)
-        self._cost = cost
-        self._weights = weights
+        self._cost = options.cost
+        self._weights = options.weights
         self._pools_of = pools_of
         self._rules = PlanRules(
             behaviours=_behaviour_table(behaviours),
             mixing=np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours]),
-            inline=inline,
-            soft_limit=n_nodes * (2 if keeps_first else 1) + spare_rows,
+            inline=options.inline,
+            soft_limit=n_nodes * (2 if keeps_first else 1) + options.spare_rows,
         )
-        self._loop = _loop(expected_messages)
+        self._loop = _loop(options.expected_messages)
         self._nodes = np.full((n_nodes, 12), planner_state.NONE, np.int32)
         self._nodes[:, planner_state.CURRENT] = np.arange(n_nodes)
         self._nodes[:, planner_state.UPDATES] = 0
         self._nodes[:, planner_state.ROLE] = roles
-        self._nodes[:, planner_state.LIMIT] = most_updates
+        self._nodes[:, planner_state.LIMIT] = options.most_updates
         self._nodes[:, planner_state.INBOX] = 0 if inboxes is None else inboxes
         self._has_inboxes = inboxes is not None and bool(inboxes.any())
         self._nodes[:, planner_state.REWRITES] = 0 if rewrites is None else rewrites

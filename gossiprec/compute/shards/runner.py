@@ -12,9 +12,9 @@ from gossiprec.base.arrays import I64, Bools
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
-from gossiprec.compute.shards.channel import Channel, Key
-from gossiprec.compute.shards.node_partition import NodePartition
-from gossiprec.compute.shards.row_routing import RowBatch, RowRouter, ShardPlan
+from gossiprec.compute.shards.channel import Key
+from gossiprec.compute.shards.row_routing import RowBatch, ShardPlan
+from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.compute.shards.store_codec import Packed, make_store_codec
 from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, sightings_in_wave
 
@@ -56,9 +56,7 @@ class ShardRunner(WaveRunner):
     executor : Executor
     watchers : sequence of DeliveryHook
     options : WaveOptions
-    parts : NodePartition
-    routes : RowRouter
-    exchange : Channel
+    place : ShardContext
     needed : callable
         Function of rows that returns whether each is still needed (:meth:`Planner.are_needed`).
     tells_found : bool
@@ -77,14 +75,12 @@ class ShardRunner(WaveRunner):
         watchers: Sequence[DeliveryHook],
         options: WaveOptions,
         *,
-        parts: NodePartition,
-        routes: RowRouter,
-        exchange: Channel,
+        place: ShardContext,
         needed: Callable[[I64], Bools],
         tells_found: bool,
     ) -> None:
         super().__init__(executor, watchers, options)
-        self._parts, self._routes, self._exchange = parts, routes, exchange
+        self._parts, self._routes, self._exchange = place.parts, place.routes, place.exchange
         self._needed, self._tells_found = needed, tells_found
         self._number = 0  # of the plan
         self._n_shared = self._n_told = 0

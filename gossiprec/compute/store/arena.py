@@ -123,8 +123,6 @@ class Arena(Store):
         Number format of the rows, ``float32`` or ``float16``. Arithmetic is float32 in any case.
     owners : ndarray of int64, shape (n_owners,), optional
         The nodes, ascending, that have moments; all nodes by default.
-    anew : bool
-        Whether items and shared weights are new to a node at each local update: their moments and steps begin at zero.
     sparse : bool
         Whether most rows are never written and must not take memory; large pages are then not requested.
 
@@ -137,6 +135,8 @@ class Arena(Store):
         Adam's moments; :meth:`owned` gives the row of a node.
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
+    anew : bool
+        Whether items and shared weights are new to a node at each local update: their moments and steps begin at zero.
     """
 
     def __init__(
@@ -148,11 +148,10 @@ class Arena(Store):
         moments: bool,
         storage: Storage = "float32",
         owners: I64 | None = None,
-        anew: bool = False,
         sparse: bool = False,
     ) -> None:
         self.layout = layout
-        self.anew = anew
+        self.anew = False
         self.n_nodes = n_nodes
         self._kind = np.dtype(storage)
         self._sparse = sparse

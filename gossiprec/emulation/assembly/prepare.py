@@ -19,7 +19,7 @@ from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import InboxReducer
 from gossiprec.compute.message_encoder import MessageEncoder, PushRoundCounter
-from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
@@ -93,19 +93,21 @@ def make_planner(
     noise = np.where(work.node_settings.kinds == TrainingMode.PRIVATE, steps * cast.layout.size / 450.0, 0.0)
     looks = 2 * schedule.n_wakes * protocol.n_nodes if cast.server is not None else 0  # at plan ends
     planner = Planner(
-        roles=protocol.roles,
-        behaviours=protocol.behaviours,
-        weights=cast.merge_weights,
-        most_updates=work.node_settings.most_updates,
-        cost=np.asarray(2.0 + samples * cast.model.sample_cost(cast.layout) + noise, np.float64),
-        pools_of=pools_of,
-        inline=schedule.inline,
-        spare_rows=rows,
-        expected_messages=schedule.n_messages + looks // LOOKS,
-        keeps_first=resets,
-        inboxes=has_inbox,
-        rewrites=cast.outgoing.rewrites,
-        rest=cast.mode.waiting_handles(cast.waiting),
+        PlannerOptions(
+            roles=protocol.roles,
+            behaviours=protocol.behaviours,
+            weights=cast.merge_weights,
+            most_updates=work.node_settings.most_updates,
+            cost=np.asarray(2.0 + samples * cast.model.sample_cost(cast.layout) + noise, np.float64),
+            pools_of=pools_of,
+            inline=schedule.inline,
+            spare_rows=rows,
+            expected_messages=schedule.n_messages + looks // LOOKS,
+            keeps_first=resets,
+            inboxes=has_inbox,
+            rewrites=cast.outgoing.rewrites,
+            rest=cast.mode.waiting_handles(cast.waiting),
+        )
     )
     executor.store.grow(planner.capacity)
     return planner

@@ -114,9 +114,7 @@ class TapeRunner:
                 self._executor,
                 self._meters,
                 options,
-                parts=prepared.seat.parts,
-                routes=prepared.seat.routes,
-                exchange=prepared.seat.exchange,
+                place=prepared.seat,
                 needed=self._planner.are_needed,
                 tells_found=self._schedule.depends_on_values and self._serving is None,
             )
