@@ -417,7 +417,9 @@ def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
     tells = state["tells"]
     check_array("arena.tells", tells, np.zeros(0, np.bool_), grows=True)
     if len(tells) != len(touched) or np.count_nonzero(tells) != len(state["told"]):
-        raise ValueError("arena.tells: found another number of users than are told of")
+        raise ValueError(
+            "arena.tells: found another number of updates with user uploads than the table of uploads has rows"
+        )
     rises = np.diff(items.astype(np.int64)) > 0
     rises[np.cumsum(touched)[:-1][np.cumsum(touched)[:-1] < len(items)] - 1] = True
     if not rises.all():
