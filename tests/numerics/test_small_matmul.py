@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.native.jit import kernel
-from gossiprec.native.tiles import LANES
+from gossiprec.native.tiles import LANES, Matrix
 from gossiprec.numerics.flat_ops import exp32, logistic_gradient, relu_backward, relu_range, sigmoid, tanh32
-from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product
+from gossiprec.numerics.small_matmul import add_inner_products, add_product
 
 product, inner_products = kernel(add_product.py_func), kernel(add_inner_products.py_func)
 

@@ -18,7 +18,8 @@ from gossiprec.base.arrays import F32, I32
 from gossiprec.federated.user_vectors import item_table
 from gossiprec.models.base import Layout
 from gossiprec.native.jit import inline, kernel, noinline
-from gossiprec.numerics.small_matmul import Matrix, add_product, pad_to_tile
+from gossiprec.native.tiles import Matrix
+from gossiprec.numerics.small_matmul import add_product, pad_to_tile
 from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
 

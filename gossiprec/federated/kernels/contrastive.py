@@ -10,8 +10,9 @@ from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import noinline
+from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import exp32
-from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
+from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 AT_ONCE = 64
 """Number of rows for which similarities to all others are computed together."""

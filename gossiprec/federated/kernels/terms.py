@@ -10,8 +10,9 @@ from numpy import float32
 from gossiprec.federated.kernels.contrastive import add_noisy_views
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import kernel, noinline
+from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import copy_range, dot, sum_range
-from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
+from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 
 @kernel

@@ -12,6 +12,7 @@ from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.native.jit import kernel, noinline
+from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import (
     copy_range,
     dot,
@@ -21,7 +22,7 @@ from gossiprec.numerics.flat_ops import (
     relu_range,
     sum_range,
 )
-from gossiprec.numerics.small_matmul import Matrix, add_inner_products, add_product, pad_to_tile
+from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 BLOCK = 256
 """Items per block: the values between layers stay in the cache."""
