@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
+import click
 import pytest
 
 from gossiprec.base import portable
-from gossiprec.base.errors import GossipRecError, ResourceError, ScenarioError
+from gossiprec.base.errors import GossipRecError, MovedWarning, ResourceError, ScenarioError
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import prepare
 from gossiprec.scenario import load_scenario
@@ -88,9 +90,21 @@ def test_the_command_line_begins_anew_with_its_arguments(monkeypatch):
         (
             sys.executable,
             [sys.executable, "-m", "gossiprec", "simulate", SMOKE],
-            portable.environment(os.environ),
+            {**portable.environment(os.environ), "GOSSIPREC_RESTARTED": "1"},
         )
     ]
+
+
+def test_a_process_that_restarted_does_not_repeat_its_notes(monkeypatch, capsys):
+    @click.command()
+    def move():
+        warnings.warn("old.yaml is now new.yaml", MovedWarning, stacklevel=1)
+
+    assert exit_code([], move) == 0
+    assert capsys.readouterr().err == "note: old.yaml is now new.yaml\n"
+    monkeypatch.setenv("GOSSIPREC_RESTARTED", "1")
+    assert exit_code([], move) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ COMMANDS = {
 }
 """The module of this package that holds each command, by the name of the command."""
 
+_RESTARTED = "GOSSIPREC_RESTARTED"
+"""Environment variable of a process that restarted itself, after it had printed its notes."""
 
 NO_MEMORY = (
     "can't allocate memory",
@@ -170,7 +172,8 @@ def _moves_as_notes() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         if issubclass(category, MovedWarning):
-            click.echo(f"note: {message}", err=True)
+            if _RESTARTED not in os.environ:
+                click.echo(f"note: {message}", err=True)
         else:
             show(message, category, filename, lineno, file, line)
 
@@ -185,7 +188,8 @@ def _restart() -> None:
     """Restart the process for the portable target, with the same arguments."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment(os.environ))
+    marked = {**environment(os.environ), _RESTARTED: "1"}
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], marked)
 
 
 def _as_error(message: str) -> str:
