@@ -91,7 +91,7 @@ def test_what_can_be_named_is_listed():
     [
         (("--scale", "tiny", "--only", "tabel2"), "did you mean 'table2'"),
         ((), "--data is missing"),
-        (("--data", "nowhere"), "found no MovieLens-1M in nowhere"),
+        (("--data", "nowhere"), "found none of the data sets in nowhere"),
         (("--scale", "tiny", "--epochs", "0"), "0 is not in the range x>=1"),
     ],
 )

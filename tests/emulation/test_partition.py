@@ -71,7 +71,7 @@ def test_shard_0_is_where_most_members_of_pools_are():
 REFUSED = {
     "several-versions": (
         {"protocol": {"name": "fedavg", "rounds": 3, "server": {"name": "factions"}}, "observers": []},
-        "and the server Factions sends clients versions of several models; set executor.name to auto",
+        "and the server factions sends clients versions of several models; set executor.name to auto",
     ),
     "too-many": ({}, "executor.shards: found 13; expected at most 12, the number of nodes"),
 }

@@ -202,7 +202,7 @@ def test_an_edited_table_is_not_continued(table, broken):
 
 @pytest.mark.slow
 def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
-    monkeypatch.setattr("gossiprec.runs.lock.PATIENCE_S", 0.05)
+    monkeypatch.setattr("gossiprec.runs.lock.TIMEOUT_S", 0.05)
     change_manifest(broken.path, status="running")
     alive = RunLock(broken.path / "events.mplog")
     try:
