@@ -155,7 +155,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
             **watched(
                 SINGLE,
                 {**POOLS, "placement": ["degree", "betweenness", "clustered", "greedy-cover"]},
-                community_size=SIZES[:6],
+                community_size=SIZES[:4],
             ),
         },
     ),

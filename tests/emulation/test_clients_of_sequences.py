@@ -155,7 +155,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
     for kind in (Doubled, Flat, Whole):
         with registered_as(MODELS, kind) as name:
             assert executor_of(model={**GRU, "name": name}) != "fused"
-            with pytest.raises(ScenarioError, match=f"no analytic gradient for {kind.__name__}"):
+            with pytest.raises(ScenarioError, match=f"no analytic gradient for {name}"):
                 executor_of(model={**GRU, "name": name}, executor={"name": "fused"})
     with registered_as(RECOMMENDERS, Shrinking) as name:
         assert executor_of(recommender={"name": name}) != "fused"

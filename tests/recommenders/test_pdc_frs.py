@@ -386,7 +386,7 @@ def test_what_is_sent_is_counted(tmp_path):
         ({"recommender": {**PDC, "similarity": "title"}}, "unknown similarity 'title'.*titles"),
         ({"recommender": {**PDC, "similarity": "titles"}}, "recommender.similarity: titles compares item texts"),
         ({"recommender": {**PDC, "leaks": 12}}, "leaks is 12, but there are only 11 other users; lower it"),
-        ({"model": {"name": "mf", "loss": "bpr"}}, "which MF is not; choose gmf"),
+        ({"model": {"name": "mf", "loss": "bpr"}}, "which mf is not; choose gmf"),
         ({"training": {"batch_size": 8}}, "set training.batch_size to full"),
         ({"protocol": {"name": "rand-gossip", "wakes": 2}}, "recommender: pdc-frs requires a coordinator and clients"),
     ],

@@ -75,7 +75,7 @@ def test_the_coordinator_is_observed_as_ever(tmp_path):
         ({"protocol": {"name": "fedavg", "rounds": 2}}, "recommender: rcl4fedrec requires a coordinator and clients"),
         ({"protocol": {"name": "rand-gossip", "wakes": 2}, "observers": []}, "rcl4fedrec requires a coordinator"),
         ({"training": {"batch_size": 8}}, "set training.batch_size to full"),
-        ({"model": {"name": "mf", "loss": "bpr"}}, "which MF is not; choose gmf"),
+        ({"model": {"name": "mf", "loss": "bpr"}}, "which mf is not; choose gmf"),
         ({"recommender": {**REGULARISED, "synthetic_items": 99}}, "synthetic_items is 99, but there are"),
         ({"recommender": {**REGULARISED, "hot_items": 40}}, "hot_items 40 and sub_items 10 are more than the 40 items"),
         ({"recommender": {"name": "cl4fedrek"}}, "recommender.name: unknown recommender 'cl4fedrek'"),

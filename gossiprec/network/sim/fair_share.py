@@ -215,8 +215,9 @@ def unlink_transfer(place, node, head, succ, pred, transfers, nodes):
 
 
 @jitable
-def start_transfer(row, capacity, transfers, amounts, nodes, tree, counters):
+def start_transfer(row, flows):
     """Start a transfer: time, ticket, sender, receiver, bytes, time at which the sender goes offline."""
+    capacity, transfers, amounts, nodes, tree, counters = flows
     place = counters[FREE]
     counters[FREE] = transfers[place, NEXT_UP]
     sender, receiver = int(row[2]), int(row[3])
@@ -282,5 +283,5 @@ def share_bandwidth(starts, first, limit, flows, ended):
         else:
             if begin > limit or counters[FREE] == NONE:
                 return first
-            start_transfer(starts[first], *flows)
+            start_transfer(starts[first], flows)
             first += 1
