@@ -11,6 +11,8 @@ from analysis.all_papers.run_numbers import best_membership_rates, membership_ad
 from gossiprec import open_run
 from tests.analysis.commands import ran
 
+pytestmark = pytest.mark.slow
+
 ROWS = ("row-rand-gossip", "row-fedncf", "row-fedgnn", "row-pdc-frs", "central-gru4rec")
 TINY = ("--scale", "tiny", "--only", ",".join(ROWS))
 
@@ -51,7 +53,6 @@ def in_cells(out, row, number):
     return float(value)
 
 
-@pytest.mark.slow
 def test_utility_is_that_of_the_best_validation_report(whole, runs):
     for name, row in (
         ("fedncf", "FedNCF; "),
@@ -155,7 +156,6 @@ def test_what_is_missing_says_why(whole):
     assert "| not run yet |" in (whole / "report.md").read_text().split("## Missing")[1]
 
 
-@pytest.mark.slow
 def test_a_row_that_fails_says_why_and_stops_no_other(tmp_path):
     folder, draw = tmp_path / "data" / "ml-100k", np.random.default_rng(1)
     folder.mkdir(parents=True)

@@ -19,6 +19,8 @@ from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ROOT, ran
 from tests.slow import slow_except_first
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("table5-ml100k-authors100", "fig6-ml100k-fedavg-dp-eps-inf", "fig6-ml100k-rand-gossip-dp-eps-inf")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 DEADLINE_S = 240
@@ -79,7 +81,6 @@ def whole(tmp_path_factory):
     return out, result
 
 
-@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "3 runs finished in" in result.stderr
@@ -124,7 +125,6 @@ def test_the_figures_of_the_runs_are_drawn_and_shown(whole):
     assert "figures/fig6.svg" in (out / "report.html").read_text()
 
 
-@pytest.mark.slow
 def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_finished_run(whole, tmp_path):
     """After the first run and with the second under way; once all is finished, nothing is run again."""
     out = tmp_path / "stopped"
@@ -153,7 +153,6 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_
     assert "0 runs finished in" in study(out, *TINY).stderr
 
 
-@pytest.mark.slow
 def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_path):
     """In a copy of the tree: one line of one kernel, neither the version nor the scenario."""
     root, out = tmp_path / "clone", tmp_path / "study"
@@ -185,7 +184,6 @@ def _report_in(out, ran):
     return (out / "report.md").read_text()
 
 
-@pytest.mark.slow
 def test_a_run_that_fails_is_reported_with_its_reason(tmp_path):
     """A folder stands where the run's own is to be, and cannot be removed from within."""
     out = tmp_path / "out"
@@ -212,7 +210,6 @@ def test_data_that_cannot_be_read_stop_the_study_before_anything_runs(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_a_report_can_be_had_of_nothing(tmp_path):
     result = study(tmp_path / "out", "--scale", "tiny", "--report-only")
     assert result.returncode == 0

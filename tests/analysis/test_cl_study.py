@@ -11,6 +11,8 @@ from analysis.cl4fedrec.plan import experiments
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("file-sum1-rcl4fedrec", "file-adam5-original", "file-adam5-psmu-hics")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
@@ -29,7 +31,6 @@ def whole(tmp_path_factory):
     return out, result
 
 
-@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "3 runs finished in" in result.stderr
@@ -72,7 +73,6 @@ def test_the_best_validation_epoch_is_the_one_that_the_run_itself_chose(whole):
         assert int(row["epoch"]) == summary["validated"]["round"]
 
 
-@pytest.mark.slow
 def test_finished_runs_are_not_repeated_and_a_longer_study_runs_its_own(whole):
     out, _ = whole
     assert "0 runs finished in" in study(out, *TINY).stderr

@@ -15,6 +15,8 @@ from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.fedcl_runs import risen, told
 
+pytestmark = pytest.mark.slow
+
 NOISY, CLEAR = "beauty-gru4rec-fedcl", "beauty-no-noise"
 
 
@@ -40,7 +42,6 @@ def claim(runs, begin):
     return found
 
 
-@pytest.mark.slow
 def test_looks_go_by_hits_and_each_setting_has_a_print_of_its_own(known):
     runs = known[1]
     assert reported_epochs(PAPER, runs, NOISY, PAPER.at_print) == {1: 2, 2: 2, 3: 2}  # 0.032 passes 0.0316

@@ -10,6 +10,8 @@ import pytest
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("beauty-gru4rec-fedcl", "beauty-gru4rec", "beauty-no-noise", "ml-1m-ncf-bil")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
@@ -35,7 +37,6 @@ def run_of(out, name):
     return open_run(out / "runs" / folders[name])
 
 
-@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "4 runs finished in" in result.stderr
@@ -69,7 +70,6 @@ def test_leakage_in_the_figure_is_that_of_the_run(whole):
     )
 
 
-@pytest.mark.slow
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

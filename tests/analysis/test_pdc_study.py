@@ -10,6 +10,8 @@ import pytest
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("file-fedncf", "office-co-occurrence-10")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
@@ -28,7 +30,6 @@ def whole(tmp_path_factory):
     return out, result
 
 
-@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "2 runs finished in" in result.stderr
@@ -57,7 +58,6 @@ def test_leakage_in_the_figure_is_that_of_the_run(whole):
     )
 
 
-@pytest.mark.slow
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

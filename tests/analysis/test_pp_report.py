@@ -19,6 +19,8 @@ from analysis.perfedrec_pp.report import REPORT, judge_claims
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.pp_runs import by_activity, risen, told_by_seed
 
+pytestmark = pytest.mark.slow
+
 MIX_GAINS = (0.02, 0.01, -0.01)
 """By how much the mix is ahead in each group, at the chosen report; at the last it is 0.005 ahead in all."""
 
@@ -61,7 +63,6 @@ def claim(runs, begin):
     return found
 
 
-@pytest.mark.slow
 def test_an_improvement_is_judged_at_equal_rounds_and_after_convergence(known):
     runs = known[1]
     equal = claim(runs, "PerFedRec++ recommends better than FedMF, at equal rounds")
@@ -196,7 +197,6 @@ def test_the_curves_of_federated_rows_have_the_centralised_one_beside_them(known
     assert not any(line == "LightGCN" for line, *_ in own), "its epochs are no rounds"
 
 
-@pytest.mark.slow
 def test_runs_that_tell_of_no_groups_are_compared_otherwise(known, tmp_path):
     runs = known[1]
     old = {**runs, "paper-global": runs["paper-fedgnn"]}

@@ -10,6 +10,8 @@ import pytest
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("paper-perfedrec-pp", "paper-global", "paper-mf", "authors_code-fedmf")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
@@ -34,7 +36,6 @@ def runs_in(out):
         return {row["experiment"]: open_run(out / "runs" / row["run"]) for row in csv.DictReader(file)}
 
 
-@pytest.mark.slow
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "4 runs finished in" in result.stderr
@@ -89,7 +90,6 @@ def test_the_price_in_the_report_is_that_of_the_runs(whole):
     assert f"{both[1]:.4f}" in global_row
 
 
-@pytest.mark.slow
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

@@ -175,6 +175,7 @@ def test_every_accuracy_is_that_of_the_brute_force(world, executor, run_of):
     assert [key for key in lines if not agree(lines[key], expected[key])] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_the_best_round_of_each_attack_is_that_of_the_brute_force(world, run_of):
     run = run_of(world)

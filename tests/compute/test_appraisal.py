@@ -42,6 +42,7 @@ def appraised(waves):
     return waves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "reference"])
 @pytest.mark.parametrize("user_table", [False, True])
 @pytest.mark.parametrize("seed", range(4))
@@ -154,6 +155,7 @@ def test_the_number_of_candidates_is_set_per_node():
     assert lists.values[:4].tobytes() == draw_validation_candidates(alone, 2, seed=3).values.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("model", ["gmf", "prme-g"])
 def test_padding_behind_candidates_changes_no_worth(name, model):

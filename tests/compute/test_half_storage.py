@@ -18,6 +18,7 @@ UNIT = 2.0**-10
 """Between neighbours in float16, relative to a number at most."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EXECUTORS if name != "reference"])
 @pytest.mark.parametrize("seed", range(4))
 def test_executors_agree_in_float16_but_for_roundings_that_fall_on_the_edge(name, seed):

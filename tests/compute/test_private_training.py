@@ -61,6 +61,7 @@ class Scored(torch.nn.Module):
         return torch.cat([getattr(part, attribute).flatten() for part in parts]).detach().numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("clip", [0.05, 0.3, 2.0])
 @pytest.mark.parametrize("name", EVERY)
@@ -143,6 +144,7 @@ def test_every_step_has_noise_of_its_own(name):
     np.testing.assert_allclose(found, dp_noise_row(work.layout, 0, 3, 1), atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [SGD, ADAM], ids=["sgd", "adam"])
 @pytest.mark.parametrize("name", EVERY)
 def test_the_drift_penalty_is_that_of_a_plain_torch_loop(name, training):

@@ -56,6 +56,7 @@ def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(
     check_attack(name, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", slow_except_first(CASES["cda"][:4]), ids=told)
 def test_an_attack_on_models_of_moves_finds_the_same_likewise(options):
     check_attack("cda", options, model="prme-g")
@@ -306,6 +307,7 @@ SPIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "honest",
     slow_except_first([Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes, Guessing]),

@@ -208,6 +208,7 @@ def test_a_recommender_of_ones_own_keeps_the_contract(own):
     check_recommender(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
 def test_one_that_does_not_is_caught(broken):
     with told(broken, BROKEN[broken], kind="recommender"):

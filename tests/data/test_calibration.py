@@ -15,6 +15,8 @@ from gossiprec import simulate
 from gossiprec.data import load_split
 from gossiprec.data.reports import describe_interactions, top_jaccard
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (1, 2, 3, 4, 5)
 NEGATIVES = 99
 RANK = 8

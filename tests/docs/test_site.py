@@ -18,6 +18,8 @@ from markdown_it import MarkdownIt
 
 from tests.report.browser import Browser, needs_browser, opened
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("material")
 pytest.importorskip("mkdocstrings")
 

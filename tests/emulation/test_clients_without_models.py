@@ -182,6 +182,7 @@ def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, mer
         assert np.abs(fast - slow).max() <= 1e-5 * np.abs(slow).max()
 
 
+@pytest.mark.slow
 def test_a_written_out_gradient_is_taken_where_there_is_one():
     def executor_of(**more):
         return prepare(load_scenario(star(**{"executor": {"name": "auto"}, **more}))).executor.name

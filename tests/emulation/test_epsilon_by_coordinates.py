@@ -198,6 +198,7 @@ def test_the_largest_epsilon_of_a_coordinate_is_told(tmp_path):
     assert (privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]) == (0.05, 0.25)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_node_with_noisy_gradients_too_tells_what_these_have_spent(tmp_path):
     both = simulate(tiny(policies=[DP, CUT_OFF]), out=tmp_path / "both")
     alone = simulate(tiny(policies=[DP]), out=tmp_path / "alone")

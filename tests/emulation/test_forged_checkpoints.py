@@ -196,6 +196,7 @@ def test_no_forged_integer_ends_in_a_signal_or_in_other_bytes(early, tmp_path):
     assert "refused" in {end for *_, end in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", slow_except_first(PLAUSIBLE), indirect=True)
 def test_no_plausible_integer_ends_in_a_signal_or_a_traceback(early, tmp_path):
     """What could be true is not always noticed, and then gives other results."""

@@ -155,6 +155,7 @@ LIBRARIES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sections", "libraries"), LIBRARIES.values(), ids=LIBRARIES)
 def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections, libraries):
     scenario = load_scenario(tiny(**sections))

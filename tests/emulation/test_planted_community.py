@@ -88,6 +88,7 @@ def test_against_the_communities_of_shuffled_users_the_attack_guesses(met):
         assert found.mean() == pytest.approx(K / (N - 1), abs=4 * error)
 
 
+@pytest.mark.slow
 def test_scores_given_to_the_wrong_victims_find_nothing(met):
     split, rankings = met
     for ranking in rankings:

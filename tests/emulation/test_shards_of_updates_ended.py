@@ -52,6 +52,7 @@ def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tm
     assert told(resume(run.path, shards=after, make_shard_group=Threads).path) == whole[world]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])

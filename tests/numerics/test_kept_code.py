@@ -132,6 +132,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(ran, tmp_path, variable, 
     assert index.read_bytes() == pickle.dumps(Bomb(mark)), "nothing was written there either"
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("what", ["folder", "index", "data"])
 def test_what_belongs_to_another_user_is_not_read(ran, tmp_path, what):

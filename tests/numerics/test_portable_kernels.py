@@ -82,6 +82,7 @@ def told(tmp_path_factory):
     return {which: json.loads(process.communicate(timeout=300)[0]) for which, process in running.items()}
 
 
+@pytest.mark.slow
 def test_the_portable_target_gives_the_same_bytes_on_every_processor(told):
     assert told["nehalem", True] == told["haswell", True] == told["skylake-avx512", True]
     assert told["haswell", True]["target"] == "x86-64-v3, portable"

@@ -70,6 +70,7 @@ def manifest(run):
     return json.loads((run / "manifest.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_run_of_a_plug_in_s_things_has_the_numbers_of_the_same_things_of_ours(site, tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     both = [
@@ -116,6 +117,7 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
     assert told == [f"{kind} acme-recs 1.0" for kind in scenarios]
 
 
+@pytest.mark.slow
 def test_a_graph_family_of_a_plug_in_can_be_named_and_drawn(site, tmp_path):
     view = {"graph": {"family": "acme-caves", "size": 4}}
     scenario = exchanging()
@@ -235,6 +237,7 @@ def test_a_run_is_resumed_with_the_plug_in_that_began_it(site, early):
     assert manifest(early)["resumed"][0]["code"].partition(" + ")[2].startswith("acme-recs 1.0 (")
 
 
+@pytest.mark.slow
 def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
     go_on = ("resume", early, "-q")
     install_acme(site, "1.1")
@@ -272,6 +275,7 @@ def test_a_replay_says_that_the_plug_in_is_another(site, early):
     assert "confirmed" in said
 
 
+@pytest.mark.slow
 def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_a_run_is(site, tmp_path):
     axes = {"fanout": {"key": "protocol.fanout", "values": [2]}}
     study = {"name": "acme", "base": as_acme(exchanging()), "seeds": 1, "axes": axes}
@@ -292,6 +296,7 @@ def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_
     assert message.count(" + acme-recs 1.1 (") == 2
 
 
+@pytest.mark.slow
 def test_the_package_of_the_docs_works(site, tmp_path):
     page = (ROOT / "docs" / "extending.md").read_text()
     (attack,) = (

@@ -148,6 +148,7 @@ def test_threads_and_waves_change_no_byte(tmp_path):
 LATE = {"latency": {"law": "exponential", "mean": 0.7}, "loss": 0.1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [{}, LATE], ids=["at once", "late"])
 @pytest.mark.parametrize(("model", "options"), [(GRU, {"leaks": 3}), (TOWERS, {"clustering": "kmeans"})])
 def test_a_run_goes_on_where_it_was(network, model, options, tmp_path):

@@ -42,6 +42,7 @@ def test_synthetic_users_travel_and_are_counted(tmp_path):
     assert set(sizes[1] - sizes[0]) == {4 * 3 * 6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [{}, {"network": {"latency": {"law": "exponential", "mean": 0.7}}}])
 def test_a_run_goes_on_where_it_was(late, tmp_path):
     check(tmp_path, recommended(checkpoint=OFTEN, evaluate={"every": 1, "metrics": ["hr@5"]}, **late))

@@ -189,6 +189,7 @@ def test_the_schema_is_walked_whole():
     } <= found  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", SECTIONS)
 def test_no_number_ends_in_a_traceback(section):
     bases, numbers = BASES.get(section, (GOSSIP,)), (*ALLOWED, *BEYOND)

@@ -143,6 +143,7 @@ def test_the_files_are_right_before_they_are_changed(registries, data):
     check_sizes(load_scenario(data, (), registries), 100, 30)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(changed=st.one_of(*map(changes_of, DATA)))
 def test_any_value_in_any_place_gives_a_scenario_or_a_scenario_error(registries, changed):
@@ -163,6 +164,7 @@ words = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     path=st.lists(words, max_size=4), value=st.one_of(st.text(max_size=8), st.sampled_from(["{}", "[]", "1"]))

@@ -29,6 +29,7 @@ worlds = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(world=worlds)
 def test_a_stretch_at_once_is_the_same_as_event_by_event(world):

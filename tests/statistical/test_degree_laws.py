@@ -33,6 +33,7 @@ def test_degrees_of_a_random_graph_are_binomial():
     )
 
 
+@pytest.mark.slow
 def test_degrees_of_preferential_attachment_follow_the_power_law_of_the_literature():
     """In the limit P(k) = 2 m (m + 1) / (k (k + 1) (k + 2)), the tail P(>= k) = m (m + 1) / (k (k + 1)).
 

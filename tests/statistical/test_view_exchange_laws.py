@@ -61,6 +61,7 @@ def test_newscast_spreads_in_degrees_wider_than_uniform_draws():
     assert in_degrees(views).std() > 1.3 * uniform_deviation(20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cyclon", "newscast"])
 def test_over_time_every_node_receives_equally_often(name):
     """After 40 rounds, 400 more with a fan-out of 2: each node is expected to receive 800 models.

@@ -6,6 +6,7 @@ import copy
 import tempfile
 from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,6 +70,7 @@ def mutated(draw):
     return told
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(mutated())
 def test_a_mutated_study_is_planned_or_refused(told):

@@ -134,6 +134,7 @@ def started(tmp_path, out):
     return study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", slow_except_first([signal.SIGINT, signal.SIGTERM]))
 def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, by):
     out = tmp_path / "out"

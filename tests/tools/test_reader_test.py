@@ -63,6 +63,7 @@ def test_answers_are_the_first_paragraphs_of_the_docstrings(tree, capsys):
     assert "More of it" not in shown
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_functions_of_the_tree_and_another_seed_others():
     first, again, other = (draw_questions(ROOT, seed, 20) for seed in (1, 1, 2))
     assert len({(each.module, each.signature) for each in first}) == 20
