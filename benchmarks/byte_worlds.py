@@ -71,7 +71,7 @@ TINY = {
     "network": LATE,
     "policies": [{**HIDING, "nodes": {"fraction": 0.3}}, NOISY],
     "evaluate.metrics": [*METRICS, "full_ndcg@59"],
-    **watched(SINGLE, POOLS, community_size=SIZES[:6]),
+    **watched(SINGLE, POOLS, community_size=SIZES[:4]),
 }
 
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -145,7 +145,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
             "evaluate.metrics": [*METRICS, "full_ndcg@99"],
             "protocol.wakes": 6,
             "executor": {"name": "batched"},
-            **watched(SINGLE, POOLS, by=(CDA,), community_size=SIZES[:5]),
+            **watched(SINGLE, POOLS, by=(CDA,), community_size=SIZES[:4]),
         },
     ),
     "placed": (
