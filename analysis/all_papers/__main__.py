@@ -11,4 +11,4 @@ from gossiprec.cli.main import exit_code
 COMMAND = StudyCommand(STUDY, selectable_names(), "analysis.all_papers.report")
 
 if __name__ == "__main__":
-    sys.exit(exit_code(sys.argv[1:], COMMAND.made(), name="python -m analysis.all_papers"))
+    sys.exit(exit_code(sys.argv[1:], COMMAND.build(), name="python -m analysis.all_papers"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -55,15 +54,10 @@ def paper_rows() -> dict[str, PaperRow]:
     return {name: PaperRow(**{"runs": name, **own}) for name, own in told.items()}
 
 
-def experiments() -> dict[str, dict[str, Any]]:
-    """Return the overrides of each experiment, in the order in which they are run."""
-    return STUDY.experiments
-
-
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return the experiments that each name of ``--only`` selects: plain, observed and attacked runs, papers, rows."""
-    there = tuple(experiments())
+    there = tuple(STUDY.experiments)
     ends = {"watched": WATCHED, "attacked": ATTACKED}
     found = {name: tuple(one for one in there if one.endswith(end)) for name, end in ends.items()}
     plain = tuple(one for one in there if not one.endswith((WATCHED, ATTACKED)))

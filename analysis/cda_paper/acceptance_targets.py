@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from analysis.cda_paper.experiments import experiments
+from analysis.cda_paper.experiments import STUDY
 from analysis.cda_paper.measures import (
     RULES,
     AttackNumber,
@@ -100,7 +100,7 @@ def _time_of_tables(target: Mapping[str, Any], runs: Runs) -> TargetResult:
     """Judge the time on two cores of all selected experiments, from the thread time of each run."""
     minutes, missing = 0.0, []
     for name in selectable_names()[target["select"]]:
-        n_seeds = experiments()[name].get("seeds", 1)
+        n_seeds = STUDY.experiments[name].get("seeds", 1)
         threads = combine(
             summary_number(name, "wall_seconds"), summary_number(name, "threads"), lambda wall, n: wall * n
         )

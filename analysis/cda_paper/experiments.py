@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 from analysis.papers.comparison import PublishedTables
 from analysis.papers.study_file import PaperStudyFile
@@ -50,11 +49,6 @@ FICTIVE = {
     "fitted": (".02", "single-99.99%"),
 }
 """Suffixes and names that distinguish observers with different replacements of hidden rows."""
-
-
-def experiments() -> dict[str, dict[str, Any]]:
-    """Return the overrides of each experiment, in the order in which they are run: cheap and important ones first."""
-    return STUDY.experiments
 
 
 def dp_experiment(protocol: str, epsilon: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from analysis.cda_paper.cells import report_cells
-from analysis.cda_paper.experiments import STUDY, dataset_name, experiments, variant_experiments
+from analysis.cda_paper.experiments import STUDY, dataset_name, variant_experiments
 from analysis.cda_paper.figures import paper_figures
 
 MOVIELENS_TABLES = tuple(f"table{place}" for place in range(4, 11))
@@ -25,12 +25,12 @@ def selectable_names() -> dict[str, tuple[str, ...]]:
     } | set(variant_experiments().values())
     return {
         **{name: tuple(serving) for name, serving in tables.items()},
-        "movielens-tables": tuple(name for name in experiments() if name in movielens),
+        "movielens-tables": tuple(name for name in STUDY.experiments if name in movielens),
         "switches": tuple(variant_experiments().values()),
         **{name: drawing.experiments for name, drawing in paper_figures().items()},
         **{
-            data: tuple(name for name in experiments() if dataset_name(name) == data)
+            data: tuple(name for name in STUDY.experiments if dataset_name(name) == data)
             for data in STUDY.plan["data"]
         },
-        **{name: (name,) for name in experiments()},
+        **{name: (name,) for name in STUDY.experiments},
     }

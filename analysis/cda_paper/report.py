@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analysis.cda_paper.acceptance_targets import NOT_REACHED, REACHED, TargetResult, judge_targets
 from analysis.cda_paper.claims import judge_claims
-from analysis.cda_paper.experiments import experiments
+from analysis.cda_paper.experiments import STUDY
 from analysis.cda_paper.figures import draw_figures, paper_figures
 from analysis.cda_paper.measures import MAIN_RULE, RULES, summary_number
 from analysis.cda_paper.plan import selectable_names
@@ -132,7 +132,7 @@ def _times(runs: Runs) -> Iterator[DocumentBlock]:
         total += sum(walls.values())
         what = [
             name,
-            Path(experiments()[name]["base"]).name,
+            Path(STUDY.experiments[name]["base"]).name,
             ", ".join(
                 one for one in serves[name] if one.startswith(("table", "fig", "text")) and one != name
             ),

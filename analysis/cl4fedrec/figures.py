@@ -14,10 +14,10 @@ from analysis.cl4fedrec.plan import (
     SETTINGS,
     STEPS,
     STEPS_ATTACKED,
+    STUDY,
     SYNTHETIC_USERS,
     TABLE_ROWS,
     defence_methods,
-    experiments,
 )
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.figures import (
@@ -53,7 +53,7 @@ def paper_figures() -> dict[str, PaperFigure]:
             setting, "Steps of the regulariser at the end of an epoch", "steps", STEPS, STEPS_ATTACKED
         )
         found[f"uniformity-{setting}"] = _uniformity(setting)
-    return drawable_figures(found, experiments())
+    return drawable_figures(found, STUDY.experiments)
 
 
 def _exposure(setting: str, attack: str, words: str) -> PaperFigure:

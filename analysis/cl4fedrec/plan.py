@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from analysis.papers import comparison
 from analysis.papers.study_file import PaperStudyFile
@@ -51,17 +49,6 @@ class ExperimentName:
         """Return the parts of a name."""
         split, loop, method = name.split("-", 2)
         return ExperimentName(f"{split}-{loop}", method)
-
-
-def experiments() -> dict[str, dict[str, Any]]:
-    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
-    return STUDY.experiments
-
-
-@cache
-def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return the experiments of each name for ``--only``."""
-    return comparison.selectable_names(STUDY)
 
 
 def defence_methods(attack: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from analysis.cl4fedrec.figures import paper_figures
-from analysis.cl4fedrec.plan import ATTACKS, PAPER, RULES, ExperimentName, experiments
+from analysis.cl4fedrec.plan import ATTACKS, PAPER, RULES, STUDY, ExperimentName
 from analysis.cl4fedrec.uniformity import uniformity_tables
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.curves import metric_by_epoch, reported_score
@@ -78,7 +78,7 @@ REPORT = StudyReport(
     drawings=paper_figures(),
     sections=uniformity_tables,
     claims=judge_claims,
-    experiments=experiments(),
+    experiments=STUDY.experiments,
     kind="loop",
     kind_of=lambda name: ExperimentName.read(name).loop,
 )

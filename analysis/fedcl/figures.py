@@ -13,11 +13,11 @@ from analysis.fedcl.plan import (
     PAPER,
     SETTINGS,
     SPREAD,
+    STUDY,
     SWEEPS,
     TABLE_ROWS,
     WAYS,
     WHOLE,
-    experiments,
 )
 from analysis.fedcl.user_vector_leakage import UTILITY, leakage_number
 from analysis.papers.comparison import BEST, LAST, experiment_name
@@ -66,7 +66,7 @@ def paper_figures() -> dict[str, PaperFigure]:
     found["epsilon-beauty"] = _sweep("epsilon", WHOLE, _finite(EPSILON))
     found["spread-beauty"] = _sweep("spread", "GRU4Rec+BIL", SPREAD)
     found["leaks-beauty"] = _leaks()
-    return drawable_figures(found, experiments())
+    return drawable_figures(found, STUDY.experiments)
 
 
 def _finite(methods: Mapping[float, str]) -> dict[float, str]:

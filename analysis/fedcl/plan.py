@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from analysis.papers import comparison
 from analysis.papers.study_file import PaperStudyFile
@@ -26,17 +24,6 @@ EPSILON: dict[float, str] = ARMS["epsilon"]
 """Method by budget of a user upload."""
 SPREAD: dict[float, str] = ARMS["spread"]
 """Method by weight of the term of BIL that spreads items out."""
-
-
-def experiments() -> dict[str, dict[str, Any]]:
-    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
-    return STUDY.experiments
-
-
-@cache
-def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return the experiments of each name for ``--only``."""
-    return comparison.selectable_names(STUDY)
 
 
 def methods_with_uploads(setting: str) -> dict[str, str]:

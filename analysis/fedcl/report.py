@@ -14,9 +14,9 @@ from analysis.fedcl.plan import (
     MODELS,
     PAPER,
     SPREAD,
+    STUDY,
     SWEEPS,
     SWEPT,
-    experiments,
     methods_with_uploads,
 )
 from analysis.fedcl.user_vector_leakage import leakage_number, leakage_tables
@@ -167,7 +167,7 @@ REPORT = StudyReport(
     drawings=paper_figures(),
     sections=extra_sections,
     claims=judge_claims,
-    experiments=experiments(),
+    experiments=STUDY.experiments,
     kind="what",
     kind_of=timing_group,
 )

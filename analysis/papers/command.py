@@ -166,7 +166,7 @@ class StudyCommand:
     report: str
     describe: Callable[[str], str] = str
 
-    def made(self) -> click.Command:
+    def build(self) -> click.Command:
         """Return the click command."""
         texts = self.file.plan["command"]
         run: Callable[..., Any] = lambda context, /, **options: self._run(context, **options)  # noqa: E731

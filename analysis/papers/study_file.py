@@ -43,7 +43,7 @@ class PaperStudyFile:
     path: Path
 
     @cached_property
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The study as written."""
         return _read(self.path)
 
@@ -55,7 +55,7 @@ class PaperStudyFile:
     @property
     def experiments(self) -> dict[str, dict[str, Any]]:
         """The overrides of each experiment, in the order in which they are run: important ones first."""
-        found: dict[str, dict[str, Any]] = self.told["axes"]["experiment"]["values"]
+        found: dict[str, dict[str, Any]] = self.content["axes"]["experiment"]["values"]
         return found
 
     def study(
@@ -82,16 +82,16 @@ class PaperStudyFile:
         dataset : str, optional
             Data set of all experiments, if it is not each one's own.
         """
-        told, is_tiny = self.told, scale == "tiny"
+        content, is_tiny = self.content, scale == "tiny"
         is_other = dataset is not None and dataset != next(iter(self.plan["data"]))
         tiny_base = self.plan["tiny"].get("base", {}) if is_tiny else {}
         values = {name: self._here(name, data, scale, epochs, dataset) for name in names}
         return load_study(
             {
-                **told,
-                "name": told["name"] + ("-tiny" if is_tiny else f"-{dataset}" if is_other else ""),
-                "set": {**told["set"], **tiny_base},
-                "seeds": seeds or told["seeds"],
+                **content,
+                "name": content["name"] + ("-tiny" if is_tiny else f"-{dataset}" if is_other else ""),
+                "set": {**content["set"], **tiny_base},
+                "seeds": seeds or content["seeds"],
                 "axes": {"experiment": {"values": values}},
             }
         )
@@ -147,7 +147,7 @@ class PaperStudyFile:
             return epochs
         if scale == "tiny":
             return TINY_EPOCHS
-        return int(self.told["base"]["protocol"]["rounds"]) // self._rounds({}, "full")
+        return int(self.content["base"]["protocol"]["rounds"]) // self._rounds({}, "full")
 
     def lengths_in_words(self) -> str:
         """Return the numbers of epochs as text: of federated runs, and of centralised runs if they differ."""
@@ -162,7 +162,7 @@ class PaperStudyFile:
     def count_seeds(self, name: str, seeds: int | None, scale: Scale = "full") -> int:
         """Return the number of seeds of an experiment: its own, else the requested one, else the study's."""
         own = None if scale == "tiny" else self.experiments[name].get("seeds")
-        return int(own or seeds or self.told["seeds"])
+        return int(own or seeds or self.content["seeds"])
 
     def count_runs(self, seeds: int | None, scale: Scale = "full") -> int:
         """Return the number of runs of the whole study."""
@@ -199,7 +199,7 @@ class PaperStudyFile:
 
     def _length(self, sets: Overrides, scale: Scale, epochs: int | None) -> dict[str, Any]:
         """Return the overrides for the length of an experiment's runs, if it differs from the study's."""
-        if "base" not in self.told or (scale == "full" and epochs is None):
+        if "base" not in self.content or (scale == "full" and epochs is None):
             return {}
         protocol, length = sets.get("protocol", {}), self.epochs_of(scale, epochs)
         if protocol.get("name") == "central":
@@ -213,7 +213,7 @@ class PaperStudyFile:
         if self.plan.get("epoch") != "participation":
             return 1
         key = "protocol.participation"
-        own = self.told["base"]["protocol"]["participation"]
+        own = self.content["base"]["protocol"]["participation"]
         tiny_base = self.plan["tiny"]["base"] if scale == "tiny" else {}
         return round(1 / float(sets.get(key, tiny_base.get(key, own))))
 

@@ -18,7 +18,7 @@ from analysis.papers.figures import (
 )
 from analysis.papers.verdict import Runs, mean
 from analysis.pdc_frs.contribution_leakage import leakage_number
-from analysis.pdc_frs.plan import PAPER, ROWS, SETTINGS, WEIGHTS, experiments, methods_by_epsilon
+from analysis.pdc_frs.plan import PAPER, ROWS, SETTINGS, STUDY, WEIGHTS, methods_by_epsilon
 from gossiprec.figures.panels import Axis
 
 WORDS = {"epsilon": "budget of a contributed item", "alpha": "items with soft labels", "lambda": "weight of the users' "
@@ -43,7 +43,7 @@ def paper_figures() -> dict[str, PaperFigure]:
         found[f"leaks-{setting}"] = _leaks(setting)
         for letter, methods in WEIGHTS.items():
             found[f"{letter}-{setting}"] = _sweep(setting, letter, {"PDC-FRS": methods})
-    return drawable_figures(found, experiments())
+    return drawable_figures(found, STUDY.experiments)
 
 
 def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) -> PaperFigure:

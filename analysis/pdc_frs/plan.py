@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from analysis.papers import comparison
 from analysis.papers.study_file import PaperStudyFile
@@ -15,17 +13,6 @@ SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
 ROWS = TABLE_ROWS["table1"]
 WEIGHTS: dict[str, dict[float, str]] = ARMS["weights"]
 """Method by the paper's letter of an option and its value."""
-
-
-def experiments() -> dict[str, dict[str, Any]]:
-    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
-    return STUDY.experiments
-
-
-@cache
-def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return the experiments of each name for ``--only``."""
-    return comparison.selectable_names(STUDY)
 
 
 def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:

@@ -11,7 +11,7 @@ from analysis.papers.report import StudyReport
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
 from analysis.pdc_frs.contribution_leakage import leakage_number, leakage_tables
 from analysis.pdc_frs.figures import paper_figures
-from analysis.pdc_frs.plan import PAPER, WEIGHTS, experiments, methods_by_epsilon
+from analysis.pdc_frs.plan import PAPER, STUDY, WEIGHTS, methods_by_epsilon
 
 BEST_WEIGHT = 0.05
 NEARLY_ALL, HARDLY = 0.9, 0.01
@@ -88,7 +88,7 @@ REPORT = StudyReport(
     drawings=paper_figures(),
     sections=leakage_tables,
     claims=judge_claims,
-    experiments=experiments(),
+    experiments=STUDY.experiments,
     kind="setting",
     kind_of=PAPER.setting_of,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 
 from analysis.papers.command import StudyCommand
-from analysis.perfedrec_pp.plan import STUDY, selectable_names
+from analysis.papers.comparison import selectable_names
+from analysis.perfedrec_pp.plan import STUDY
 from gossiprec.cli.main import exit_code
 
-COMMAND = StudyCommand(STUDY, selectable_names(), "analysis.perfedrec_pp.report")
+COMMAND = StudyCommand(STUDY, selectable_names(STUDY), "analysis.perfedrec_pp.report")
 
 if __name__ == "__main__":
-    sys.exit(exit_code(sys.argv[1:], COMMAND.made(), name="python -m analysis.perfedrec_pp"))
+    sys.exit(exit_code(sys.argv[1:], COMMAND.build(), name="python -m analysis.perfedrec_pp"))

@@ -30,11 +30,11 @@ from analysis.perfedrec_pp.plan import (
     FEDERATED,
     PAPER,
     SETTINGS,
+    STUDY,
     SWEEPS,
     TABLE_ROWS,
     VIEWS,
     WHOLE,
-    experiments,
 )
 from gossiprec.figures.panels import Axis
 from gossiprec.figures.style import GREY
@@ -61,7 +61,7 @@ def paper_figures() -> dict[str, PaperFigure]:
             found[f"{option}-{setting}"] = _sweep(setting, option, methods)
         found[f"views-{setting}"] = _views(setting)
         found[f"deciles-{setting}"] = _deciles(setting)
-    return drawable_figures(found, experiments())
+    return drawable_figures(found, STUDY.experiments)
 
 
 def _federated(setting: str) -> PaperFigure:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from analysis.papers import comparison
 from analysis.papers.study_file import PaperStudyFile
@@ -23,14 +21,3 @@ SWEEPS: dict[str, dict[float, str]] = ARMS["sweeps"]
 """Method by option and value, in setting `scaled`."""
 VIEWS: dict[str, str] = ARMS["views"]
 """Views of pre-training: of the published code, and of the paper's equations."""
-
-
-def experiments() -> dict[str, dict[str, Any]]:
-    """Return the overrides of each experiment, in the order in which they are run: important ones first."""
-    return STUDY.experiments
-
-
-@cache
-def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return the experiments of each name for ``--only``."""
-    return comparison.selectable_names(STUDY)

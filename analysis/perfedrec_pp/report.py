@@ -21,16 +21,7 @@ from analysis.perfedrec_pp.activity_groups import (
 )
 from analysis.perfedrec_pp.federation_cost import central_score, federation_cost_tables, has_converged
 from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.plan import (
-    ABLATIONS,
-    COUNTERPARTS,
-    FEDERATED,
-    PAPER,
-    SWEEPS,
-    VIEWS,
-    WHOLE,
-    experiments,
-)
+from analysis.perfedrec_pp.plan import ABLATIONS, COUNTERPARTS, FEDERATED, PAPER, STUDY, SWEEPS, VIEWS, WHOLE
 
 IN_WORDS = {LAST: "at equal rounds", BEST: "after convergence"}
 """Description of an improvement at a reporting point; the second compares rows at their best validation epochs."""
@@ -186,7 +177,7 @@ REPORT = StudyReport(
     drawings=paper_figures(),
     sections=extra_sections,
     claims=judge_claims,
-    experiments=experiments(),
+    experiments=STUDY.experiments,
     kind="setting",
     kind_of=timing_group,
 )

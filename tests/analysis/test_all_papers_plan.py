@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from analysis.all_papers.plan import ATTACKED, STUDY, WATCHED, experiments, paper_rows, selectable_names
+from analysis.all_papers.plan import ATTACKED, STUDY, WATCHED, paper_rows, selectable_names
 from analysis.all_papers.table import format_settings
 from analysis.papers.command import select_experiments
 from gossiprec.base.errors import ScenarioError
@@ -21,7 +21,7 @@ GUESSES = [{"name": "entropy-mia", "who": "coordinator", "community_size": 5}]
 @cache
 def scenarios(folder=None, scale="tiny"):
     """Return the resolved scenario of every experiment that can be run."""
-    plan = make_plan(STUDY.study(experiments(), data=folder, scale=scale), check_data=False)
+    plan = make_plan(STUDY.study(STUDY.experiments, data=folder, scale=scale), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
@@ -35,7 +35,7 @@ def full(tmp_path_factory):
 
 def test_every_experiment_is_some_rows_and_every_row_has_its_experiments():
     named = [name for row in paper_rows().values() for name in row.experiments]
-    assert set(named) == set(experiments())
+    assert set(named) == set(STUDY.experiments)
 
 
 def test_all_learn_from_the_same_data_with_the_same_split(full):
@@ -100,16 +100,16 @@ def test_settings_in_one_line_are_the_scenarios(full):
 
 def test_rows_and_kinds_of_runs_can_be_asked_for():
     there = selectable_names()
-    assert select_experiments(["row-fedncf"], there, experiments()) == [
+    assert select_experiments(["row-fedncf"], there, STUDY.experiments) == [
         "fedncf",
         "fedncf-watched",
         "fedncf-attacked",
     ]
     assert there["row-fedmf"] == ("fcf", "fcf-attacked")
     assert all(name.endswith(WATCHED) for name in there["watched"])
-    assert len(there["plain"]) + len(there["watched"]) + len(there["attacked"]) == len(experiments())
+    assert len(there["plain"]) + len(there["watched"]) + len(there["attacked"]) == len(STUDY.experiments)
     with pytest.raises(ScenarioError, match="did you mean 'row-fedncf'"):
-        select_experiments(["row-fedcnf"], there, experiments())
+        select_experiments(["row-fedcnf"], there, STUDY.experiments)
 
 
 def test_movielens_1m_is_a_study_of_its_own(tmp_path):

@@ -16,7 +16,6 @@ from analysis.cda_paper.experiments import (
     PUBLISHED,
     STUDY,
     dataset_name,
-    experiments,
     observer_name,
     variant_experiments,
 )
@@ -30,11 +29,11 @@ from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "cda"
-FILES = {name: Path(sets["base"]).name for name, sets in experiments().items()}
+FILES = {name: Path(sets["base"]).name for name, sets in STUDY.experiments.items()}
 
 
 def select_experiments(names):
-    return command.select_experiments(names, selectable_names(), experiments())
+    return command.select_experiments(names, selectable_names(), STUDY.experiments)
 
 
 def tiny(names, seeds=1):
@@ -169,7 +168,7 @@ def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_da
 def test_every_experiment_is_of_use_and_every_measure_has_its_experiment():
     measured = {name for cell in report_cells() if cell.measure for name in cell.measure.experiments}
     drawn = {name for drawing in paper_figures().values() for name in drawing.experiments}
-    assert measured | drawn | set(variant_experiments().values()) == set(experiments())
+    assert measured | drawn | set(variant_experiments().values()) == set(STUDY.experiments)
 
 
 def test_every_scenario_of_the_study_ships_and_every_shipped_one_is_used():
@@ -207,7 +206,7 @@ def test_the_study_as_it_is_written_resolves_and_its_experiments_are_what_their_
 def test_no_two_experiments_differ_in_their_observers_alone():
     """An observer only looks: a run for each of its parameters would be waste. AIA alone is timed by itself."""
     seen: dict[str, str] = {}
-    for name, sets in experiments().items():
+    for name, sets in STUDY.experiments.items():
         if name == "table11-ml100k-fedavg-aia":
             continue
         data = yaml.safe_load((SCENARIOS / FILES[name]).read_text())
@@ -218,7 +217,7 @@ def test_no_two_experiments_differ_in_their_observers_alone():
 
 
 def test_small_communities_are_repeated_most_and_the_large_check_in_runs_not_at_all():
-    seeds = {name: STUDY.count_seeds(name, None) for name in experiments()}
+    seeds = {name: STUDY.count_seeds(name, None) for name in STUDY.experiments}
     assert seeds["table5-ml100k-rand-gossip"] == 5
     assert {number for name, number in seeds.items() if "gowalla" in name or "146" in name} == {5}
     assert {number for name, number in seeds.items() if "-foursquare-" in name} == {1}
@@ -233,7 +232,7 @@ def test_seeds_asked_for_are_those_of_experiments_that_name_no_number():
 
 def test_share_less_of_the_study_says_the_same_as_the_shipped_files():
     shipped = yaml.safe_load((SCENARIOS / "cda_table9_ml100k_fedavg_share_less.yaml").read_text())
-    sets = experiments()["table4-foursquare-fedavg-gmf-share-less"]
+    sets = STUDY.experiments["table4-foursquare-fedavg-gmf-share-less"]
     assert sets["policies"] == shipped["policies"]
     assert sets["observers.0.fictive_user"] == shipped["observers"][0]["fictive_user"]
 
@@ -246,12 +245,12 @@ def test_names_choose_tables_figures_data_and_experiments():
     assert {dataset_name(name) for name in select_experiments(["gowalla"])} == {"gowalla"}
     assert len(select_experiments(["fig6"])) == 12
     assert select_experiments(["table11-ml100k-fedavg-aia"]) == ["table11-ml100k-fedavg-aia"]
-    assert select_experiments([]) == list(experiments())
+    assert select_experiments([]) == list(STUDY.experiments)
 
 
 def test_what_is_chosen_is_run_once_and_in_the_order_of_the_study():
     both = select_experiments(["table6", "table5", "table6"])
-    assert both == [name for name in experiments() if name in both]
+    assert both == [name for name in STUDY.experiments if name in both]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
@@ -269,7 +268,7 @@ def test_each_experiment_has_a_simulation_of_its_own_and_the_seeds_asked_for():
 
 def test_every_community_of_the_tiny_study_fits_its_data():
     """At most half of the users are a community; a study with other data or more users would be refused at once."""
-    names = [name for name in experiments() if name.startswith("table") and "switch" not in name]
+    names = [name for name in STUDY.experiments if name.startswith("table") and "switch" not in name]
     plan = make_plan(STUDY.study(names, data=None, scale="tiny", seeds=1))
     assert {str(one.labels["experiment"]) for one in plan.variants} == set(names)
 

@@ -11,7 +11,7 @@ from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.cells import ReportCell
-from analysis.cda_paper.experiments import PUBLISHED, dataset_name, dp_experiment, experiments
+from analysis.cda_paper.experiments import PUBLISHED, STUDY, dataset_name, dp_experiment
 from analysis.cda_paper.figures import draw_figures
 from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
 from analysis.cda_paper.report import write_report
@@ -436,7 +436,7 @@ def test_a_report_is_the_same_bytes_each_time(study):
 def every_run(folder):
     """Return a run of every experiment but those on Gowalla."""
     runs = {}
-    for experiment in experiments():
+    for experiment in STUDY.experiments:
         if dataset_name(experiment) == "gowalla":
             continue
         observer, aac = ("coordinator", 0.5) if "fedavg" in experiment else ("single", 0.15)

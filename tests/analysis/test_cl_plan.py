@@ -18,11 +18,9 @@ from analysis.cl4fedrec.plan import (
     TABLE_ROWS,
     ExperimentName,
     defence_methods,
-    experiments,
-    selectable_names,
 )
 from analysis.papers.command import parse_names, select_experiments
-from analysis.papers.comparison import experiment_name
+from analysis.papers.comparison import experiment_name, selectable_names
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -39,14 +37,16 @@ def _data():
 def scenarios(scale="full", **more):
     """Return the resolved scenario of every experiment."""
     data = _data() if scale == "full" else None
-    plan = make_plan(STUDY.study(experiments(), data=data, scale=scale, seeds=1, **more), check_data=False)
+    plan = make_plan(
+        STUDY.study(STUDY.experiments, data=data, scale=scale, seeds=1, **more), check_data=False
+    )
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
 @pytest.mark.parametrize("scale", ["full", "tiny"])
 def test_every_experiment_resolves_and_no_two_are_the_same(scale):
     found = scenarios(scale)
-    assert list(found) == list(experiments())
+    assert list(found) == list(STUDY.experiments)
     told = [{key: value for key, value in one.items() if key != "name"} for one in found.values()]
     assert all(one not in told[:place] for place, one in enumerate(told))
 
@@ -63,7 +63,7 @@ def test_the_base_is_what_the_paper_says():
     assert (base["recommender"]["temperature"], base["recommender"]["noise"]) == (0.2, 0.1)
 
 
-@pytest.mark.parametrize("name", list(experiments()))
+@pytest.mark.parametrize("name", list(STUDY.experiments))
 def test_a_name_says_split_loop_and_method(name):
     own, told = ExperimentName.read(name), scenarios()[name]
     split, training, merge = told["dataset"]["split"], told["training"], told["protocol"]["merge"]
@@ -96,7 +96,7 @@ def test_every_row_has_an_experiment_in_every_setting_and_every_printed_row_is_o
     for table, rows in TABLE_ROWS.items():
         assert {one.row for one in PAPER.published.printed if one.table == table} <= rows.keys()
         for setting in SETTINGS:
-            assert {experiment_name(setting, method) for method in rows.values()} <= experiments().keys()
+            assert {experiment_name(setting, method) for method in rows.values()} <= STUDY.experiments.keys()
     assert {one.table for one in PAPER.published.printed} == {"table1", *TABLE_ROWS}
 
 
@@ -113,26 +113,26 @@ def test_a_method_is_printed_alike_in_every_table():
 
 def test_every_figure_shows_experiments_that_there_are():
     found = paper_figures()
-    assert all(set(one.experiments) <= experiments().keys() for one in found.values())
+    assert all(set(one.experiments) <= STUDY.experiments.keys() for one in found.values())
     assert {
         f"exposure-{attack}-file-{loop}" for attack in ATTACKS for loop in ("adam5", "sum1")
     } < found.keys()
     assert len(found["exposure-psmu-file-sum1"].experiments) == len(defence_methods("psmu"))
     shown = {name for one in found.values() for name in one.experiments}
-    assert shown == experiments().keys()
+    assert shown == STUDY.experiments.keys()
 
 
 def test_tables_and_settings_can_be_asked_for():
     own = ["original", "simgcl", "union", "cl4fedrec", "rcl4fedrec"]
-    there = selectable_names()
-    assert select_experiments(["table2-file-adam5"], there, experiments()) == [
+    there = selectable_names(STUDY)
+    assert select_experiments(["table2-file-adam5"], there, STUDY.experiments) == [
         f"file-adam5-{one}" for one in own
     ]
-    assert len(select_experiments(parse_names(" table2 ,table2-random-sum1"), there, experiments())) == 20
+    assert len(select_experiments(parse_names(" table2 ,table2-random-sum1"), there, STUDY.experiments)) == 20
     assert {ExperimentName.read(name).setting for name in there["sum1"]} == {"file-sum1", "random-sum1"}
-    assert select_experiments([], there, experiments()) == list(experiments())
+    assert select_experiments([], there, STUDY.experiments) == list(STUDY.experiments)
     with pytest.raises(ScenarioError, match="did you mean 'table2-file-adam5'"):
-        select_experiments(["table2-file-adam"], there, experiments())
+        select_experiments(["table2-file-adam"], there, STUDY.experiments)
 
 
 def test_a_shorter_study_has_so_many_epochs_and_seeds():
@@ -140,12 +140,12 @@ def test_a_shorter_study_has_so_many_epochs_and_seeds():
     plan = make_plan(study, check_data=False)
     assert [one.seed for one in plan.variants] == [1, 2]
     assert {one.scenario.resolved()["protocol"]["rounds"] for one in plan.variants} == {4}
-    assert STUDY.count_runs(2) == 2 * len(experiments())
+    assert STUDY.count_runs(2) == 2 * len(STUDY.experiments)
 
 
 def test_data_are_found_under_either_name_and_missing_data_are_refused(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
-    names = list(experiments())
+    names = list(STUDY.experiments)
     assert STUDY.missing_data(names, data=tmp_path, scale="full") == {}
     assert STUDY.missing_data(names, data=None, scale="tiny") == {}
     (variant,) = make_plan(STUDY.study(names[:1], data=tmp_path, seeds=1), check_data=False).variants

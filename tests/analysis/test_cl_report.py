@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.cl4fedrec import uniformity
-from analysis.cl4fedrec.plan import PAPER, experiments
+from analysis.cl4fedrec.plan import PAPER, STUDY
 from analysis.cl4fedrec.report import REPORT, judge_claims
 from analysis.papers.comparison import BEST, LAST, experiment_name
 from analysis.papers.curves import baseline_score as level_of
@@ -24,8 +24,8 @@ ORIGINAL, PLAIN = experiment_name(SETTING, "original"), experiment_name(SETTING,
 def report(folder, runs, **more):
     """Write a report and return what its pages say."""
     folder.mkdir()
-    reasons = {name: "not run yet" for name in experiments() if name not in runs}
-    REPORT.write(folder, runs, reasons, planned=3 * len(experiments()), epochs=2, **more)
+    reasons = {name: "not run yet" for name in STUDY.experiments if name not in runs}
+    REPORT.write(folder, runs, reasons, planned=3 * len(STUDY.experiments), epochs=2, **more)
     return (folder / "report.md").read_text(), (folder / "findings.md").read_text()
 
 
@@ -157,7 +157,7 @@ def test_what_rules_cost_is_judged_against_recall_without(tmp_path):
 
 def test_a_report_can_be_had_of_nothing(tmp_path):
     page, findings = report(tmp_path / "out", {})
-    assert f"0 of {3 * len(experiments())} runs, of 2 epochs each, are finished" in page
+    assert f"0 of {3 * len(STUDY.experiments)} runs, of 2 epochs each, are finished" in page
     assert "No run is finished." in page
     assert "not measured" in findings
 

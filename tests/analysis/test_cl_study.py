@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cl4fedrec.plan import experiments
+from analysis.cl4fedrec.plan import STUDY
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
@@ -36,7 +36,7 @@ def test_a_tiny_study_runs_and_reports(whole):
     assert "3 runs finished in" in result.stderr
     assert [Path(line).name for line in result.stdout.split()] == ["table.parquet", "table.csv", *REPORTS]
     page = (out / "report.md").read_text()
-    assert f"3 of {len(experiments())} runs, of 2 epochs each, are finished" in page
+    assert f"3 of {len(STUDY.experiments)} runs, of 2 epochs each, are finished" in page
     assert {path.stem for path in (out / "figures").iterdir()} == {
         "table2-file-sum1", "table2-file-adam5", "uniformity-file-sum1", "uniformity-file-adam5",
         "exposure-psmu-file-adam5",

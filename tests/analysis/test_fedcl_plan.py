@@ -23,10 +23,9 @@ from analysis.fedcl.plan import (
     SWEEPS,
     SWEPT,
     TABLE_ROWS,
-    experiments,
-    selectable_names,
 )
 from analysis.papers.command import select_experiments
+from analysis.papers.comparison import selectable_names
 from analysis.papers.printed_orders import printed_orders
 from analysis.pdc_frs.plan import STUDY as PDC_FRS
 from analysis.perfedrec_pp.plan import STUDY as PERFEDREC_PP
@@ -52,7 +51,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full", epochs=None):
     """Return the resolved scenario of every experiment."""
-    study = STUDY.study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
+    study = STUDY.study(STUDY.experiments, data=folder, scale=scale, seeds=1, epochs=epochs)
     plan = make_plan(study, check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -60,7 +59,7 @@ def scenarios(folder, scale="full", epochs=None):
 @pytest.mark.parametrize("scale", ["full", "tiny"])
 def test_every_experiment_resolves_and_no_two_are_the_same(folder, scale):
     found = scenarios(folder, scale)
-    assert list(found) == list(experiments())
+    assert list(found) == list(STUDY.experiments)
     told = [{key: value for key, value in one.items() if key != "name"} for one in found.values()]
     assert all(one not in told[:place] for place, one in enumerate(told))
 
@@ -78,7 +77,7 @@ def test_the_base_is_what_the_paper_says(folder):
     assert base["training"]["local_epochs"] == 1
 
 
-@pytest.mark.parametrize("name", list(experiments()))
+@pytest.mark.parametrize("name", list(STUDY.experiments))
 def test_a_name_says_where_it_is_measured(folder, name):
     told, setting = scenarios(folder)[name], PAPER.setting_of(name)
     data, is_beauty = told["dataset"], setting == "beauty"
@@ -184,7 +183,7 @@ def test_each_study_tells_how_long_its_runs_are():
 
 
 def test_every_row_and_drawing_has_its_experiments():
-    there = set(experiments())
+    there = set(STUDY.experiments)
     for setting in SETTINGS:
         for table in PAPER.tables_in(setting):
             assert {f"{setting}-{method}" for method in TABLE_ROWS[table].values()} <= there
@@ -202,25 +201,25 @@ def test_orders_are_those_of_the_table_of_a_setting():
 
 
 def test_only_names_tables_models_and_sweeps():
-    names = selectable_names()
-    assert select_experiments(["ncf-beauty"], names, experiments()) == [
+    names = selectable_names(STUDY)
+    assert select_experiments(["ncf-beauty"], names, STUDY.experiments) == [
         "beauty-ncf-fedcl", "beauty-ncf-fed", "beauty-ncf-bil", "beauty-ncf",
     ]  # fmt: skip
-    assert len(select_experiments(["table3"], names, experiments())) == 12
-    assert select_experiments(["epsilon"], names, experiments())[0] == "beauty-gru4rec-fedcl"
+    assert len(select_experiments(["table3"], names, STUDY.experiments)) == 12
+    assert select_experiments(["epsilon"], names, STUDY.experiments)[0] == "beauty-gru4rec-fedcl"
     assert "ablations-ml-1m" not in names
     with pytest.raises(ScenarioError, match="did you mean 'epsilon'"):
-        select_experiments(["epsilo"], names, experiments())
+        select_experiments(["epsilo"], names, STUDY.experiments)
 
 
 def test_missing_data_keep_their_own_experiments_alone_from_being_run(folder, tmp_path):
     (tmp_path / "ml-1m").mkdir()
-    lacking = STUDY.missing_data(experiments(), data=tmp_path, scale="full")
-    assert set(lacking) == {name for name in experiments() if STUDY.dataset_name(name) == "beauty"}
+    lacking = STUDY.missing_data(STUDY.experiments, data=tmp_path, scale="full")
+    assert set(lacking) == {name for name in STUDY.experiments if STUDY.dataset_name(name) == "beauty"}
     assert "no amazon/Beauty.txt.gz or amazon/Beauty.txt in" in lacking["beauty-ncf"]
-    assert STUDY.missing_data(experiments(), data=folder, scale="full") == {}
+    assert STUDY.missing_data(STUDY.experiments, data=folder, scale="full") == {}
     with pytest.raises(DataError, match="found none of the data sets"):
-        STUDY.missing_data(experiments(), data=tmp_path / "nowhere", scale="full")
+        STUDY.missing_data(STUDY.experiments, data=tmp_path / "nowhere", scale="full")
 
 
 @pytest.mark.skipif(not PRINTED[0].exists(), reason="the list of printed numbers is not here")

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from analysis.fedcl.central_comparison import has_converged, printed_utility_kept, utility_kept
-from analysis.fedcl.plan import PAPER, experiments
+from analysis.fedcl.plan import PAPER, STUDY
 from analysis.fedcl.report import REPORT, judge_claims, timing_group
 from analysis.papers.comparison import BEST, LAST
 from analysis.papers.curves import reported_epochs, reported_score
@@ -32,7 +32,7 @@ def known(tmp_path_factory):
     runs |= runs_of(folder, {"ml-1m-gru4rec-fed": risen(0.08)}, summary={"nodes": 6035})
     runs |= runs_of(folder, {NOISY: risen(0.03)}, summary=told(0.002, 0.004))
     runs |= runs_of(folder, {CLEAR: risen(0.035)}, summary=told(0.9, 0.15))
-    REPORT.write(folder, runs, {}, planned=3 * len(experiments()), epochs=10)
+    REPORT.write(folder, runs, {}, planned=3 * len(STUDY.experiments), epochs=10)
     return folder, runs
 
 
@@ -150,7 +150,7 @@ def test_runs_are_told_apart_by_model_in_the_table_of_times():
 
 
 def test_a_report_can_be_had_of_nothing(tmp_path):
-    REPORT.write(tmp_path, {}, dict.fromkeys(experiments(), "not run yet"), planned=159, epochs=10)
+    REPORT.write(tmp_path, {}, dict.fromkeys(STUDY.experiments, "not run yet"), planned=159, epochs=10)
     page = (tmp_path / "report.md").read_text()
     assert "0 of 159 runs, of 10 epochs each, are finished" in page
     assert "Leakage of uploads" not in page

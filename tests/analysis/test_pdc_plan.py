@@ -9,18 +9,10 @@ import pytest
 import yaml
 
 from analysis.papers.command import select_experiments
+from analysis.papers.comparison import selectable_names
 from analysis.papers.printed_orders import printed_orders
 from analysis.pdc_frs.figures import paper_figures
-from analysis.pdc_frs.plan import (
-    PAPER,
-    SETTINGS,
-    STUDY,
-    TABLE_ROWS,
-    WEIGHTS,
-    experiments,
-    methods_by_epsilon,
-    selectable_names,
-)
+from analysis.pdc_frs.plan import PAPER, SETTINGS, STUDY, TABLE_ROWS, WEIGHTS, methods_by_epsilon
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -38,14 +30,14 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full"):
     """Return the resolved scenario of every experiment."""
-    plan = make_plan(STUDY.study(experiments(), data=folder, scale=scale, seeds=1), check_data=False)
+    plan = make_plan(STUDY.study(STUDY.experiments, data=folder, scale=scale, seeds=1), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
 @pytest.mark.parametrize("scale", ["full", "tiny"])
 def test_every_experiment_resolves_and_no_two_are_the_same(folder, scale):
     found = scenarios(folder, scale)
-    assert list(found) == list(experiments())
+    assert list(found) == list(STUDY.experiments)
     told = [{key: value for key, value in one.items() if key != "name"} for one in found.values()]
     assert all(one not in told[:place] for place, one in enumerate(told))
 
@@ -65,7 +57,7 @@ def test_the_base_is_what_the_paper_says(folder):
     assert (own["user_weight"], own["item_weight"]) == (0.05, 0.05)
 
 
-@pytest.mark.parametrize("name", list(experiments()))
+@pytest.mark.parametrize("name", list(STUDY.experiments))
 def test_a_name_says_where_it_is_measured(folder, name):
     told = scenarios(folder)[name]
     data, split = told["dataset"], told["dataset"]["split"]
@@ -133,7 +125,7 @@ def test_numbers_are_those_of_the_shared_list_of_printed_results():
 def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_shown():
     found = paper_figures()
     assert {"table1-office", "epsilon-random", "leaks-file", "lambda-file"} <= found.keys()
-    assert {name for one in found.values() for name in one.experiments} == experiments().keys()
+    assert {name for one in found.values() for name in one.experiments} == STUDY.experiments.keys()
 
 
 def test_a_method_in_two_printed_rows_has_no_order():
@@ -148,12 +140,12 @@ def test_a_method_in_two_printed_rows_has_no_order():
 
 
 def test_tables_sweeps_and_settings_can_be_asked_for():
-    there = selectable_names()
-    assert select_experiments(["lambda-file"], there, experiments()) == list(there["lambda"])
-    assert len(select_experiments(["table1"], there, experiments())) == 21
-    assert set(select_experiments(["epsilon-office"], there, experiments())) < set(there["office"])
+    there = selectable_names(STUDY)
+    assert select_experiments(["lambda-file"], there, STUDY.experiments) == list(there["lambda"])
+    assert len(select_experiments(["table1"], there, STUDY.experiments)) == 21
+    assert set(select_experiments(["epsilon-office"], there, STUDY.experiments)) < set(there["office"])
     with pytest.raises(ScenarioError, match="did you mean 'table1-file'"):
-        select_experiments(["table1-fil"], there, experiments())
+        select_experiments(["table1-fil"], there, STUDY.experiments)
 
 
 def test_a_data_set_that_is_missing_is_told_and_the_other_is_run(tmp_path):

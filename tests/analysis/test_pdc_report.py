@@ -8,7 +8,7 @@ import pytest
 
 from analysis.papers.curves import reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
-from analysis.pdc_frs.plan import PAPER, experiments
+from analysis.pdc_frs.plan import PAPER, STUDY
 from analysis.pdc_frs.report import REPORT, judge_claims
 from tests.analysis.cl_runs import level, runs_of
 from tests.analysis.pdc_runs import contributed, contribution
@@ -25,7 +25,7 @@ def known(tmp_path_factory):
         "file-co-occurrence-30": contribution(0.97, 0.99), "office-pdc-frs": contribution(0.02, 0.808),
         "file-lambda-0.5": contribution(0.001, 0.805),
     })  # fmt: skip
-    REPORT.write(folder, runs, {}, planned=3 * len(experiments()), epochs=2)
+    REPORT.write(folder, runs, {}, planned=3 * len(STUDY.experiments), epochs=2)
     return folder, runs
 
 
@@ -102,7 +102,7 @@ def test_each_data_set_is_compared_with_its_own_print(known):
 
 
 def test_a_report_can_be_had_of_nothing(tmp_path):
-    REPORT.write(tmp_path, {}, dict.fromkeys(experiments(), "not run yet"), planned=174, epochs=20)
+    REPORT.write(tmp_path, {}, dict.fromkeys(STUDY.experiments, "not run yet"), planned=174, epochs=20)
     page = (tmp_path / "report.md").read_text()
     assert "0 of 174 runs, of 20 epochs each, are finished" in page
     assert "Leakage of uploads" not in page

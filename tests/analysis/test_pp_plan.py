@@ -8,19 +8,10 @@ from pathlib import Path
 import pytest
 
 from analysis.papers.command import select_experiments
+from analysis.papers.comparison import selectable_names
 from analysis.papers.printed_orders import printed_orders
 from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.plan import (
-    ABLATIONS,
-    CENTRAL,
-    FEDERATED,
-    PAPER,
-    SETTINGS,
-    STUDY,
-    SWEEPS,
-    experiments,
-    selectable_names,
-)
+from analysis.perfedrec_pp.plan import ABLATIONS, CENTRAL, FEDERATED, PAPER, SETTINGS, STUDY, SWEEPS
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -39,7 +30,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full", epochs=None):
     """Return the resolved scenario of every experiment."""
-    study = STUDY.study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
+    study = STUDY.study(STUDY.experiments, data=folder, scale=scale, seeds=1, epochs=epochs)
     plan = make_plan(study, check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -55,7 +46,7 @@ def differing(one, other, path=""):
 @pytest.mark.parametrize("scale", ["full", "tiny"])
 def test_every_experiment_resolves_and_no_two_are_the_same(folder, scale):
     found = scenarios(folder, scale)
-    assert list(found) == list(experiments())
+    assert list(found) == list(STUDY.experiments)
     told = [{key: value for key, value in one.items() if key != "name"} for one in found.values()]
     assert all(one not in told[:place] for place, one in enumerate(told))
 
@@ -192,7 +183,7 @@ def test_points_of_a_sweep_differ_from_the_whole_in_what_is_swept(folder):
     assert differing(found[SCALED], found["scaled-views-mix"]) == {"recommender.pretraining.views"}
 
 
-@pytest.mark.parametrize("name", list(experiments()))
+@pytest.mark.parametrize("name", list(STUDY.experiments))
 def test_every_experiment_reads_yelp_and_measures_what_is_compared(folder, name):
     told = scenarios(folder)[name]
     places = [Path(told["dataset"][key]) for key in ("train", "validation", "test")]
@@ -224,7 +215,7 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
         "views-scaled",
     } <= found.keys()
     assert "central-authors_code" not in found
-    assert {name for one in found.values() for name in one.experiments} == experiments().keys()
+    assert {name for one in found.values() for name in one.experiments} == STUDY.experiments.keys()
 
 
 def test_printed_orders_are_between_neighbours_of_table_4():
@@ -236,25 +227,25 @@ def test_printed_orders_are_between_neighbours_of_table_4():
 
 
 def test_tables_sweeps_and_settings_can_be_asked_for():
-    there = selectable_names()
-    assert select_experiments(["noise-scaled"], there, experiments()) == list(there["noise"])
-    assert select_experiments(["federated-authors_code"], there, experiments()) == [
+    there = selectable_names(STUDY)
+    assert select_experiments(["noise-scaled"], there, STUDY.experiments) == list(there["noise"])
+    assert select_experiments(["federated-authors_code"], there, STUDY.experiments) == [
         f"authors_code-{method}" for method in ("perfedrec-pp", "perfedrec", "fedgnn", "fedmf")
     ]
     assert set(there["deciles-paper"]) == {WHOLE, "paper-global"}
-    assert sum(len(there[setting]) for setting in SETTINGS) == len(experiments())
+    assert sum(len(there[setting]) for setting in SETTINGS) == len(STUDY.experiments)
     assert len(there["table4-paper"]) == 9
     assert len(there["table5"]) == 12
     with pytest.raises(ScenarioError, match="did you mean 'noise-scaled'"):
-        select_experiments(["noise-scald"], there, experiments())
+        select_experiments(["noise-scald"], there, STUDY.experiments)
 
 
 def test_the_most_wanted_come_first():
-    assert next(iter(experiments())) == WHOLE
-    assert set(list(experiments())[:4]) == {f"paper-{method}" for method in FEDERATED.values()}
+    assert next(iter(STUDY.experiments)) == WHOLE
+    assert set(list(STUDY.experiments)[:4]) == {f"paper-{method}" for method in FEDERATED.values()}
 
 
 def test_missing_data_are_told(tmp_path):
     with pytest.raises(DataError, match="expected at least one of yelp"):
-        STUDY.missing_data(list(experiments()), data=tmp_path, scale="full")
-    assert STUDY.missing_data(list(experiments()), data=None, scale="tiny") == {}
+        STUDY.missing_data(list(STUDY.experiments), data=tmp_path, scale="full")
+    assert STUDY.missing_data(list(STUDY.experiments), data=None, scale="tiny") == {}

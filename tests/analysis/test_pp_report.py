@@ -14,7 +14,7 @@ from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.perfedrec_pp.activity_groups import count_groups, group_gain, interaction_range
 from analysis.perfedrec_pp.federation_cost import has_converged, printed_utility_kept, utility_kept
 from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.plan import PAPER, experiments
+from analysis.perfedrec_pp.plan import PAPER, STUDY
 from analysis.perfedrec_pp.report import REPORT, judge_claims
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.pp_runs import by_activity, risen, told_by_seed
@@ -53,7 +53,7 @@ def known(tmp_path_factory):
     alone = [groups((0, 0, 0), 0, 2 * seed) for seed in (1, 2, 3)]
     runs |= told_by_seed(folder, "paper-perfedrec-pp", risen(0.05), mix)
     runs |= told_by_seed(folder, "paper-global", risen(0.045), alone)
-    REPORT.write(folder, runs, {}, planned=3 * len(experiments()), epochs=3)
+    REPORT.write(folder, runs, {}, planned=3 * len(STUDY.experiments), epochs=3)
     return folder, runs
 
 
@@ -230,7 +230,7 @@ def test_a_table_of_which_nothing_is_printed_shows_its_rows(known):
 
 
 def test_a_report_can_be_had_of_nothing(tmp_path):
-    REPORT.write(tmp_path, {}, dict.fromkeys(experiments(), "not run yet"), planned=81, epochs=300)
+    REPORT.write(tmp_path, {}, dict.fromkeys(STUDY.experiments, "not run yet"), planned=81, epochs=300)
     page = (tmp_path / "report.md").read_text()
     assert "0 of 81 runs, of 300 epochs each, are finished" in page
     assert "The price of federation" not in page
