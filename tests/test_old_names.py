@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gossiprec.adversaries.poisoners.base import PoisonerContext
 from gossiprec.data.base import Dataset
 from gossiprec.emulation import resume
 from gossiprec.emulation.run.execution import FORMER_KEYWORDS, RunKeywords
@@ -159,6 +160,12 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
 def test_members_of_base_classes_keep_their_old_names(cls, old, new):
     with pytest.warns(DeprecationWarning, match=f"{cls.__name__}.{old} is now {new}"):
         assert getattr(cls, old) is getattr(cls, new)
+
+
+def test_a_poisoners_context_keeps_the_old_name_of_its_empty_feed():
+    context = PoisonerContext(None, "a feed", 1, None)
+    with pytest.warns(DeprecationWarning, match=r"PoisonerContext.nobody is now empty_feed"):
+        assert context.nobody == "a feed"
 
 
 def test_an_inbox_keeps_the_old_names_of_its_parts():

@@ -61,7 +61,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     known : iterable of str
         The allowed names.
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = difflib.get_close_matches(name, list(known))
+    near.sort(key=lambda other: sorted(other) != sorted(name))  # exchanged letters are the likeliest mistake
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

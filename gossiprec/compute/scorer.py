@@ -37,10 +37,10 @@ class Scorer:
         self.model, self.layout, self.training = work.model, work.layout, work.training
         self.storage = work.arena.rows.dtype.name
         self._kind, self._device = executor.kind, executor.device
-        nobody = work.feed.only(np.zeros(0, np.int64))
+        empty_feed = work.feed.only(np.zeros(0, np.int64))
         self._work = replace(
             work,
-            feed=nobody,
+            feed=empty_feed,
             arena=self._arena(work),
             node_settings=NodeSettings.none(1),
             candidates=None,

@@ -152,8 +152,8 @@ def jaccard_communities_by_size(
     for block in jaccard_blocks(sets, np.arange(n_users) if users is None else users, n_items=n_items):
         for k, found in parts.items():
             found.append(Communities.nearest(block, k))
-    nobody = np.zeros((0, n_users))
-    return {k: Communities.joined(found or [Communities.nearest(nobody, k)]) for k, found in parts.items()}
+    no_users = np.zeros((0, n_users))
+    return {k: Communities.joined(found or [Communities.nearest(no_users, k)]) for k, found in parts.items()}
 
 
 def jaccard_blocks(sets: Ragged, users: I64, *, n_items: int) -> Iterator[F64]:

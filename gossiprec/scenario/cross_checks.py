@@ -313,7 +313,7 @@ def _number(holder: Any, key: str) -> Any:
 
 
 def check_graph(scenario: Scenario, problems: Problems, *, mode: RunMode, model: Any) -> None:
-    """Note a model that uses the graph of all interactions, if nobody who trains it has the graph.
+    """Note a model that uses the graph of all interactions, if no node that trains it has the graph.
 
     Parameters
     ----------

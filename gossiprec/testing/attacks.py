@@ -308,7 +308,9 @@ def check_ties(
                     found += _check_tied_run(run, overlap, f"the attack {name} ({world}, {executor})")
                 except ScenarioError as error:
                     refused.append(f"{world}, {executor}: {error}")
-    assert found, "\n".join([f"the attack {name} ranked nobody in any run, so nothing was checked", *refused])
+    assert found, "\n".join(
+        [f"the attack {name} ranked no user in any run, so nothing was checked", *refused]
+    )
 
 
 def _check_tied_run(sections: Mapping[str, Any], overlap: bool, where: str) -> int:

@@ -61,8 +61,10 @@ class PoisonerCase:
 
     def made(self) -> Poisoner:
         """Return a new poisoner."""
-        nobody = self.model.feed_of(self.split.training_data()).only(np.zeros(0, np.int64))
-        context = poisoner_context(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
+        empty_feed = self.model.feed_of(self.split.training_data()).only(np.zeros(0, np.int64))
+        context = poisoner_context(
+            self.model, self.layout, empty_feed, NEGATIVES, np.array(TARGETS, np.int32)
+        )
         return self.kind(self.kind.Options.model_validate(self.options), context)
 
     def sent(self, draw: int) -> MessagePayload:

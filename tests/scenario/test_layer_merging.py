@@ -108,6 +108,7 @@ def test_an_override_that_mends_the_file_leaves_no_problem(load, minimal):
     ("override", "expected"),
     [
         ("protocol.fanuot=3", "protocol.fanuot: unknown key; did you mean 'fanout'? (known: "),
+        ("protocol.wakse=3", "protocol.wakse: unknown key; did you mean 'wakes'? (known: "),
         ("protocl.fanout=3", "protocl: unknown key; did you mean 'protocol'? (known: "),
         ("protocol.veiw.size=3", "protocol.veiw: unknown key; did you mean 'view'? (known: "),
         ("training.learning_rate=-1", "training.learning_rate: found -1, must be greater than 0"),

@@ -149,13 +149,13 @@ class CoalitionObservers(Stateful):
         self.allocate(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self._scorer.plain:
             return
-        nobody = np.zeros(0, np.int64)
+        no_victims = np.zeros(0, np.int64)
         rows = np.zeros((1, self._scorer.layout.row_size), self._scorer.storage)
-        self._blend(rows, none, none, nobody, nobody)
+        self._blend(rows, none, none, no_victims, no_victims)
         for b in np.flatnonzero(~self._scored_on_sight)[:1].tolist():
-            self._rank(0, b, nobody)
+            self._rank(0, b, no_victims)
             if self._hides.any():
-                self._rank_apart(0, b, nobody)
+                self._rank_apart(0, b, no_victims)
         if self._hides.any() and self.fictive[0].kind == "fitted":
             self.fictive[0].warm_up(rows)
 

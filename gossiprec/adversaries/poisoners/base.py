@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a scenario can be read without torch
     from gossiprec.adversaries.poisoners.model_formula import ModelFormula
 
 
+@old_members(nobody="empty_feed")
 @dataclass(frozen=True)
 class PoisonerContext:
     """A poisoner's knowledge in addition to the version that it is sent; nothing about any user.
@@ -26,8 +27,8 @@ class PoisonerContext:
     ----------
     formula : ModelFormula
         Formula of the model.
-    nobody : Feed
-        A feed without data that makes samples of given items, like a client's (``nobody.of_items(items)``).
+    empty_feed : Feed
+        A feed without data that makes samples of given items, like a client's (``empty_feed.of_items(items)``).
     negatives : int
         Number of negatives that clients draw for each positive.
     targets : ndarray of int32, shape (n_targets,)
@@ -35,7 +36,7 @@ class PoisonerContext:
     """
 
     formula: ModelFormula
-    nobody: Feed
+    empty_feed: Feed
     negatives: int
     targets: I32
 

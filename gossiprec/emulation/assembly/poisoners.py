@@ -149,11 +149,13 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
         return {}
     from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
 
-    scorer, nobody = Scorer(executor), cast.feed.only(np.zeros(0, np.int64))
+    scorer, empty_feed = Scorer(executor), cast.feed.only(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
     for entry in cast.attackers:
         choice = entry.choice
-        context = poisoner_context(cast.model, cast.layout, nobody, cast.training.negatives, entry.targets)
+        context = poisoner_context(
+            cast.model, cast.layout, empty_feed, cast.training.negatives, entry.targets
+        )
         forging = PoisonedMessages(
             name=choice.name,
             poisoner=POISONERS[choice.name](choice.options, context),
@@ -161,7 +163,7 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
             rate=cast.training.learning_rate,
             boost=choice.boost,
             clip=choice.clip,
-            norm=SimulatedClient(scorer, nobody, mean_positives(cast.split))
+            norm=SimulatedClient(scorer, empty_feed, mean_positives(cast.split))
             if choice.scale == "matched"
             else None,
         )
@@ -170,12 +172,12 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
 
 
 def poisoner_context(
-    model: Model, layout: Layout, nobody: Feed, negatives: int, targets: I32
+    model: Model, layout: Layout, empty_feed: Feed, negatives: int, targets: I32
 ) -> PoisonerContext:
     """Return the context that a poisoner sees."""
     from gossiprec.adversaries.poisoners.model_formula import ModelFormula
 
-    return PoisonerContext(ModelFormula(model, layout), nobody, negatives, targets)
+    return PoisonerContext(ModelFormula(model, layout), empty_feed, negatives, targets)
 
 
 def make_push_rounds(cast: RunComponents) -> PushRoundCounter | None:
