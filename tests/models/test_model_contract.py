@@ -333,7 +333,7 @@ def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_cl
         OwnRowKernels.all_users = False
         claims(run)
         averaged = {**run, "protocol": {**FEDERATED, "user_table": "averaged"}}
-        with pytest.raises(ScenarioError, match=r"no kernels for Model with rows of all users"):
+        with pytest.raises(ScenarioError, match=r"no kernels for own with rows of all users"):
             run_to_end(averaged, name="fused", threads=1)
 
 
@@ -341,7 +341,7 @@ def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_cl
 def test_kernels_that_never_run_break_the_contract():
     with (
         temporarily_registered(MODELS, {"never": with_kernels(NeverKernels)}),
-        pytest.raises(AssertionError, match=r"kernels never run: they lack Model with anything"),
+        pytest.raises(AssertionError, match=r"kernels never run: they lack never with anything"),
     ):
         model_runs.kernels_compute_what_they_do_not_refuse(tiny_scenario(model={"name": "never"}))
 
