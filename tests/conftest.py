@@ -3,6 +3,7 @@
 import os
 import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from gossiprec.base.cache_dir import cache_dir
@@ -18,3 +19,20 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(cache_dir() / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device", choices=["cpu", "cuda"], default="cpu",
+        help="device of tests that leave it open; cpu hides all others, cuda adds the tests of CUDA",
+    )  # fmt: skip
+
+
+def pytest_configure(config):
+    if config.getoption("--device") == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise pytest.UsageError("--device: found cuda, but torch finds no CUDA device; leave it out")

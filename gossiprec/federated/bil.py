@@ -104,7 +104,7 @@ def item_mask(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
     counts = batch["weights"][:, None] > 0
     named = [batch[name] for name in ("previous", "items", "negatives") if name in batch]
     places = torch.cat([torch.where((part >= 0) & counts, part, n_rows).flatten() for part in named])
-    return torch.zeros(n_rows + 1).scatter(0, places, 1.0)[:n_rows]
+    return torch.zeros(n_rows + 1, device=places.device).scatter(0, places, 1.0)[:n_rows]
 
 
 def pairwise_dot_norm(rows: Tensor, present: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from gossiprec.compute.store.arena import RESERVE, Arena
 from gossiprec.compute.store.device_arena import DeviceArena
 from tests.compute.worlds import make_model, up_to_date
 
-CPU = torch.device("cpu")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 LAYOUT = make_model("gmf", dim=2).layout(5)
 N_NODES = 4
 TRAINING = np.array([0, 2, 3])
@@ -30,7 +30,7 @@ TRAINING = np.array([0, 2, 3])
 def both(**about):
     """Return an arena on the host and one on a device, with nothing but zeros."""
     about = {"n_nodes": N_NODES, "capacity": 2 * N_NODES, "moments": True, **about}
-    return Arena(LAYOUT, **about), DeviceArena(LAYOUT, **about, device=CPU)
+    return Arena(LAYOUT, **about), DeviceArena(LAYOUT, **about, device=DEVICE)
 
 
 def values(seed, n):
@@ -61,8 +61,8 @@ def merging(rng, capacity):
 def train(arena, nodes, targets, seed):
     """Change rows and moments as training does, in the tensors of an arena, which is told so before."""
     arena.note(replace(Program.updates(nodes, nodes), target=targets))
-    stored = arena if isinstance(arena, DeviceArena) else HostRows(arena, CPU)
-    step = torch.from_numpy(values(seed, len(nodes)))[:, : LAYOUT.size]
+    stored = arena if isinstance(arena, DeviceArena) else HostRows(arena, DEVICE)
+    step = torch.from_numpy(values(seed, len(nodes)))[:, : LAYOUT.size].to(DEVICE)
     rows, moments = stored.take(targets), stored.take_moments(nodes)
     rows[:, : LAYOUT.size] += step
     for part in moments:
@@ -175,9 +175,9 @@ def test_rows_are_copied_once_and_those_alone_that_are_newer_elsewhere():
 
 def test_what_is_written_on_the_device_is_there_without_a_copy():
     _, arena = both()
-    arena.put(np.array([6, 1]), torch.from_numpy(values(2, 2)))
+    arena.put(np.array([6, 1]), torch.from_numpy(values(2, 2)).to(DEVICE))
 
-    assert arena.take(np.array([1, 6])).numpy().tobytes() == values(2, 2)[::-1].tobytes()
+    assert arena.take(np.array([1, 6])).cpu().numpy().tobytes() == values(2, 2)[::-1].tobytes()
     assert (arena.n_brought, arena.n_fetched) == (0, 0)
 
 
@@ -188,15 +188,15 @@ def test_a_copy_in_pieces_is_the_same(rows_at_once, monkeypatch):
     written, handles = values(3, 7), np.array([6, 1, 0, 5, 2, 7, 3])
     arena.store(handles, written, None)
 
-    assert arena.take(handles).numpy().tobytes() == written.tobytes()
-    arena.put(handles, torch.from_numpy(2 * written))
+    assert arena.take(handles).cpu().numpy().tobytes() == written.tobytes()
+    arena.put(handles, torch.from_numpy(2 * written).to(DEVICE))
     assert arena.load(handles).tobytes() == (2 * written).tobytes()
 
 
 def test_room_on_the_device_is_taken_up_to_the_last_row_needed_there():
     _, arena = both(capacity=10**6)
-    arena.put(np.array([2]), torch.ones(1, LAYOUT.row_size))
-    arena.put(np.array([9]), torch.ones(1, LAYOUT.row_size))
+    arena.put(np.array([2]), torch.ones(1, LAYOUT.row_size, device=DEVICE))
+    arena.put(np.array([9]), torch.ones(1, LAYOUT.row_size, device=DEVICE))
 
     assert len(arena._both._tensor) == 10
     assert arena.load(np.array([2, 9, 3]))[:, 0].tolist() == [1, 1, 0]

@@ -18,7 +18,17 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.models import MODELS
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds import PointwiseFeed
-from tests.compute.worlds import ON_DEVICE, WavesBuilder, World, make_executor, run_waves, up_to_date, worlds
+from tests.compute.worlds import (
+    EVERY,
+    WavesBuilder,
+    World,
+    distance,
+    make_executor,
+    run_waves,
+    same,
+    up_to_date,
+    worlds,
+)
 from tests.slow import slow_except_first
 
 TOLERANCE = 1e-5
@@ -29,7 +39,6 @@ terms and typically within 6e-7; the worlds keep Adam from enlarging it (see `wo
 worlds: 7e-7 at most.
 """
 
-EVERY = [*EXECUTORS, ON_DEVICE]
 WITH_NEGATIVES = [name for name in MODELS if not issubclass(MODELS[name], SequenceModel)]
 """Those of sequences tell a positive from all items, and what drops out is drawn in each update."""
 FAST = [name for name in EVERY if name != "reference"]
@@ -50,11 +59,6 @@ def able(names, world):
     for name in names:
         with suppress(ScenarioError):
             yield make_executor(name, world.workload())
-
-
-def distance(found, expected):
-    """Return the relative Frobenius distance."""
-    return np.linalg.norm(found.astype(np.float64) - expected) / max(np.linalg.norm(expected), 1e-30)
 
 
 def furthest(found, expected):
@@ -217,7 +221,8 @@ def test_bytes_do_not_depend_on_the_wave_size(name, model, training):
         state_bytes(run_waves(supporting(name, world), waves, size)) for size in (1, 7, None)
     )
 
-    assert one == some == everyone
+    assert same(name, one, everyone)
+    assert same(name, some, everyone)
 
 
 @pytest.mark.parametrize("name", slow_except_first(EVERY))
@@ -232,7 +237,7 @@ def test_bytes_do_not_depend_on_the_threads_of_torch(name):
     finally:
         torch.set_num_threads(before)
 
-    assert states[0] == states[1]
+    assert same(name, *states)
 
 
 def after_update(name, world, number):
@@ -255,8 +260,9 @@ def test_negatives_drawn_once_are_those_of_the_first_update_for_ever(name, model
 
     first = after_update(name, anew, 0)
 
-    assert after_update(name, world, 3) == after_update(name, world, 0) == first
-    assert after_update(name, anew, 3) != first
+    assert same(name, after_update(name, world, 3), first)
+    assert same(name, after_update(name, world, 0), first)
+    assert not same(name, after_update(name, anew, 3), first)
 
 
 @pytest.mark.parametrize("model", list(MODELS))
@@ -269,7 +275,7 @@ def test_score_bytes_do_not_depend_on_the_other_queries(name, model):
     together = executor.scores(layout, rows, row, np.zeros(20, np.int64), offsets, items)
 
     alone = [executor.scores(layout, rows, *everything(r, 45)) for r in row]
-    assert np.concatenate(alone).tobytes() == together.tobytes()
+    assert same(name, np.concatenate(alone).tobytes(), together.tobytes())
 
 
 def readable(executor, nodes, *, together=False):
@@ -294,11 +300,11 @@ def test_scores_of_all_items_are_those_of_queries_by_any_threads(name, model, to
     wide = {column: before.repeat(45) for column in contexts}
     expected = executor.scores(models.layout, models.rows, models.row, models.user, *query, wide)
     np.testing.assert_allclose(found, expected.reshape(9, 45), rtol=1e-5, atol=1e-5)
-    assert executor.score_all(models, contexts, ThreadPool(4)).tobytes() == found.tobytes()
+    assert same(name, executor.score_all(models, contexts, ThreadPool(4)).tobytes(), found.tobytes())
     for place in (0, 4, 8):
         alone = readable(executor, np.array([place]), together=together)
         own = dict.fromkeys(contexts, before[place : place + 1])
-        assert executor.score_all(alone, own, ThreadPool(2)).tobytes() == found[place].tobytes()
+        assert same(name, executor.score_all(alone, own, ThreadPool(2)).tobytes(), found[place].tobytes())
     none = readable(executor, np.zeros(0, np.int64), together=together)
     nothing = dict.fromkeys(contexts, before[:0])
     assert executor.score_all(none, nothing, ThreadPool(2)).shape == (0, 45)
@@ -340,7 +346,7 @@ def test_a_new_executor_continues_from_the_arena(name, training):
 
     make_executor(name, interrupted.work).run(waves.program, np.arange(5, 10))
 
-    assert state_bytes(interrupted.work.arena) == state_bytes(straight)
+    assert same(name, state_bytes(interrupted.work.arena), state_bytes(straight))
 
 
 @pytest.mark.parametrize("model", list(MODELS))

@@ -11,7 +11,7 @@ from gossiprec.compute.store.arena import RESERVE, Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.numerics.rounding import rounding_noise, to_float16
 from tests.compute.test_executors import distance, everyone_trains, one_wave, state_bytes
-from tests.compute.worlds import World, make_executor, make_model, run_waves
+from tests.compute.worlds import ON_CUDA, World, make_executor, make_model, run_waves
 
 HALF = World(model="prme-g", storage="float16")
 UNIT = 2.0**-10
@@ -19,7 +19,7 @@ UNIT = 2.0**-10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in EXECUTORS if name != "reference"])
+@pytest.mark.parametrize("name", [*(name for name in EXECUTORS if name != "reference"), *ON_CUDA[1:]])
 @pytest.mark.parametrize("seed", range(4))
 def test_executors_agree_in_float16_but_for_roundings_that_fall_on_the_edge(name, seed):
     """A number differs by one unit if an error of 1e-7 crosses its threshold: one in UNIT / 1e-7 or so, a step."""

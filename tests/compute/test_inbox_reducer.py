@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from gossiprec.base.options import NoOptions
-from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.inbox_reducer import InboxReducer, ReceiverConfig
 from gossiprec.compute.plan.program import Program
 from gossiprec.rules.aggregators.base import Aggregator
-from tests.compute.worlds import ON_DEVICE, World, make_executor, up_to_date
+from tests.compute.worlds import EVERY, World, make_executor, up_to_date
 
 
 class Largest(Aggregator):
@@ -36,7 +35,7 @@ def one_task(target, update=-1):
     )
 
 
-@pytest.mark.parametrize("name", [*EXECUTORS, ON_DEVICE])
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("target", [1, 7])
 def test_an_executor_goes_on_from_what_the_last_models_of_the_inbox_were_reduced_to(name, target):
     executor = make_executor(name, World().workload())

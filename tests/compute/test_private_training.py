@@ -9,13 +9,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.train.local_update import TrainingSettings, dp_noise_row, local_batches
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
-from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
+from tests.compute.worlds import EVERY, World, make_executor, run_waves, same, up_to_date
 from tests.slow import slow_except_first
 
-EVERY = [*EXECUTORS, ON_DEVICE]
 SGD = TrainingSettings(optimizer="sgd", learning_rate=0.1, batch_size=None)
 ADAM = TrainingSettings(epsilon=1e-3, batch_size=7, local_epochs=2)
 
@@ -217,7 +215,8 @@ def test_bytes_of_treated_nodes_do_not_depend_on_the_wave_size(name):
         state_bytes(run_waves(make_executor(name, world.workload()), waves, size)) for size in (1, 3, None)
     ]
 
-    assert states[0] == states[1] == states[2]
+    assert same(name, states[0], states[2])
+    assert same(name, states[1], states[2])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -231,7 +230,7 @@ def test_a_treatment_of_some_nodes_changes_no_byte_of_the_others(name):
     untouched = replace(world, **FOR_KIND).node_settings().kinds == 0
     assert 0 < untouched.sum() < 12
     for now, before in ((mixed.rows, plain.rows), (mixed.first, plain.first), (mixed.second, plain.second)):
-        assert now[:12][untouched].tobytes() == before[:12][untouched].tobytes()
+        assert same(name, now[:12][untouched].tobytes(), before[:12][untouched].tobytes())
         assert (now[:12][~untouched] != before[:12][~untouched]).any(axis=1).all()
 
 
@@ -242,7 +241,7 @@ def test_a_treatment_that_does_nothing_changes_no_byte(name):
 
     states = [state_bytes(run_waves(make_executor(name, w.workload()), w.waves())) for w in (world, idle)]
 
-    assert states[0] == states[1]
+    assert same(name, *states)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -253,4 +252,4 @@ def test_a_treated_node_merges_like_any_other(name):
     treated = run_waves(make_executor(name, world.workload()), wave)
     plain = run_waves(make_executor(name, World().workload()), wave)
 
-    assert state_bytes(treated) == state_bytes(plain)
+    assert same(name, state_bytes(treated), state_bytes(plain))

@@ -21,6 +21,11 @@ from gossiprec.models import MODELS
 
 ON_DEVICE = "batched-on-device"
 """The batched executor as on CUDA, on a device that is the CPU: a row that was not copied is another."""
+ON_CUDA = ("batched-on-cuda", "batched-on-cuda-from-host") if torch.cuda.is_available() else ()
+"""The batched executor on CUDA, with models that stay there and with models that stay on the host."""
+EVERY = [*EXECUTORS, ON_DEVICE, *ON_CUDA]
+TOLERANCE_ON_CUDA = 1e-4
+"""Of the Frobenius norm, where other executors promise bytes: the order of a sum may vary."""
 ROUNDS = 3
 SGD_MOVES = TrainingSettings(optimizer="sgd", learning_rate=0.005, batch_size=128, negatives=1)
 
@@ -194,18 +199,42 @@ def split_of(train, n_items, degrees, items, previous) -> Split:
 
 
 def make_executor(name: str, work: ExecutorContext) -> Executor:
-    """Return a registered executor on the CPU, or that whose models stay on the device."""
+    """Return a registered executor on the CPU, or one of those on a device."""
     if name == ON_DEVICE:
         return EXECUTORS["batched"](replace(work, arena=on_device(work.arena)), "cpu")
+    if name in ON_CUDA:
+        stays = name == ON_CUDA[0]
+        arena = on_device(work.arena, torch.device("cuda")) if stays else work.arena
+        return EXECUTORS["batched"](replace(work, arena=arena), "cuda")
     return EXECUTORS[name](work, "cpu")
 
 
-def on_device(arena: Arena) -> DeviceArena:
-    """Return the same models and moments in an arena on a device, which is the CPU."""
+def same(name: str, found: list[bytes] | bytes, expected: list[bytes] | bytes) -> bool:
+    """Return whether an executor's float32 arrays are the same bytes; on CUDA, whether they are the same numbers."""
+    if name not in ON_CUDA:
+        return found == expected
+    pairs = zip(*([part] if isinstance(part, bytes) else part for part in (found, expected)), strict=True)
+    return all(
+        one == other or distance(*map(floats, (one, other))) < TOLERANCE_ON_CUDA for one, other in pairs
+    )
+
+
+def floats(array: bytes) -> np.ndarray:
+    """Return the numbers of a float32 array."""
+    return np.frombuffer(array, np.float32)
+
+
+def distance(found: np.ndarray, expected: np.ndarray) -> float:
+    """Return the relative Frobenius distance."""
+    return np.linalg.norm(found.astype(np.float64) - expected) / max(np.linalg.norm(expected), 1e-30)
+
+
+def on_device(arena: Arena, device: torch.device | None = None) -> DeviceArena:
+    """Return the same models and moments in an arena on a device, by default on the CPU."""
     if isinstance(arena, DeviceArena):
         return arena
     sizes = {"n_nodes": arena.n_nodes, "capacity": len(arena.rows), "moments": len(arena.first) > 0}
-    found = DeviceArena(arena.layout, **sizes, device=torch.device("cpu"))
+    found = DeviceArena(arena.layout, **sizes, device=device or torch.device("cpu"))
     for name in ("rows", "first", "second", "steps"):
         getattr(found, name)[...] = getattr(arena, name)
     return found

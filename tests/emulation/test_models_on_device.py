@@ -17,15 +17,29 @@ from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.progress import Stopwatch
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.models import MODELS
+from gossiprec.models.base.graph import GraphModel
 from gossiprec.runs import checkpoints as checkpoint_files
 from gossiprec.runs.checkpoints import base_tick
 from gossiprec.scenario import load_scenario
+from gossiprec.testing import recommenders
+from gossiprec.testing.tiny_runs import current_models, tiny_scenario
+from tests.contracts.test_recommender_contract import MODELS as MODELS_OF
+from tests.contracts.test_recommender_contract import OPTIONS
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.emulation.test_bert4rec_runs import MODEL as BERT4REC
+from tests.emulation.test_bert4rec_runs import SAMPLED as BERT4REC_OF_CLIENTS
+from tests.emulation.test_clients_of_pairs import FULL as ONE_BATCH
+from tests.emulation.test_clients_of_pairs import LIGHTGCN
+from tests.emulation.test_clients_without_models import MODELS as STAR_MODELS
+from tests.emulation.test_clients_without_models import star
 from tests.emulation.test_resume import COALITIONS, FEDAVG, JUDGING, PERSONAL, SLOW
-from tests.emulation.tiny_runs import COORDINATOR, SINGLE, final_models, tiny
+from tests.emulation.test_sequence_runs import federated, run
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 from tests.slow import slow_except_first
 
-BATCHED = {"name": "batched", "threads": 2}
+BATCHED = {"name": "batched", "threads": 2, "device": "cpu"}
 WATCHED = [SINGLE, COALITIONS]
 FULL = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": "full"}
 SESSIONS = {"online": {"law": "exponential", "mean": 4.0}, "offline": {"law": "exponential", "mean": 1.0}}
@@ -144,21 +158,64 @@ def test_looking_at_a_few_nodes_copies_what_these_receive():
     assert 0 < made[0].n_fetched <= received + 2 * 6
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
-@pytest.mark.parametrize("world", ["all watch", "inboxes", "federated"])
-def test_a_run_on_cuda_ends_where_it_does_on_the_cpu(world, tmp_path):
-    """To 1e-3 of the way that models go (`gossiprec.testing.model_runs.SAME`); the epsilon keeps rounding small."""
+BIASED = {"training": {"eps": 1e-3}}
+"""Adam in which rounding stays small."""
+CLIENTS = {
+    "clients of ncf": star(model=STAR_MODELS["ncf"]),
+    "clients of gmf, adam": star(**BIASED),
+    "clients of lightgcn": star(model=LIGHTGCN, training={**ONE_BATCH, "eps": 1e-3}),
+    "clients of gru4rec": federated(),
+    "clients of bert4rec": federated(model=BERT4REC_OF_CLIENTS),
+    **{
+        f"clients with {name}, {model['name']}": tiny_scenario(
+            model=model, training=recommenders.PLAIN, protocol=recommenders.SLICES,
+            recommender={"name": name, **OPTIONS.get(name, [{}])[0]},
+        )
+        for name in RECOMMENDERS
+        for model in MODELS_OF.get(name, [recommenders.MODEL])
+    },
+}  # fmt: skip
+ON_CUDA = {
+    **{world: tiny(**BIASED | sections) for world, sections in WORLDS.items()},
+    **{
+        name: tiny_scenario(model={"name": name})
+        for name in MODELS
+        if not issubclass(MODELS[name], GraphModel)
+    },
+    "gru4rec, adam": run(),
+    "bert4rec, adam": run(model=BERT4REC),
+    **CLIENTS,
+}
+HAS_CUDA = torch.cuda.is_available()
+WITHOUT_CUDA = pytest.mark.skipif(
+    not HAS_CUDA, reason="pytest --device cuda runs it, where torch finds a CUDA device"
+)
+
+
+@WITHOUT_CUDA
+@pytest.mark.parametrize("world", ON_CUDA if HAS_CUDA else [*ON_CUDA][:1])
+def test_a_run_on_cuda_ends_where_it_does_on_the_cpu(world):
+    """To 1e-3 of the way that models go (`gossiprec.testing.model_runs.SAME`)."""
     found = {}
     for device in ("cpu", "cuda"):
-        sections = {**WORLDS[world], "training": {"eps": 1e-3}, "executor": {**BATCHED, "device": device}}
-        prepared = prepare(load_scenario(tiny(**sections)))
-        first = final_models(prepared).astype(np.float64)
+        prepared = prepare(load_scenario({**ON_CUDA[world], "executor": {**BATCHED, "device": device}}))
+        first = current_models(prepared)
         for _ in prepared.schedule.play(prepared.tape_runner(Stopwatch()).carry_out):
             pass
-        found[device] = final_models(prepared).astype(np.float64)
-    assert isinstance(prepared.executor.work.arena, DeviceArena)
+        found[device] = current_models(prepared)
+    assert isinstance(prepared.executor.work.arena, DeviceArena) != (world in CLIENTS)
 
     assert np.linalg.norm(found["cuda"] - found["cpu"]) < 1e-3 * np.linalg.norm(found["cpu"] - first)
+
+
+@WITHOUT_CUDA
+def test_a_run_on_cuda_goes_on_from_a_checkpoint(tmp_path):
+    scenario = often(observers=WATCHED, executor={**BATCHED, "device": "cuda"})
+    whole = simulate(scenario, out=tmp_path / "whole")
+    broken = ended_early(tmp_path / "broken", scenario, stop=4)
+    resume(broken.path)
+
+    assert outcome(broken.path) == outcome(whole.path)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a CUDA device")

@@ -64,7 +64,7 @@ def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
     from torch.nn.functional import cross_entropy
 
     logits = (normalise_embeddings(one) / temperature) @ normalise_embeddings(other).T
-    return cross_entropy(logits, torch.arange(len(one)))
+    return cross_entropy(logits, torch.arange(len(one), device=one.device))
 
 
 def make_layer_noise(size: float, draw: np.random.Generator) -> Change:

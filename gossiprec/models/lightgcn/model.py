@@ -98,7 +98,8 @@ class LightGCN(GraphModel):
         """Return the means of layers on the graph of one user, and the rows of layer 0."""
         import torch
 
-        times = torch.zeros(len(p["items"])).index_add(0, batch["items"].long(), batch["weights"])
+        none = torch.zeros(len(p["items"]), device=p["items"].device)
+        times = none.index_add(0, batch["items"].long(), batch["weights"])
         layers = propagate_single_user(p["users"], p["items"], (times > 0).float(), self.options.layers)
         users, items = (mean_of_layers(each[self.first_layer :]) for each in layers)
         return {**p, "users": users, "items": items, "ego_users": p["users"], "ego_items": p["items"]}
