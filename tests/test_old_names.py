@@ -9,10 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gossiprec.adversaries.attacks.base import Attack, AttackContext
 from gossiprec.adversaries.poisoners.base import PoisonerContext
 from gossiprec.data.base import Dataset
+from gossiprec.defences import Policy
 from gossiprec.emulation import resume
 from gossiprec.emulation.run.execution import FORMER_KEYWORDS, RunKeywords
+from gossiprec.federated import Recommender
+from gossiprec.models import Model
+from gossiprec.models.feeds import Feed
 from gossiprec.network.overlay.base import Views
 from gossiprec.network.protocols.base import Protocol
 from gossiprec.old_names import NAMES, old_members, old_paths, present_keywords, present_path
@@ -146,12 +151,27 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
         (Aggregator, "least", "min_models"),
         (Aggregator, "withstands", "is_robust"),
         (Aggregator, "passes_on", "propagates_nonfinite"),
+        (Attack, "learn", "import_node_state"),
+        (Attack, "learnt", "export_node_state"),
         (Dataset, "drawn", "synthetic_sizes"),
+        (Feed, "before_next", "next_contexts"),
+        (Feed, "before_tests", "test_contexts"),
+        (Feed, "of_items", "for_items"),
+        (Feed, "of_one", "for_user"),
+        (Feed, "only", "restricted_to"),
+        (Model, "all_items", "score_all_items"),
+        (Model, "feed_of", "make_feed"),
+        (Model, "fitted_to", "bind_to_data"),
+        (Policy, "spent", "privacy_spent"),
+        (Policy, "spent_by_coordinates", "privacy_spent_by_coordinate"),
         (Protocol, "chooses_by_value", "depends_on_values"),
         (Protocol, "factor", "delivery_weight"),
         (Protocol, "learn", "receive_values"),
         (Protocol, "most_messages", "max_messages_per_wake"),
         (Protocol, "steers", "sets_own_wakes"),
+        (Recommender, "between", "coordinator_hook"),
+        (Recommender, "contributed", "initial_contribution"),
+        (Recommender, "personal", "personal_models"),
         (Run, "standing", "status_text"),
         (Stateful, "changing", "checkpointed"),
         (Views, "missed", "on_missed_wake"),
@@ -166,6 +186,17 @@ def test_a_poisoners_context_keeps_the_old_name_of_its_empty_feed():
     context = PoisonerContext(None, "a feed", 1, None)
     with pytest.warns(DeprecationWarning, match=r"PoisonerContext.nobody is now empty_feed"):
         assert context.nobody == "a feed"
+
+
+def test_the_context_of_an_attack_keeps_the_old_names_of_its_parts():
+    context = AttackContext(None, 3, None, 1, None, None, "deliveries", "feed_of_nodes", "models_of_nodes")
+    for old, new in (
+        ("meetings", "deliveries"),
+        ("data_of", "feed_of_nodes"),
+        ("own_models", "models_of_nodes"),
+    ):
+        with pytest.warns(DeprecationWarning, match=f"AttackContext.{old} is now {new}"):
+            assert getattr(context, old) == new
 
 
 def test_an_inbox_keeps_the_old_names_of_its_parts():

@@ -37,7 +37,7 @@ class Scorer:
         self.model, self.layout, self.training = work.model, work.layout, work.training
         self.storage = work.arena.rows.dtype.name
         self._kind, self._device = executor.kind, executor.device
-        empty_feed = work.feed.only(np.zeros(0, np.int64))
+        empty_feed = work.feed.restricted_to(np.zeros(0, np.int64))
         self._work = replace(
             work,
             feed=empty_feed,

@@ -12,6 +12,7 @@ from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.models.base import Layout, Model
+from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import InboxConfig
 
 
@@ -36,6 +37,7 @@ class PrivacySpent:
     epsilon_per_coordinate: float | None = None
 
 
+@old_members(spent="privacy_spent", spent_by_coordinates="privacy_spent_by_coordinate")
 class Policy:
     """A defence that some of the nodes use.
 
@@ -94,7 +96,7 @@ class Policy:
             Number of local updates that each node will run; None if it depends on the models' values.
         """
 
-    def spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
+    def privacy_spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
         """Return the privacy that the policy's nodes have spent so far; None if it is not accounted.
 
         Parameters
@@ -104,7 +106,7 @@ class Policy:
         """
         return None
 
-    def spent_by_coordinates(self, coordinates: I64) -> PrivacySpent | None:
+    def privacy_spent_by_coordinate(self, coordinates: I64) -> PrivacySpent | None:
         """Return the privacy spent so far if it is accounted number by number; None if it is not.
 
         Parameters

@@ -104,7 +104,7 @@ class DPSGD(Policy):
         node_settings.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
         self._noise = node_settings.noise_multiplier[self.nodes].astype(np.float64)
 
-    def spent(self, updates: I64, pushes: I64) -> PrivacySpent:
+    def privacy_spent(self, updates: I64, pushes: I64) -> PrivacySpent:
         """Return epsilon of each node."""
         epochs = (updates[self.nodes] * self._epochs).astype(np.float64)
         delta = self.options.delta

@@ -120,7 +120,7 @@ class LDP(Policy):
         """Return the transform that clips and adds noise."""
         return ClipAndNoise(self.options)
 
-    def spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
+    def privacy_spent(self, updates: I64, pushes: I64) -> PrivacySpent | None:
         """Return epsilon of each node by its number of pushes."""
         options, count = self.options, pushes[self.nodes].astype(np.float64)
         if ACCOUNTED[options.noise] != options.norm or options.scale == 0:
@@ -132,7 +132,7 @@ class LDP(Policy):
             self.nodes, compute_epsilons(multiplier, count, options.delta), multiplier, options.delta
         )
 
-    def spent_by_coordinates(self, coordinates: I64) -> PrivacySpent | None:
+    def privacy_spent_by_coordinate(self, coordinates: I64) -> PrivacySpent | None:
         """Return epsilon of each node by the numbers that it has sent, if each is clipped and perturbed by itself."""
         options = self.options
         if (options.norm, options.noise) != ("linf", "laplace") or options.scale == 0:

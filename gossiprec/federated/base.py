@@ -156,6 +156,9 @@ class AnalyticTerm:
     own_part="client_extras",
     more_samples="extra_samples",
     changed_samples="transform_samples",
+    personal="personal_models",
+    contributed="initial_contribution",
+    between="coordinator_hook",
 )
 class Recommender(ABC):
     """The additions of a federated recommender to a model.
@@ -306,7 +309,7 @@ class Recommender(ABC):
         """Privacy budget that each upload about a user spends, or None if it is not known."""
         return None
 
-    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
+    def personal_models(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
         """Return the models that some clients recommend by, or None if they use the version published last.
 
         Parameters
@@ -333,7 +336,7 @@ class Recommender(ABC):
         """
         return None
 
-    def contributed(self, split: TrainingData, seed: int) -> Any:
+    def initial_contribution(self, split: TrainingData, seed: int) -> Any:
         """Return the clients' contribution to the coordinator before the first round, or None.
 
         This runs on the clients' side: the coordinator sees the returned value, and nothing else of the split.
@@ -355,7 +358,7 @@ class Recommender(ABC):
         ----------
         split : TrainingData
         contribution : object or None
-            The value that :meth:`contributed` returned.
+            The value that :meth:`initial_contribution` returned.
         between : CoordinatorHook or None
             The coordinator's part at the end of the run.
         own : ndarray of float32, shape (n_users, user_width)
@@ -363,7 +366,7 @@ class Recommender(ABC):
         """
         return {}
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part between slices, or None."""
         return None
 

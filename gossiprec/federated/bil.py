@@ -87,7 +87,7 @@ class BIL(Recommender):
             return total
         return total + self.options.spread_weight * pairwise_dot_norm(rows, item_mask(batch, len(rows)))
 
-    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels:
+    def personal_models(self, clients: I64, version: F32, extras: Extras) -> PersonalModels:
         """Return the version with rows of norm 1, by which all clients recommend."""
         layout, one = self.model.layout(1), version.copy()
         n_items = (len(version) - layout.n_shared) // layout.item_width

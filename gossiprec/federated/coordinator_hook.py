@@ -33,7 +33,7 @@ class CoordinatorContext:
     seed : int
     n_clients : int
     contribution : object or None
-        The value that :meth:`Recommender.contributed` returned.
+        The value that :meth:`Recommender.initial_contribution` returned.
     make_server : callable
         Function that returns another server like the protocol's, or None if it has none.
     closes_epochs : bool

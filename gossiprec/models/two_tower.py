@@ -52,6 +52,6 @@ class TwoTower(SequenceModel):
         """Return the users' rows."""
         return p["users"][user].expand(len(history), -1)
 
-    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]

@@ -214,8 +214,8 @@ def _make_store(components: RunComponents) -> UpdateStore:
     if components.between is not None:
         store.begin(components.between.start)
         store.own_extras = components.between.own_extras
-    if components.recommender is not None and overrides_method(components.recommender, "personal"):
-        store.mixture = components.recommender.personal
+    if components.recommender is not None and overrides_method(components.recommender, "personal_models"):
+        store.mixture = components.recommender.personal_models
     return store
 
 

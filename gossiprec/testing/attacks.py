@@ -183,7 +183,7 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
     seen, blind = (_outcome(run, AccessMonitor(blind=blind)) for blind in (False, True))
     differs = (
         "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
-        "attack's own nodes context.data_of(), context.own_models() and seen.own_model()"
+        "attack's own nodes context.feed_of_nodes(), context.models_of_nodes() and seen.own_model()"
     )
     for one, other in zip(seen.meter.rankings, blind.meter.rankings, strict=True):
         assert one == other, f"the ranking {one[0]} {differs}"

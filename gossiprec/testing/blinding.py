@@ -189,14 +189,18 @@ class AccessMonitor:
         context = AttackContext(**parts)
         if not self._blind:
             return context
-        data_of, own_models, met = context.data_of, context.own_models, context.meetings
+        feed_of_nodes, models_of_nodes, met = (
+            context.feed_of_nodes,
+            context.models_of_nodes,
+            context.deliveries,
+        )
         return replace(
             context,
-            meetings=replace(
+            deliveries=replace(
                 met, sender=met.sender.copy(), receiver=met.receiver.copy(), time=met.time.copy()
             ),
-            data_of=lambda nodes: self._data_of(nodes, data_of(nodes), context),
-            own_models=lambda nodes: self._own_models(nodes, own_models),
+            feed_of_nodes=lambda nodes: self._feed_of_nodes(nodes, feed_of_nodes(nodes), context),
+            models_of_nodes=lambda nodes: self._models_of_nodes(nodes, models_of_nodes),
         )
 
     def _metered(self, attack: Attack, *about: Any) -> RecordedAttack:
@@ -212,25 +216,25 @@ class AccessMonitor:
         deliveries are overwritten.
         """
         context = attack.context
-        foretold, wrong = context.meetings, _mistaken(context.meetings, context.n_users)
+        foretold, wrong = context.deliveries, _mistaken(context.deliveries, context.n_users)
         with suppress(PluginError):  # data of other nodes are refused
-            other = type(attack)(attack.options, replace(context, meetings=wrong))
+            other = type(attack)(attack.options, replace(context, deliveries=wrong))
             if _own_nodes(other) == _own_nodes(attack):
                 return other
         foretold.sender[:], foretold.receiver[:], foretold.time[:] = wrong.sender, wrong.receiver, wrong.time
         return attack
 
-    def _own_models(self, nodes: I64, own_models: Callable[[I64], F32]) -> F32:
-        models = own_models(nodes)
+    def _models_of_nodes(self, nodes: I64, models_of_nodes: Callable[[I64], F32]) -> F32:
+        models = models_of_nodes(nodes)
         if self._accomplice is not None:
             models[~np.isin(nodes, [*self._own, self._accomplice])] = np.nan
         return models
 
-    def _data_of(self, nodes: I64, feed: Feed, context: AttackContext) -> Feed:
+    def _feed_of_nodes(self, nodes: I64, feed: Feed, context: AttackContext) -> Feed:
         """Return true data of the requested nodes that are allowed, and data of the wrong users for all others."""
         asked = set(np.asarray(nodes).tolist())
         true = asked if self._accomplice is None else asked & {self._accomplice}
-        return context.scorer.model.feed_of(_shuffled(self.split, true).training_data())
+        return context.scorer.model.make_feed(_shuffled(self.split, true).training_data())
 
 
 def _own_nodes(attack: Attack) -> list[int]:

@@ -37,7 +37,7 @@ class ModelCase:
     @cached_property
     def feed(self) -> Feed:
         """The training data of its nodes."""
-        return self.model.feed_of(self.split.training_data())
+        return self.model.make_feed(self.split.training_data())
 
     @cached_property
     def row(self) -> Tensor:
@@ -112,9 +112,9 @@ def a_score_looks_at_what_is_asked_about_alone(case: ModelCase) -> None:
 
 
 def all_items_at_once_score_as_one_by_one(case: ModelCase) -> None:
-    """Find by ``all_items``, if it says how, what it finds item by item: of any user, and again."""
+    """Find by ``score_all_items``, if it says how, what it finds item by item: of any user, and again."""
     p, before = case.p(case.row), {name: part.clone() for name, part in case.p(case.row).items()}
-    ask = case.model.all_items(p)
+    ask = case.model.score_all_items(p)
     if ask is None:
         return
     query = {"items": torch.arange(case.layout.n_items)}

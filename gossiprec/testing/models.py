@@ -60,11 +60,11 @@ def _fitted(model: Model, data: Split, about: str) -> Model:
     """Return the model fitted to some data, of which it gets only the training items."""
     known = data.training_data()
     try:
-        fitted = model.fitted_to(known)
-        found = (fitted, fitted.feed_of(known))
+        fitted = model.bind_to_data(known)
+        found = (fitted, fitted.make_feed(known))
     except AttributeError as error:
         raise AssertionError(
-            f"{about}: fitted_to and feed_of are given training data only: {error}"
+            f"{about}: bind_to_data and make_feed are given training data only: {error}"
         ) from error
     for way, thing in reachable(found, "(model, feed)"):
         for name in ("validation", "test"):

@@ -54,7 +54,7 @@ class PolicyCase:
     def layout(self) -> Layout:
         """The layout of the model's rows."""
         model = MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
-        return model.fitted_to(self.split.training_data()).layout(self.split.n_items)
+        return model.bind_to_data(self.split.training_data()).layout(self.split.n_items)
 
     def made(self) -> Policy:
         """Return a new policy."""
@@ -201,8 +201,8 @@ def spent_privacy_grows(case: PolicyCase) -> None:
     """Account for the privacy of its own nodes, if for any, and never less after more updates and pushes."""
     policy, _ = _configured(case)
     counts = [np.full(N_NODES, count) for count in (0, 6, 12)]
-    _grows([policy.spent(count, count) for count in counts])
-    _grows([policy.spent_by_coordinates(count) for count in counts])
+    _grows([policy.privacy_spent(count, count) for count in counts])
+    _grows([policy.privacy_spent_by_coordinate(count) for count in counts])
 
 
 def _grows(spent: list[PrivacySpent | None]) -> None:

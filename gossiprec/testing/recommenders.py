@@ -74,12 +74,12 @@ class _Checked:
         )
         made = self.recommender(options, model, negatives=4, learning_rate=0.01)
         split = load_data(load_scenario(tiny_scenario()))
-        contribution = made.contributed(split.training_data(), 5)
+        contribution = made.initial_contribution(split.training_data(), 5)
         known = CoordinatorContext(
             model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution
         )
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
-        return made.between(known), version.astype(np.float32), known, made.user_upload_width(layout)
+        return made.coordinator_hook(known), version.astype(np.float32), known, made.user_upload_width(layout)
 
 
 def check_recommender(

@@ -84,7 +84,7 @@ def some_moves(targets, seed=0) -> Moves:
 
 def world_of(
     targets, n_items, *, form="plain", user_table=False, coordinator=None, hidden=(), seed=0, moves=None,
-    storage="float32", meetings=None, degrees=None, model=None,
+    storage="float32", deliveries=None, degrees=None, model=None,
 ) -> Observed:  # fmt: skip
     """Return the world of some users' items, scored by GMF with d = 8; the `hidden` keep their user rows.
 
@@ -99,14 +99,14 @@ def world_of(
     went, came = ([part[learnt.of(u)] for u in range(n_users)] for part in (learnt.items, learnt.previous))
     split = split_of(targets, n_items, degrees, went, came)
     model = model or (make_model("gmf") if moves is None else make_model("prme-g", dim=6))
-    model = model.fitted_to(split)
+    model = model.bind_to_data(split)
     layout = model.layout(n_items, n_users if user_table else 1)
     arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False, storage=storage)
     arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
     node_settings, hides_user = NodeSettings.none(n_users + 1), np.zeros(n_users + 1, np.bool_)
     hides_user[list(hidden)] = True
     training = TrainingSettings() if moves is None else SGD_MOVES
-    work = ExecutorContext(model, layout, training, model.feed_of(split), arena, seed, node_settings)
+    work = ExecutorContext(model, layout, training, model.make_feed(split), arena, seed, node_settings)
     executor = make_executor(FORMS[form], work)
     return Observed(
         scorer=Scorer(executor),
@@ -115,9 +115,9 @@ def world_of(
         seed=seed,
         threads=ThreadPool(2 if executor.parallel else 1),
         hides_user=hides_user,
-        meetings=meetings or KnownDeliveries(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
-        data_of=work.feed.only,
-        own_models=lambda nodes: arena.rows[nodes],
+        deliveries=deliveries or KnownDeliveries(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
+        feed_of_nodes=work.feed.restricted_to,
+        models_of_nodes=lambda nodes: arena.rows[nodes],
         executor=executor,
     )
 

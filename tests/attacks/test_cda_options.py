@@ -156,7 +156,7 @@ def test_reference_items_are_distinct_and_outside_the_targets():
 def test_a_users_reference_items_do_not_depend_on_the_other_adversaries():
     world = make_world()
     together = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
-    alone = TargetItems.of(world.data_of(np.array([4])), np.array([4]), n_references=8, seed=0)
+    alone = TargetItems.of(world.feed_of_nodes(np.array([4])), np.array([4]), n_references=8, seed=0)
 
     assert alone.parts(0)[1].tolist() == together.parts(4)[1].tolist()
     assert together.parts(3)[1].tolist() != together.parts(4)[1].tolist()

@@ -175,7 +175,7 @@ def test_a_worked_example(form):
 def test_targets_are_the_own_moves_and_references_begin_where_own_moves_begin():
     world = make_city()
     chosen = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
-    again = TargetItems.of(world.data_of(np.array([4])), np.array([4]), n_references=8, seed=0)
+    again = TargetItems.of(world.feed_of_nodes(np.array([4])), np.array([4]), n_references=8, seed=0)
     for user in range(N_USERS):
         own = world.feed.targets(user)
         low, n = chosen.offsets[user], chosen.n_targets[user]

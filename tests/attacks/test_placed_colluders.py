@@ -28,7 +28,7 @@ def meetings(deliveries=DELIVERIES, *, complete=True):
 
 def coalitions(*, attack=CDA, met=None, coordinator=None, seed=0, **options):
     """Return (name, members) of every coalition."""
-    world = make_world(meetings=met or meetings(), coordinator=coordinator, seed=seed)
+    world = make_world(deliveries=met or meetings(), coordinator=coordinator, seed=seed)
     made = attack(attack.Options(**{"who": "coalition", "community_size": 2, **options}), world)
     return dict(zip(made._names, map(np.ndarray.tolist, made.pools), strict=True))
 
@@ -39,7 +39,7 @@ def one(**options):
 
 
 def test_contacts_count_deliveries_between_users_up_to_a_time():
-    world = make_world(meetings=meetings([*DELIVERIES, (0.1, N_USERS, 3), (0.2, 3, N_USERS)]))
+    world = make_world(deliveries=meetings([*DELIVERIES, (0.1, N_USERS, 3), (0.2, 3, N_USERS)]))
     assert world.contacts().toarray().sum() == len(DELIVERIES)
     assert world.contacts()[0, 2] == world.contacts()[4, 5] == 2
     assert world.contacts(until=1.0).toarray().sum() == 4

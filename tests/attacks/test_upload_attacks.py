@@ -113,7 +113,7 @@ def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
 def communities_of_data(self, true):
     """Guess communities by the training items of all users."""
     users = np.arange(USERS)
-    sets = Ragged.from_parts([self.context.data_of(users).positives[user] for user in users])
+    sets = Ragged.from_parts([self.context.feed_of_nodes(users).positives[user] for user in users])
     found = true(self)
     return type(found)(
         sets, jaccard_communities(sets, n_items=ITEMS, k=3), found.popularity, found.evidence, found.victims
@@ -122,14 +122,14 @@ def communities_of_data(self, true):
 
 def targets_of_another(self, true):
     """Let each adversary look with the items of the next user."""
-    found, data_of = true(self), self.context.data_of
+    found, feed_of_nodes = true(self), self.context.feed_of_nodes
 
     def shifted(nodes):
-        feed = data_of(nodes)
+        feed = feed_of_nodes(nodes)
         return type(feed)(Ragged.from_parts([feed.positives[(user + 1) % USERS] for user in nodes]), ITEMS)
 
     object.__setattr__(
-        self, "context", type("World", (), {**vars(self.context), "data_of": staticmethod(shifted)})
+        self, "context", type("World", (), {**vars(self.context), "feed_of_nodes": staticmethod(shifted)})
     )
     return found
 

@@ -83,7 +83,7 @@ class World:
         Every parameter starts from noise of its own: models differ, and gradients stand well above rounding.
         """
         split = self.split()
-        model = make_model(self.model).fitted_to(split)
+        model = make_model(self.model).bind_to_data(split)
         layout = model.layout(self.n_items, self.n_nodes if self.user_table else 1)
         arena = Arena(
             layout,
@@ -95,7 +95,7 @@ class World:
         model.fill_rows(arena.rows[: self.n_nodes], layout, self.seed)
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
-        feed = model.feed_of(split)
+        feed = model.make_feed(split)
         return ExecutorContext(model, layout, self.settings, feed, arena, self.seed, self.node_settings())
 
     def node_settings(self) -> NodeSettings:

@@ -100,7 +100,7 @@ class Onlooker(Attack):
     def __init__(self, options, world):
         super().__init__(options, world)
         self.latest = np.full((2, world.n_users), np.nan, np.float32)
-        self.mine = world.data_of(self.nodes)
+        self.mine = world.feed_of_nodes(self.nodes)
 
     @property
     def nodes(self):
@@ -150,17 +150,17 @@ class ReadsOtherData(Onlooker):
 class AsksForOtherData(Onlooker):
     def __init__(self, options, world):
         super().__init__(options, world)
-        world.data_of(np.array([1, 5]))
+        world.feed_of_nodes(np.array([1, 5]))
 
 
 class AsksForOtherDataLater(Onlooker):
     def look(self, seen):
-        return self.context.data_of(seen.senders % 8).positives.sizes[seen.senders % 8]
+        return self.context.feed_of_nodes(seen.senders % 8).positives.sizes[seen.senders % 8]
 
 
 class AsksForOtherModels(Onlooker):
     def rankings(self):
-        self.context.own_models(np.array([5]))
+        self.context.models_of_nodes(np.array([5]))
         return super().rankings()
 
 
@@ -172,7 +172,7 @@ class RanksByWhatIsForetold(Onlooker):
 class CopiesWhatIsForetold(Onlooker):
     def __init__(self, options, world):
         super().__init__(options, world)
-        self.first = float(world.meetings.sender[0]) if len(world.meetings.sender) else 0.0
+        self.first = float(world.deliveries.sender[0]) if len(world.deliveries.sender) else 0.0
 
     def look(self, seen):
         return np.full(len(seen), self.first)
@@ -182,7 +182,7 @@ class PlacedByWhatIsForetold(Onlooker):
     """Observes where most arrives, which it may; what else it does with that, it may not."""
 
     def __init__(self, options, world):
-        met = world.meetings.receiver[world.meetings.receiver < world.n_users]
+        met = world.deliveries.receiver[world.deliveries.receiver < world.n_users]
         self.own = np.argsort(-np.bincount(met, minlength=world.n_users), kind="stable")[:2]
         super().__init__(options, world)
         self.latest = np.full((world.n_users, world.n_users), np.nan, np.float32)
@@ -205,7 +205,7 @@ class Conspires(Onlooker):
     def __init__(self, options, world):
         Attack.__init__(self, options, world)
         self.hub = np.array([] if world.coordinator is None else [world.coordinator], int)
-        self.mine = world.data_of(np.arange(world.n_users if len(self.hub) else 0))
+        self.mine = world.feed_of_nodes(np.arange(world.n_users if len(self.hub) else 0))
         self.heard = np.full(world.n_users, np.nan, np.float32)
 
     @property
@@ -328,7 +328,7 @@ def test_an_attack_that_reads_more_is_caught(spy):
 class AsksForModelsEarly(Onlooker):
     def __init__(self, options, world):
         super().__init__(options, world)
-        world.own_models(self.nodes)
+        world.models_of_nodes(self.nodes)
 
 
 @pytest.mark.parametrize(

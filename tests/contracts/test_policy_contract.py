@@ -110,17 +110,17 @@ class NeedsUpdates(Doubles):
 
 
 class GetsPrivacyBack(Doubles):
-    def spent(self, updates, pushes):
+    def privacy_spent(self, updates, pushes):
         return PrivacySpent(self.nodes, 1.0 / (1 + updates[self.nodes]), np.ones(3), 0.0)
 
 
 class GetsCoordinatesBack(Doubles):
-    def spent_by_coordinates(self, coordinates):
+    def privacy_spent_by_coordinate(self, coordinates):
         return PrivacySpent(self.nodes, 1.0 / (1 + coordinates[self.nodes]), np.ones(3), 0.0, 1.0)
 
 
 class AccountsForAll(Doubles):
-    def spent(self, updates, pushes):
+    def privacy_spent(self, updates, pushes):
         return PrivacySpent(np.arange(8), 1.0 * updates, np.ones(8), 0.0)
 
 

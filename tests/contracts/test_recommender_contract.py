@@ -88,7 +88,7 @@ class Shrinks(Recommender):
     def loss(self, p, batch, extras):
         return self.model.loss(p, batch) + (p["users"] - batch["pull"] - extras["level"]).square().sum()
 
-    def between(self, known):
+    def coordinator_hook(self, known):
         return Levels()
 
 
@@ -120,21 +120,21 @@ class CountsPadding(Shrinks):
 
 
 class Forgets(Shrinks):
-    def between(self, known):
+    def coordinator_hook(self, known):
         levels = Levels()
         levels.checkpointed = ()
         return levels
 
 
 class SaysLess(Shrinks):
-    def between(self, known):
+    def coordinator_hook(self, known):
         levels = Levels()
         levels.extra_bytes = 2
         return levels
 
 
 class Scribbles(Shrinks):
-    def between(self, known):
+    def coordinator_hook(self, known):
         levels = Levels()
 
         def step(version, answers, round):

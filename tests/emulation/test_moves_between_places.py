@@ -57,7 +57,7 @@ def drawn_split(seed=0):
 
 def executor_for(split, model="prme-g", name="reference", **options):
     """Return an executor whose arena holds random models; node n's is in row ``N_USERS - 1 - n``."""
-    model = make_model(model, **options).fitted_to(split)
+    model = make_model(model, **options).bind_to_data(split)
     layout = model.layout(split.n_items)
     arena = Arena(layout, n_nodes=N_USERS, capacity=N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(1).normal(size=arena.rows.shape)
@@ -65,7 +65,7 @@ def executor_for(split, model="prme-g", name="reference", **options):
         model,
         layout,
         TrainingSettings(optimizer="sgd"),
-        model.feed_of(split),
+        model.make_feed(split),
         arena,
         0,
         NodeSettings.none(N_USERS),
@@ -196,7 +196,7 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
 
 def test_moves_are_those_within_the_models_window():
     split = drawn_split()
-    short, long = (make_model("prme-g", window_hours=h).feed_of(split) for h in (1, 24))
+    short, long = (make_model("prme-g", window_hours=h).make_feed(split) for h in (1, 24))
 
     gaps = split.check_ins.train.gap_minutes
     assert (short.previous >= 0).tolist() == (gaps <= 60).tolist()
@@ -205,7 +205,7 @@ def test_moves_are_those_within_the_models_window():
 
 def test_data_without_places_name_those_that_have_them():
     with pytest.raises(DataError, match=r"drawn has neither places nor times; .*foursquare-nyc, gowalla"):
-        make_model("prme-g").fitted_to(replace(drawn_split(), check_ins=None))
+        make_model("prme-g").bind_to_data(replace(drawn_split(), check_ins=None))
 
 
 def test_data_without_times_are_refused():
@@ -214,7 +214,7 @@ def test_data_without_times_are_refused():
     timeless = replace(visits.train, gap_minutes=np.full(len(visits.train.previous), np.nan, np.float32))
 
     with pytest.raises(DataError, match=r"drawn has places without times; .*foursquare-nyc"):
-        make_model("prme-g").fitted_to(replace(split, check_ins=replace(visits, train=timeless)))
+        make_model("prme-g").bind_to_data(replace(split, check_ins=replace(visits, train=timeless)))
 
 
 def test_a_sample_costs_fewer_merges_where_rows_are_larger():

@@ -87,10 +87,10 @@ def test_what_cannot_be_divided_is_refused(case, tmp_path):
 
 def test_an_attack_that_cannot_be_divided_is_refused(tmp_path):
     class Silent(CDA):
-        learnt = Attack.learnt
+        export_node_state = Attack.export_node_state
 
     scenario = divided(tiny(observers=[{**SINGLE, "name": "silent"}]), 2)
-    message = r"observers: cda-single observes at single nodes .*learnt and learn"
+    message = r"observers: cda-single observes at single nodes .*export_node_state and import_node_state"
     with temporarily_registered(ATTACKS, {"silent": Silent}), pytest.raises(ScenarioError, match=message):
         simulate(scenario, out=tmp_path / "run", make_shard_group=Threads)
 

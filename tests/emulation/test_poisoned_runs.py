@@ -107,7 +107,7 @@ def test_poisoners_add_what_the_published_code_adds():
     layout, work = with_.executor.store.layout, with_.executor.work
     first = MessagePayload.of(work.model.initial_rows(layout, 1, 5)[0], layout, hides_user=True)
     world = poisoner_context(
-        work.model, layout, work.feed.only(np.zeros(0, np.int64)), 4, np.array(TARGETS, np.int32)
+        work.model, layout, work.feed.restricted_to(np.zeros(0, np.int64)), 4, np.array(TARGETS, np.int32)
     )
     kind = POISONERS["a-hum"]
     due = np.zeros(layout.row_size, np.float64)
@@ -410,7 +410,7 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
     items = draw.choice(40, round(prepared.split.train.sizes.mean()), replace=False)
     row = work.model.initial_rows(work.layout, 1, 5)[0]
     row[work.layout.users] = draw.normal(0, 0.01, 4).astype(np.float32)
-    feed = work.feed.of_items(items)
+    feed = work.feed.for_items(items)
     samples = feed.samples(0, update=0, negatives=4, seed=int(draw.integers(2**63)))
     import torch
 

@@ -175,7 +175,7 @@ def test_samples_of_a_node_do_not_change_when_nodes_are_added(feed):
 
 def test_the_data_of_some_nodes_are_theirs_and_nobody_elses(any_feed):
     """Held back are the others' samples, targets and membership: what an attack is handed holds nothing else."""
-    some = any_feed.only(np.array([1]))
+    some = any_feed.restricted_to(np.array([1]))
     drawn = {"update": 3, "negatives": 4, "seed": 5}
 
     assert equal(some.samples(1, **drawn), any_feed.samples(1, **drawn))
@@ -195,7 +195,7 @@ def test_the_data_of_some_nodes_are_theirs_and_nobody_elses(any_feed):
 
 
 def test_one_nodes_data_are_those_of_node_0(any_feed):
-    one = any_feed.of_one(1)
+    one = any_feed.for_user(1)
 
     assert len(one.positives) == 1
     assert equal(one.targets(0), any_feed.targets(1))
@@ -204,7 +204,7 @@ def test_one_nodes_data_are_those_of_node_0(any_feed):
 
 
 def test_a_set_of_items_is_what_a_single_node_would_have_learnt_from(any_feed):
-    made = any_feed.of_items(np.array([9, 2, 5]))
+    made = any_feed.for_items(np.array([9, 2, 5]))
     columns = made.samples(0, update=0, negatives=1, seed=5)
 
     assert made.positives[0].tolist() == [2, 5, 9]

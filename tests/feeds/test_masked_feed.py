@@ -106,10 +106,10 @@ def test_a_history_leaves_a_place_for_the_gap_behind_it():
 
 def test_data_of_one_node_and_of_some_are_masked_alike():
     feed = feed_of([[4, 2], [7, 3, 9, 5]], max_length=3, mask=0.7, last_alone=0.25)
-    for other in (feed.of_one(1), feed.only(np.array([1])), feed.of_items(np.array([7, 3]))):
+    for other in (feed.for_user(1), feed.restricted_to(np.array([1])), feed.for_items(np.array([7, 3]))):
         assert (type(other), other.max_length, other.mask, other.last_alone) == (MaskedFeed, 3, 0.7, 0.25)
-    assert feed.only(np.array([1])).n_samples(2).tolist() == [0, 1]
-    same = [places(each, 1) for each in (feed, feed.only(np.array([1])))]
+    assert feed.restricted_to(np.array([1])).n_samples(2).tolist() == [0, 1]
+    same = [places(each, 1) for each in (feed, feed.restricted_to(np.array([1])))]
     assert all(np.array_equal(one, other) for one, other in zip(*same, strict=True))
 
 

@@ -116,7 +116,7 @@ def test_observers_ask_for_each_item_after_the_one_before():
 
 
 def test_data_of_one_node_are_its_sequence():
-    alone = feed_of([[4, 2], [7, 3, 9]]).of_one(1)
+    alone = feed_of([[4, 2], [7, 3, 9]]).for_user(1)
     assert len(alone.positives) == 1
     assert real(sample_of(alone, 0)["items"][0]) == [3, 9]
 

@@ -36,7 +36,7 @@ def test_all_items_have_the_scores_and_the_ranks_of_the_formula(model, n_items, 
     row = np.random.default_rng(seed).normal(0.0, 0.5, layout.size).astype(np.float32)
     p = layout.named(table_views(layout, torch.from_numpy(row)))
     query = {"items": torch.arange(n_items)}
-    ask = made.all_items(p)
+    ask = made.score_all_items(p)
     for user in (torch.tensor([u]) for u in range(n_users)):
         found, expected = ask(user).numpy(), made.score(p, {**query, "user": user}).numpy()
         tolerance = 1e-5 * max(1.0, float(np.abs(expected).max()))

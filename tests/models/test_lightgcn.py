@@ -91,7 +91,7 @@ def trained(positives, graph, layers, l2):
     )
     with torch.no_grad():
         seen = ours.encode(p, graph)
-        scores = torch.stack([ours.all_items(seen)(torch.tensor([user])) for user in range(N_USERS)])
+        scores = torch.stack([ours.score_all_items(seen)(torch.tensor([user])) for user in range(N_USERS)])
     return scores, torch.cat(slopes)
 
 
@@ -233,7 +233,7 @@ def test_first_rows_are_xavier_uniform():
     class Sizes:
         n_users, n_items = 200, 800
 
-    fitted = model(dim=40).fitted_to(Sizes)
+    fitted = model(dim=40).bind_to_data(Sizes)
     layout = fitted.layout(800, 200)
     row = fitted.initial_row(layout, 3)
     for part, n in ((layout.users, 200), (layout.items, 800)):

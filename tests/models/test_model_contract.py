@@ -113,15 +113,15 @@ class GivesAColumn(Biased):
 
 
 class ScoresAllItemsOtherwise(Biased):
-    def all_items(self, p):
+    def score_all_items(self, p):
         query = {"items": torch.arange(len(p["bias"]))}
         return lambda user: self.score(p, {**query, "user": torch.zeros_like(user)})
 
 
 class SpoilsItsItems(MODELS["ncf"]):
-    def all_items(self, p):
+    def score_all_items(self, p):
         p["items"].mul_(1.5)
-        return super().all_items(p)
+        return super().score_all_items(p)
 
 
 class CountsPadding(Biased):
@@ -209,8 +209,8 @@ BROKEN = {
     LooksAtOtherUsers: "Read only the rows of the user, of the item",
     KnowsItemsByNumber: "Give equal scores in a model of a few renumbered items",
     GivesAColumn: "Return one finite score for each item",
-    ScoresAllItemsOtherwise: "Find by ``all_items``, if it says how",
-    SpoilsItsItems: "Find by ``all_items``, if it says how",
+    ScoresAllItemsOtherwise: "Find by ``score_all_items``, if it says how",
+    SpoilsItsItems: "Find by ``score_all_items``, if it says how",
     CountsPadding: "Have the same loss and gradient with samples of weight 0",
     Branches: "Give each of several versions in a stack",
     StopsTheGradient: "Have a gradient of the loss that predicts",
@@ -256,7 +256,7 @@ def test_a_block_whose_name_is_taken_is_refused(name):
     role, told = MORE[name]
 
     class Crowded(Biased):
-        def fitted_to(self, split):
+        def bind_to_data(self, split):
             self.constants = {"places": np.zeros((split.n_items, 2), np.float32)}
             return self
 
@@ -349,7 +349,7 @@ def test_kernels_that_never_run_break_the_contract():
 class Peeks(GMF):
     """A model that looks at what it is tested by."""
 
-    def fitted_to(self, split):
+    def bind_to_data(self, split):
         self.known = np.bincount(split.test.values, minlength=split.n_items)
         return self
 

@@ -21,7 +21,7 @@ def small_model(coordinates=COORDINATES, **options):
     n = len(coordinates)
     nothing = Ragged(np.zeros(2, np.int64), np.zeros(0, np.int32))
     split = split_of(nothing, n, coordinates, [np.zeros(1, np.int32)], [np.full(1, -1)])
-    return make_model("prme-g", **{"dim": 1, **options}).fitted_to(split)
+    return make_model("prme-g", **{"dim": 1, **options}).bind_to_data(split)
 
 
 def numbers(model, users, items):

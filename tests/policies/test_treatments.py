@@ -97,14 +97,14 @@ def test_steps_give_all_nodes_the_same_noise_and_the_same_end():
 
     assert node_settings.most_updates[[1, 3, 4]].tolist() == [30, 30, 30]
     assert len(set(node_settings.noise_multiplier[[1, 3, 4]].tolist())) == 1
-    assert one.spent(np.minimum(UPDATES, 30), UPDATES).epsilon[1] == pytest.approx(10, rel=1e-5)
+    assert one.privacy_spent(np.minimum(UPDATES, 30), UPDATES).epsilon[1] == pytest.approx(10, rel=1e-5)
 
 
 def test_spent_privacy_grows_with_the_updates_of_each_node():
     one = policy("dp-sgd", epsilon=10)
     node_settings = treated(one)
 
-    half, whole = one.spent(UPDATES // 2, UPDATES), one.spent(UPDATES, UPDATES)
+    half, whole = one.privacy_spent(UPDATES // 2, UPDATES), one.privacy_spent(UPDATES, UPDATES)
 
     assert whole.nodes.tolist() == [1, 3, 4]
     assert whole.epsilon == pytest.approx([10, 10, 10], rel=1e-5)

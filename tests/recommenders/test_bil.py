@@ -107,7 +107,7 @@ def test_all_recommend_by_rows_of_norm_one(model):
     given = version(layout=layout)
     given[:DIM] = 0.0
     before = given.copy()
-    found = bil(model).personal(np.arange(3), given, {})
+    found = bil(model).personal_models(np.arange(3), given, {})
     assert np.array_equal(given, before)
     assert found.of.tolist() == [0, 0, 0]
     assert found.local == 0.0

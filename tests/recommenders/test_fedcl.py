@@ -147,7 +147,7 @@ def test_vectors_are_told_only_where_semi_hard_negatives_are_wanted():
     plain = RECOMMENDERS["fed-softmax"]
     for made in (fedcl(semi_hard=0), plain(plain.Options(), GRU, negatives=1, learning_rate=1)):
         assert made.user_upload_width(LAYOUT) == 0
-        assert made.between(known()) is None
+        assert made.coordinator_hook(known()) is None
 
 
 # --- what clients learn from
@@ -386,8 +386,8 @@ def test_more_clusters_than_clients_are_refused():
     with pytest.raises(
         ScenarioError, match=r"recommender.clusters: found 21, but there are only 20 clients; lower"
     ):
-        fedcl(clusters=21).between(known())
-    assert fedcl(clusters=21, clustering="none").between(known()) is not None
+        fedcl(clusters=21).coordinator_hook(known())
+    assert fedcl(clusters=21, clustering="none").coordinator_hook(known()) is not None
 
 
 @pytest.mark.parametrize("kind", ["fedcl", "fed-softmax", "bil"])

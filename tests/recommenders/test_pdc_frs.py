@@ -65,7 +65,7 @@ def coordinator(n_clients=N_USERS, **options):
     )
     size = layout.merged.stop - layout.merged.start
     version = np.random.default_rng(1).normal(0, 0.5, size).astype(np.float32)
-    return recommender(**options).between(known), version
+    return recommender(**options).coordinator_hook(known), version
 
 
 def rounds_of(between, version, number):

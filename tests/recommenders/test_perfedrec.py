@@ -176,7 +176,7 @@ def test_a_mix_has_its_shares(local):
     )
     version, models = np.ones(4, np.float32), np.array([[3.0] * 4, [7.0] * 4], np.float32)
     extras = {"cluster_models": models, "cluster_of": np.array([1, -1, 0, 1], np.int32)}
-    found = made.personal(np.array([3, 1, 2]), version, extras)
+    found = made.personal_models(np.array([3, 1, 2]), version, extras)
     assert found.versions[found.of][:, 0].tolist() == [4.0, 1.0, 2.0]
     assert found.local == local
 
@@ -184,7 +184,7 @@ def test_a_mix_has_its_shares(local):
 def test_without_shares_of_its_own_everybody_recommends_by_the_global_model():
     kind = RECOMMENDERS["perfedrec"]
     made = kind(kind.Options(local_share=0, cluster_models="none"), MF, negatives=1, learning_rate=0.1)
-    assert made.personal(np.array([0]), np.ones(4, np.float32), {}) is None
+    assert made.personal_models(np.array([0]), np.ones(4, np.float32), {}) is None
 
 
 def test_weights_that_stay_with_clients_are_refused():

@@ -151,7 +151,7 @@ def attack_on(model, layout, version, split):
     row[0, layout.merged] = version
     world = SimpleNamespace(
         scorer=SimpleNamespace(model=model, layout=layout), n_users=N, seed=5, coordinator=N,
-        data_of=model.feed_of(split.training_data()).only, own_models=lambda nodes: row,
+        feed_of_nodes=model.make_feed(split.training_data()).restricted_to, models_of_nodes=lambda nodes: row,
     )  # fmt: skip
     return UserVectors(UserVectorOptions(community_size=10, clip=1.0), world)
 

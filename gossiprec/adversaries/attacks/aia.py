@@ -86,7 +86,7 @@ def shadow_features(
         source = own if place < models else others
         sample = draw.choice(source, min(size, len(source)), replace=False)
         start = np.concatenate([layout.initial_user(draw), common])
-        trained = scorer.trained(feed.of_items(sample), start, updates=1, seed=int(draw.integers(2**62)))
+        trained = scorer.trained(feed.for_items(sample), start, updates=1, seed=int(draw.integers(2**62)))
         features[place] = trained[layout.items] - start[layout.items]
     labels = np.repeat(np.array([1.0, 0.0], np.float32), models)
     return normalise_rows(features), labels
@@ -198,7 +198,7 @@ class AIA(Attack):
         if context.coordinator is None:
             raise ScenarioError("observers: aia requires a protocol with a coordinator, such as fedavg")
         self._adversaries = self._chosen()
-        self._feed = context.data_of(self._adversaries)
+        self._feed = context.feed_of_nodes(self._adversaries)
         self._check_targets()
         self._sent: F32 | None = None
         self._networks: list[torch.nn.Module] = []

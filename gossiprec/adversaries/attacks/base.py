@@ -23,7 +23,13 @@ from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import forward, old_members
 
 
-@old_members(need_probabilities="check_probabilities", need_items_alone="check_plain_samples")
+@old_members(
+    meetings="deliveries",
+    data_of="feed_of_nodes",
+    own_models="models_of_nodes",
+    need_probabilities="check_probabilities",
+    need_items_alone="check_plain_samples",
+)
 @dataclass(frozen=True)
 class AttackContext:
     """What an attack knows when it is prepared: how models work, and the data of its own nodes.
@@ -40,15 +46,15 @@ class AttackContext:
         For compiled kernels.
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes that send no user row with their messages, which every receiver can see.
-    meetings : KnownDeliveries
+    deliveries : KnownDeliveries
         Deliveries that are known before the run, of all nodes. They may be used to place colluders, and for nothing
         else; :meth:`Attack.allocate` passes an attack the deliveries to its own nodes.
-    data_of : callable
+    feed_of_nodes : callable
         Node ids -> the feed with the data of these nodes only. They must be the attack's own nodes, or users if the
         coordinator observes: its accomplices, each of which uses its own data. The run refuses other ids.
-    own_models : callable
-        Node ids -> copies of the present models of these nodes, shape (n, row_size). Ids are refused as by `data_of`.
-        For :meth:`Attack.rankings` only.
+    models_of_nodes : callable
+        Node ids -> copies of the present models of these nodes, shape (n, row_size). Ids are refused as by
+        `feed_of_nodes`. For :meth:`Attack.rankings` only.
     has_inbox : ndarray of bool, shape (n_nodes,), or None
         Nodes that read deliveries when they next wake, not on arrival; None if there are no such nodes.
     knowledge : object or None
@@ -62,9 +68,9 @@ class AttackContext:
     seed: int
     threads: ThreadPool
     hides_user: Bools
-    meetings: KnownDeliveries
-    data_of: Callable[[I64], Feed]
-    own_models: Callable[[I64], F32]
+    deliveries: KnownDeliveries
+    feed_of_nodes: Callable[[I64], Feed]
+    models_of_nodes: Callable[[I64], F32]
     has_inbox: Bools | None = None
     knowledge: Any = None
 
@@ -83,7 +89,7 @@ class AttackContext:
         """
         from scipy import sparse  # imported here, because most runs do not need it
 
-        met, n = self.meetings, self.n_users
+        met, n = self.deliveries, self.n_users
         known = (met.time <= until) & (met.sender < n) & (met.receiver < n)
         ends = (met.sender[known], met.receiver[known])
         return sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n, n))
@@ -217,6 +223,8 @@ class MembershipGuesses:
     world="context",
     foresee="allocate",
     announce="extend_deliveries",
+    learnt="export_node_state",
+    learn="import_node_state",
     weighs="needs_merge_weights",
     by_torch="uses_torch",
 )
@@ -277,10 +285,10 @@ class Attack(ABC):
         """Members of the groups of users that share their deliveries, by observer."""
         return {}
 
-    def allocate(self, meetings: KnownDeliveries) -> None:  # noqa: B027 (many keep nothing)
+    def allocate(self, deliveries: KnownDeliveries) -> None:  # noqa: B027 (many keep nothing)
         """Allocate memory for the deliveries to the attack's own nodes; called before the first observation."""
 
-    def extend_deliveries(self, meetings: KnownDeliveries) -> None:  # noqa: B027
+    def extend_deliveries(self, deliveries: KnownDeliveries) -> None:  # noqa: B027
         """Note the next deliveries to be observed, if :meth:`allocate` did not receive all of them."""
 
     def warm_up(self) -> None:  # noqa: B027
@@ -302,13 +310,13 @@ class Attack(ABC):
         NotImplementedError
             If the attack does not implement it. A run with such an attack writes no checkpoints, and reports this.
         """
-        raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
+        raise self._missing("state() and restore()")
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned in an earlier process; called after :meth:`allocate`."""
-        raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
+        raise self._missing("state() and restore()")
 
-    def learnt(self, nodes: I64, *, whole: bool) -> Mapping[str, Any]:
+    def export_node_state(self, nodes: I64, *, whole: bool) -> Mapping[str, Any]:
         """Return copies of the state of some individual nodes, for a run divided among shards.
 
         Parameters
@@ -323,11 +331,14 @@ class Attack(ABC):
         NotImplementedError
             If the attack does not implement it. A run with such an attack is not divided.
         """
-        raise NotImplementedError(f"the attack {type(self).__name__} has no learnt() and learn()")
+        raise self._missing("export_node_state() and import_node_state()")
 
-    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
-        """Take over the state of these nodes that :meth:`learnt` returned in another process."""
-        raise NotImplementedError(f"the attack {type(self).__name__} has no learnt() and learn()")
+    def import_node_state(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        """Take over the state of these nodes that :meth:`export_node_state` returned in another process."""
+        raise self._missing("export_node_state() and import_node_state()")
+
+    def _missing(self, methods: str) -> NotImplementedError:
+        return NotImplementedError(f"the attack {type(self).__name__} has no {methods}")
 
     @property
     def state_bytes(self) -> int:

@@ -98,7 +98,7 @@ class CoalitionObservers(Stateful):
             targets.offsets, targets.items, targets.context, targets.n_targets, weights, *self._codes
         )
 
-    def allocate(self, meetings: KnownDeliveries) -> None:
+    def allocate(self, deliveries: KnownDeliveries) -> None:
         """Allocate the memory: a row per momentum, pool and victim."""
         shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._context.n_users)
         kind = self._scorer.storage
@@ -140,7 +140,7 @@ class CoalitionObservers(Stateful):
                 raise ValueError(f"observers.shared_of: found {len(found)} rows; expected {len(hosts)}")
         super().restore(state)
 
-    def extend_deliveries(self, meetings: KnownDeliveries) -> None:
+    def extend_deliveries(self, deliveries: KnownDeliveries) -> None:
         """Do nothing: pools need no notice of deliveries."""
 
     def warm_up(self) -> None:
@@ -232,7 +232,7 @@ class CoalitionObservers(Stateful):
         if fictive.kind == "paper":
             return
         nodes, row_of = np.unique(hosts, return_inverse=True)
-        models = self._context.own_models(nodes)
+        models = self._context.models_of_nodes(nodes)
         if fictive.kind == "fitted":
             fictive.fit_all(models, row_of)
             return

@@ -67,7 +67,7 @@ class FictiveUsers:
         self.n_fits = np.zeros(len(self.start), np.int64)
         self._run_seed = context.seed
         self.seed = context.seed ^ (purpose_id("fictive-samples") << 32)
-        self.feed = context.data_of(targets.adversaries)
+        self.feed = context.feed_of_nodes(targets.adversaries)
 
     @property
     def own(self) -> bool:
@@ -96,7 +96,7 @@ class FictiveUsers:
         for a, node in enumerate(self._targets.adversaries.tolist()):
             seed = int(generator(self._run_seed, "fictive-model", node).integers(2**62))
             start = self._scorer.model.initial_rows(layout, 1, seed)[0]
-            trained = self._scorer.trained(self.feed.of_one(node), start, updates=PAPER_EPOCHS, seed=seed)
+            trained = self._scorer.trained(self.feed.for_user(node), start, updates=PAPER_EPOCHS, seed=seed)
             self.users[a] = trained[layout.users]
 
     def fit(self, a: int, row: F32, now: float) -> None:

@@ -74,22 +74,22 @@ class IndividualObservers:
         if self.scorer.kernels is not None:
             self._weights = self.scorer.kernels.query_weights(targets.items, targets.context)
 
-    def allocate(self, meetings: KnownDeliveries) -> None:
+    def allocate(self, deliveries: KnownDeliveries) -> None:
         """Assign slots and allocate the memory."""
         from gossiprec.adversaries.attacks.individual_kernels import SlotTables, plan_slots
 
         n_adversaries, n_users = len(self.lengths), self.context.n_users
-        self.slot_of = np.full(meetings.n_messages, -1, np.int32)
-        self.seen_before = np.zeros(meetings.n_messages, np.bool_)
-        self._complete = meetings.complete
-        if not meetings.complete:
+        self.slot_of = np.full(deliveries.n_messages, -1, np.int32)
+        self.seen_before = np.zeros(deliveries.n_messages, np.bool_)
+        self._complete = deliveries.complete
+        if not deliveries.complete:
             self._slot_at = np.full((n_adversaries, n_users), -1, np.int32)
             self._n_met = np.zeros(n_adversaries, np.int32)
             self._take_memory(np.full(n_adversaries, n_users))
             return
-        of_users = meetings.sender < n_users  # a coordinator sends too, but is no victim
+        of_users = deliveries.sender < n_users  # a coordinator sends too, but is no victim
         plan = plan_slots.py_func if self.scorer.plain else plan_slots
-        self._arrivals = (meetings.message, self.adversary_of[meetings.receiver], meetings.time)
+        self._arrivals = (deliveries.message, self.adversary_of[deliveries.receiver], deliveries.time)
         table = (n_adversaries, n_users)
         used = np.zeros(n_adversaries, np.int64)
         tables = SlotTables(
@@ -97,16 +97,16 @@ class IndividualObservers:
             np.zeros(n_adversaries, np.int32), used, self.slot_of, self.seen_before,
         )  # fmt: skip
         plan(
-            meetings.message[of_users], meetings.sender[of_users], meetings.receiver[of_users], self.adversary_of,
+            deliveries.message[of_users], deliveries.sender[of_users], deliveries.receiver[of_users], self.adversary_of,
             tables,
         )  # fmt: skip
         self._take_memory(used)
 
-    def extend_deliveries(self, meetings: KnownDeliveries) -> None:
+    def extend_deliveries(self, deliveries: KnownDeliveries) -> None:
         """Note the next deliveries: every pair gets the adversary's next slot at its first delivery."""
-        adversary = self.adversary_of[meetings.receiver]
-        mine = (adversary >= 0) & (meetings.sender < self.context.n_users)
-        message, sender, adversary = meetings.message[mine], meetings.sender[mine], adversary[mine]
+        adversary = self.adversary_of[deliveries.receiver]
+        mine = (adversary >= 0) & (deliveries.sender < self.context.n_users)
+        message, sender, adversary = deliveries.message[mine], deliveries.sender[mine], adversary[mine]
         pair = adversary.astype(np.int64) * self._slot_at.shape[1] + sender
         first = np.unique(pair, return_index=True)[1]  # by adversary
         fresh = first[self._slot_at[adversary[first], sender[first]] < 0]
@@ -171,7 +171,7 @@ class IndividualObservers:
                     "observers.slot_at: found slots that are not the first ones, each given once"
                 )
 
-    def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
+    def export_node_state(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
         """Return copies of the scores of some adversaries, or of their whole state."""
         self._settle()
         some = self.adversary_of[nodes]
@@ -182,17 +182,17 @@ class IndividualObservers:
         fictive = {name: value[some] for name, value in self.fictive.state().items()}
         return {**scores, **slots, "fictive": fictive, "memory": self.memory[:, self._places(some)]}
 
-    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
-        """Take over the state that :meth:`learnt` returned."""
+    def import_node_state(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        """Take over the state that :meth:`export_node_state` returned."""
         some = self.adversary_of[nodes]
-        self.latest[:, :, some] = learnt["latest"]
-        if "memory" not in learnt:
+        self.latest[:, :, some] = state["latest"]
+        if "memory" not in state:
             return
-        self.memory[:, self._places(some)] = learnt["memory"]
-        for name, value in learnt["fictive"].items():
+        self.memory[:, self._places(some)] = state["memory"]
+        for name, value in state["fictive"].items():
             getattr(self.fictive, name)[some] = value
         if not self._complete:
-            self._slot_at[some], self._n_met[some] = learnt["slot_at"], learnt["n_met"]
+            self._slot_at[some], self._n_met[some] = state["slot_at"], state["n_met"]
 
     def _places(self, adversaries: I32) -> I64:
         """Return the memory entries of some adversaries, for any momentum."""

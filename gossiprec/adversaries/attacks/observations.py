@@ -58,10 +58,10 @@ class MessageIndex:
         self.sender = np.zeros(n_messages, np.int32)
         self.time = np.zeros(n_messages)
 
-    def learn(self, meetings: KnownDeliveries) -> None:
+    def learn(self, deliveries: KnownDeliveries) -> None:
         """Note some deliveries."""
-        self.sender[meetings.message] = meetings.sender
-        self.time[meetings.message] = meetings.time
+        self.sender[deliveries.message] = deliveries.sender
+        self.time[deliveries.message] = deliveries.time
 
 
 @dataclass(frozen=True)

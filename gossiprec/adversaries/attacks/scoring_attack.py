@@ -85,7 +85,7 @@ class _Chooser:
                 "observers: placement uses contacts between nodes, but with a coordinator nodes receive "
                 "models only from it; use placement: random, or list the colluders under members"
             )
-        if not context.meetings.complete:
+        if not context.deliveries.complete:
             raise ScenarioError(
                 "observers: placement requires contacts that are known in advance, but with this protocol "
                 "they depend on model performance; use placement: random, list the colluders under members, "
@@ -249,7 +249,7 @@ class ScoringAttack(Attack):
         self._names, self._groups, adversaries = self._who()
         momenta = np.array(as_unique_list(options.momentum), np.float32)
         targets = [
-            TargetItems.of(context.data_of(ids), ids, n_references=n_references, seed=context.seed)
+            TargetItems.of(context.feed_of_nodes(ids), ids, n_references=n_references, seed=context.seed)
             for ids in adversaries
         ]
         fictive = [FictiveUsers(context, t, options.fictive_user, options.refit_every) for t in targets]
@@ -356,16 +356,16 @@ class ScoringAttack(Attack):
             return {}
         return dict(zip(self._names, self._groups, strict=True))
 
-    def allocate(self, meetings: KnownDeliveries) -> None:
+    def allocate(self, deliveries: KnownDeliveries) -> None:
         """Allocate memory for the deliveries to come, and train the fictive users that are trained only once."""
-        self._observers.allocate(meetings)
+        self._observers.allocate(deliveries)
         if self.context.hides_user.any():
             for fictive in self._fictive:
                 fictive.prepare()
 
-    def extend_deliveries(self, meetings: KnownDeliveries) -> None:
+    def extend_deliveries(self, deliveries: KnownDeliveries) -> None:
         """Pass the next deliveries to the observers."""
-        self._observers.extend_deliveries(meetings)
+        self._observers.extend_deliveries(deliveries)
 
     def warm_up(self) -> None:
         """Compile the loops of observers and fictive users."""
@@ -383,15 +383,15 @@ class ScoringAttack(Attack):
         for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
             fictive.restore(kept)
 
-    def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
+    def export_node_state(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
         """Return the state of single nodes."""
         assert isinstance(self._observers, IndividualObservers)
-        return self._observers.learnt(nodes, whole=whole)
+        return self._observers.export_node_state(nodes, whole=whole)
 
-    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
-        """Take over the state of single nodes that :meth:`learnt` returned."""
+    def import_node_state(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        """Take over the state of single nodes that :meth:`export_node_state` returned."""
         assert isinstance(self._observers, IndividualObservers)
-        self._observers.learn(nodes, learnt)
+        self._observers.import_node_state(nodes, state)
 
     @property
     def state_bytes(self) -> int:

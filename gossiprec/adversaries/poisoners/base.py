@@ -28,7 +28,7 @@ class PoisonerContext:
     formula : ModelFormula
         Formula of the model.
     empty_feed : Feed
-        A feed without data that makes samples of given items, like a client's (``empty_feed.of_items(items)``).
+        A feed without data that makes samples of given items, like a client's (``empty_feed.for_items(items)``).
     negatives : int
         Number of negatives that clients draw for each positive.
     targets : ndarray of int32, shape (n_targets,)

@@ -129,7 +129,7 @@ class SimulatedClient:
         start: F32 = np.zeros(layout.row_size, np.float32)
         start[layout.users] = draw_user_rows(draw, 1, layout, STD)[0]
         start[layout.items], start[layout.shared] = sent.items.ravel(), sent.shared
-        feed = self.empty_feed.of_items(items)
+        feed = self.empty_feed.for_items(items)
         seed = int(draw.integers(2**63))
         trained = self.scorer.trained(feed, start, updates=1, seed=seed, as_uploaded=True)
         moved = trained[layout.items].reshape(n_items, -1) - sent.items

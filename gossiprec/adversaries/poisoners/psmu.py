@@ -87,7 +87,7 @@ class PSMU(Poisoner):
 
         context, options = self.context, self.options
         layout, frozen = context.formula.layout, np.append(sent.items.ravel(), sent.shared)
-        samples = context.empty_feed.of_items(taken).samples(
+        samples = context.empty_feed.for_items(taken).samples(
             0, update=0, negatives=context.negatives, seed=int(draw.integers(2**63))
         )
         return fit_user_rows(

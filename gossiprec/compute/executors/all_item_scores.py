@@ -43,7 +43,7 @@ class AllItemScorer:
         """Return scores of shape (n_models, n_items), or None if the model cannot score all items of a user."""
         rows = np.zeros(len(models.row), np.int64) if models.together else models.row
         with torch.no_grad(), single_torch_thread():
-            first = self.model.all_items(self._p(models, rows[0])) if len(rows) else None
+            first = self.model.score_all_items(self._p(models, rows[0])) if len(rows) else None
         if first is None:
             return None
         found = np.empty((len(rows), models.layout.n_items), np.float32)
@@ -52,7 +52,7 @@ class AllItemScorer:
             some = sorted(threads.share(len(found), part), key=rows.__getitem__)
             with torch.no_grad(), single_torch_thread():
                 for row, places in itertools.groupby(some, rows.__getitem__):
-                    score = first if row == rows[0] else self.model.all_items(self._p(models, row))
+                    score = first if row == rows[0] else self.model.score_all_items(self._p(models, row))
                     assert score is not None  # the model could for the first row
                     for place in places:
                         found[place] = score(self.put(models.user[place : place + 1])).cpu().numpy()

@@ -44,7 +44,7 @@ SHOWN = 2**24
 
 
 Mixture: TypeAlias = Callable[[I64, F32, Extras], PersonalModels | None]
-"""The function that gives clients' personal models: :meth:`gossiprec.federated.base.Recommender.personal`."""
+"""The function that gives clients' personal models: :meth:`gossiprec.federated.base.Recommender.personal_models`."""
 
 
 class _ByHandle:

@@ -71,8 +71,8 @@ class OwnNodes:
         context = self._context
         return replace(
             context,
-            data_of=self._checked(context.data_of, "data"),
-            own_models=self._checked(context.own_models, "models"),
+            feed_of_nodes=self._checked(context.feed_of_nodes, "data"),
+            models_of_nodes=self._checked(context.models_of_nodes, "models"),
         )
 
     def limit_to(self, attack: Attack) -> None:
@@ -194,22 +194,22 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     mode = choose_mode(protocol)
     training = make_training_settings(scenario, protocol)
     data = split.training_data()
-    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(data)
+    model = MODELS[scenario.model.name](scenario.model.options).bind_to_data(data)
     layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
     attackers = make_poisoner_groups(scenario, split, protocol, model, layout)
     n_poisoners = protocol.n_users - split.n_users
-    feed = model.feed_of(add_poisoners(split, n_poisoners).training_data() if n_poisoners else data)
+    feed = model.make_feed(add_poisoners(split, n_poisoners).training_data() if n_poisoners else data)
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
     server, contribution, between = protocol.server(), None, None
     if recommender is not None:
         popularity = np.bincount(split.train.values, minlength=split.n_items)
-        contribution = recommender.contributed(data, scenario.seed)
+        contribution = recommender.initial_contribution(data, scenario.seed)
         known = CoordinatorContext(
             model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
             protocol.server, protocol.closes_epochs,
         )  # fmt: skip
-        between = recommender.between(known)
+        between = recommender.coordinator_hook(known)
         server = server if between is None else RecommenderServer(server, between)
     grouped = server is not None and server.groups is not None
     if protocol.has_coordinator and mode.depends_on_values(protocol) and not grouped:
@@ -409,7 +409,7 @@ def make_attacks(
     executor: Executor,
     threads: ThreadPool,
     meetings: KnownDeliveries,
-    own_models: Callable[[I64], F32],
+    models_of_nodes: Callable[[I64], F32],
 ) -> list[Attack]:
     """Return the scenario's attacks; the recommender's attack on uploads comes last, if it is enabled.
 
@@ -423,9 +423,9 @@ def make_attacks(
         seed=cast.scenario.seed,
         threads=threads,
         hides_user=cast.outgoing.hides(BlockRole.USER),
-        meetings=meetings,
-        data_of=cast.feed.only,
-        own_models=own_models,
+        deliveries=meetings,
+        feed_of_nodes=cast.feed.restricted_to,
+        models_of_nodes=models_of_nodes,
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
     )
     attacks = [
@@ -453,7 +453,7 @@ def isolated(context: AttackContext) -> AttackContext:
         context,
         threads=ThreadPool(context.threads.size),
         hides_user=context.hides_user.copy(),
-        meetings=copied(context.meetings),
-        data_of=CallOnly(context.data_of),
-        own_models=CallOnly(context.own_models),
+        deliveries=copied(context.deliveries),
+        feed_of_nodes=CallOnly(context.feed_of_nodes),
+        models_of_nodes=CallOnly(context.models_of_nodes),
     )

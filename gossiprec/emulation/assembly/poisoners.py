@@ -149,7 +149,7 @@ def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery
         return {}
     from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
 
-    scorer, empty_feed = Scorer(executor), cast.feed.only(np.zeros(0, np.int64))
+    scorer, empty_feed = Scorer(executor), cast.feed.restricted_to(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
     for entry in cast.attackers:
         choice = entry.choice

@@ -55,11 +55,11 @@ def check_attacks_divisible(attacks: Sequence[Attack], n_users: int) -> None:
     ScenarioError
     """
     for attack in attacks:
-        if (attack.nodes < n_users).any() and type(attack).learnt is Attack.learnt:
+        if (attack.nodes < n_users).any() and type(attack).export_node_state is Attack.export_node_state:
             raise ScenarioError(
-                f"observers: {attack.label} observes at single nodes but does not implement learnt and learn "
-                "(gossiprec.adversaries.attacks.Attack), so its nodes cannot be divided among shards; "
-                "set executor.name to auto, or remove the observer"
+                f"observers: {attack.label} observes at single nodes but does not implement "
+                "export_node_state and import_node_state (gossiprec.adversaries.attacks.Attack), so its nodes "
+                "cannot be divided among shards; set executor.name to auto, or remove the observer"
             )
 
 

@@ -239,7 +239,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
     )
     training = make_training_settings(scenario, protocol)
     known = data.split.training_data()
-    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(known)
+    model = MODELS[scenario.model.name](scenario.model.options).bind_to_data(known)
     layout = model.layout(data.split.n_items, data.n_users if protocol.whole_user_table else 1)
     one = np.zeros(1, np.int64)
     policies = [
@@ -258,7 +258,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         training=training,
         layout=layout,
         n_interactions=data.n_interactions,
-        samples=model.feed_of(known).n_samples(training.negatives),
+        samples=model.make_feed(known).n_samples(training.negatives),
         waiting=sum(rule.expected * count for rule, count in asked),
         n_rewritten=n_poisoners + sum(count for how, count in transforms if how is not None and how.rewrites),
         side_by_side=any(stacks_updates(rule.make()) for rule, _ in asked),

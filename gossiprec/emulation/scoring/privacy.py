@@ -141,8 +141,10 @@ class PrivacyLedger(Stateful):
         }
 
     def _spent(self) -> list[PrivacySpent]:
-        whole = [policy.spent(self._updates.copy(), self._pushes.copy()) for policy in self._policies]
-        composed = [policy.spent_by_coordinates(self._coordinates.copy()) for policy in self._by_coordinates]
+        whole = [policy.privacy_spent(self._updates.copy(), self._pushes.copy()) for policy in self._policies]
+        composed = [
+            policy.privacy_spent_by_coordinate(self._coordinates.copy()) for policy in self._by_coordinates
+        ]
         found = (*composed, *whole)  # the log holds the budget of whole messages, if both exist
         return [privacy for privacy in found if privacy is not None]
 

@@ -148,7 +148,7 @@ def true_vectors(model: SequenceModel, layout: Layout, version: F32, split: Trai
     own : ndarray of float32, shape (n_users, user_width)
         Present rows of users, for models that have them.
     """
-    feed = model.feed_of(split)
+    feed = model.make_feed(split)
     histories = [feed.history(user) for user in range(split.n_users)]
     return compute_user_vectors(model, layout, version, histories, own)
 

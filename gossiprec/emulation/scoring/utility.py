@@ -137,7 +137,7 @@ class UtilityEvaluator:
         full = [metric for metric in self._metrics if metric.full]
         wanted = np.zeros(0, np.int64) if targets is None else targets
         feed = executor.work.feed
-        self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
+        self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
         self._seed, self._mask = seed, options.mask.split("+")
         self._whole = [

@@ -112,7 +112,7 @@ class ShardStateService:
         """Restore the results of single observers of a shard."""
         for attack, learnt in zip(self._prepared.attacks, attacks, strict=True):
             if learnt is not None:
-                attack.learn(self._observers(attack.nodes, number), learnt)
+                attack.import_node_state(self._observers(attack.nodes, number), learnt)
 
     def take_all(self, number: int, found: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`all` returned for the nodes of a shard."""
@@ -136,9 +136,9 @@ class ShardStateService:
         for attack in self._prepared.attacks:
             nodes = self._observers(attack.nodes, number)
             tells = (
-                len(nodes) and type(attack).learnt is not Attack.learnt
+                len(nodes) and type(attack).export_node_state is not Attack.export_node_state
             )  # the coordinator does not need it
-            found.append(attack.learnt(nodes, whole=whole) if tells else None)
+            found.append(attack.export_node_state(nodes, whole=whole) if tells else None)
         return found
 
     def _observers(self, nodes: I64, number: int) -> I64:

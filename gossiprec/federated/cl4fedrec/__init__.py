@@ -167,7 +167,7 @@ class CL4FedRec(Recommender):
             -self.learning_rate * slope if scale == "learning-rate" else -scale * normalise_embeddings(slope)
         )
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part: synthetic users and the regulariser."""
         options = self.options
         synthetic = SyntheticUsers(

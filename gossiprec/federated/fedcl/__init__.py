@@ -136,7 +136,7 @@ class FedCL(FedSoftmax):
         if clustering == "ward":
             ward_clusters(rows, 1)
 
-    def contributed(self, split: TrainingData, seed: int) -> None:
+    def initial_contribution(self, split: TrainingData, seed: int) -> None:
         """Refuse communities larger than the number of users; nothing is contributed."""
         leaks = self.options.leaks
         if leaks is not None and leaks >= split.n_users:
@@ -226,7 +226,7 @@ class FedCL(FedSoftmax):
             return None
         return "user-vectors", {"community_size": size, "clip": self.options.clip}
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part, which keeps and clusters uploaded vectors; None if there are none."""
         options = self.options
         if not options.semi_hard:

@@ -94,7 +94,7 @@ class PDC(Recommender):
                 f"recommender: augmented is {self.options.augmented}, but there are {layout.n_items} items; lower it"
             )
 
-    def contributed(self, split: TrainingData, seed: int) -> Contribution:
+    def initial_contribution(self, split: TrainingData, seed: int) -> Contribution:
         """Return the sets that users send before the first round."""
         options = self.options
         if options.leaks is not None and options.leaks >= split.n_users:
@@ -163,7 +163,7 @@ class PDC(Recommender):
         size = self.options.leaks
         return None if size is None else ("contributions", {"community_size": size})
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part: training the auxiliary model and drawing items to its rows."""
         auxiliary = AuxiliaryModel(
             self.model, known.contribution.sets, n_items=known.layout.n_items, negatives=self.negatives,

@@ -121,7 +121,7 @@ class AuxiliaryModel(Stateful):
         everything = torch.arange(self._layout.n_items)
         with torch.no_grad(), single_torch_thread():
             p = self._layout.named(self._tables(self._values))
-            of_user = self._model.all_items(p)
+            of_user = self._model.score_all_items(p)
             for user in range(len(self._sets)):
                 one = torch.tensor([user])
                 yield (

@@ -149,7 +149,7 @@ class FedGNN(Recommender):
         """Return the model's loss."""
         return self.model.loss(p, batch)
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook | None:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part, which adds noise if the options request it."""
         return ClusterModels(
             known,
@@ -195,7 +195,7 @@ class PerFedRec(FedGNN):
         noisy: F32 = (rows + np.stack(noise)).astype(np.float32)
         return noisy
 
-    def personal(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
+    def personal_models(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
         """Return the mix of the cluster's and the global model."""
         local, share = self.options.local_share, np.float32(self.options.cluster_share)
         if "cluster_models" not in extras:
@@ -206,7 +206,7 @@ class PerFedRec(FedGNN):
         ]
         return PersonalModels(np.array(models), of.ravel(), local)
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which clusters clients."""
         options = self.options
         return ClusterModels(
@@ -239,11 +239,11 @@ class PerFedRecPlus(PerFedRec):
                 f"which {registry_name(self.model)} does not have; choose lightgcn, mf, gmf or ncf"
             )
 
-    def contributed(self, split: TrainingData, seed: int) -> InteractionGraph | None:
+    def initial_contribution(self, split: TrainingData, seed: int) -> InteractionGraph | None:
         """Return the graph of all training interactions for pre-training, or None without pre-training."""
         return InteractionGraph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
 
-    def between(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which pre-trains and clusters."""
         options = self.options
         return ClusterModels(

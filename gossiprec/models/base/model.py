@@ -19,6 +19,7 @@ from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradi
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
 from gossiprec.models.feeds.base import Feed
+from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +53,7 @@ class ReductionOptions(Options):
         return total if self.summed else total / weights.sum()
 
 
+@old_members(feed_of="make_feed", fitted_to="bind_to_data", all_items="score_all_items")
 class Model(ABC):
     """A recommendation model.
 
@@ -124,7 +126,7 @@ class Model(ABC):
         """Return the gradient of models that learn from sequences (:class:`SequenceFeed`), or None."""
         return None
 
-    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
+    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
         """Return a function that computes a user's scores of all items, or None to use :meth:`score`.
 
         It is for formulas with a part that is the same for all users or all items, which is computed here, once.
@@ -189,11 +191,11 @@ class Model(ABC):
         """Return the time to train on one sample, in merges of whole rows; it balances tasks between threads."""
         return 0.01
 
-    def feed_of(self, split: TrainingData) -> Feed:
+    def make_feed(self, split: TrainingData) -> Feed:
         """Return the feed of the nodes."""
         return self.feed.of(split)
 
-    def fitted_to(self, split: TrainingData) -> Model:
+    def bind_to_data(self, split: TrainingData) -> Model:
         """Return the model for the items of the data, with :attr:`constants` of shape (n_items, ...).
 
         Raises

@@ -107,7 +107,7 @@ class BERT4Rec(SequenceModel):
             *(output if options.output_layer else ()),
         )
 
-    def feed_of(self, split: TrainingData) -> MaskedFeed:
+    def make_feed(self, split: TrainingData) -> MaskedFeed:
         """Return the feed of sequences, in which some items are masked in each update."""
         return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
 

@@ -14,11 +14,19 @@ from gossiprec.base.arrays import I32, I64, U8
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import NEGATIVES, philox_words
 from gossiprec.data.split import Split, TrainingData
+from gossiprec.old_names import old_members
 
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Arrays of equal length by name: item ids are int32, labels float32."""
 
 
+@old_members(
+    of_one="for_user",
+    of_items="for_items",
+    only="restricted_to",
+    before_tests="test_contexts",
+    before_next="next_contexts",
+)
 class Feed(ABC):
     """Every node's training data; node n holds user n.
 
@@ -78,15 +86,15 @@ class Feed(ABC):
             for node, update in zip(nodes.tolist(), updates.tolist(), strict=True)
         ]
 
-    def only(self, nodes: I64) -> Feed:
+    def restricted_to(self, nodes: I64) -> Feed:
         """Return the data of some nodes, under their numbers; all other nodes have no data."""
         return type(self)(select_sets(self.positives, nodes), self.n_items)
 
-    def of_one(self, node: int) -> Feed:
+    def for_user(self, node: int) -> Feed:
         """Return the data of one node, as the data of node 0."""
         return type(self)(Ragged.from_parts([self.positives[node]]), self.n_items)
 
-    def of_items(self, items: npt.NDArray[np.integer]) -> Feed:
+    def for_items(self, items: npt.NDArray[np.integer]) -> Feed:
         """Return the training data of a single node with these items."""
         return type(self)(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
 
@@ -103,11 +111,11 @@ class Feed(ABC):
         """Return items that a node has not interacted with, as a query like :meth:`targets`."""
         return {"items": items}
 
-    def before_tests(self, split: Split) -> Columns:
+    def test_contexts(self, split: Split) -> Columns:
         """Return the context of every test item, in the order of ``split.test``; empty without context columns."""
         return {}
 
-    def before_next(self, split: Split) -> Columns:
+    def next_contexts(self, split: Split) -> Columns:
         """Return each user's context for a recommended list, shape (n_users,) per column; empty without context."""
         return {}
 

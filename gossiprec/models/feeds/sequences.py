@@ -67,15 +67,15 @@ class SequenceFeed(ListFeed):
         latest = self.sequences[node][-self.max_length - 1 :]
         return {"previous": latest[:-1], "items": latest[1:]}
 
-    def only(self, nodes: I64) -> SequenceFeed:
+    def restricted_to(self, nodes: I64) -> SequenceFeed:
         """Return the data of some nodes, under their numbers; all other nodes have no data."""
         return self.alike(select_sets(self.positives, nodes), select_sets(self.sequences, nodes))
 
-    def of_one(self, node: int) -> SequenceFeed:
+    def for_user(self, node: int) -> SequenceFeed:
         """Return the data of one node, as the data of node 0."""
-        return self.of_items(self.sequences[node])
+        return self.for_items(self.sequences[node])
 
-    def of_items(self, items: npt.NDArray[np.integer]) -> SequenceFeed:
+    def for_items(self, items: npt.NDArray[np.integer]) -> SequenceFeed:
         """Return the training data of a single node with these items, in this order."""
         sequence = items.astype(np.int32)
         positives, sequences = (Ragged.from_parts([part]) for part in (np.unique(sequence), sequence))
@@ -249,19 +249,19 @@ class TransitionFeed(Feed):
         drawn = draw_negatives(self, node, n_moves, update=update, negatives=negatives, seed=seed)
         return {"items": items, "negatives": drawn.ravel().astype(np.int32), "previous": previous}
 
-    def only(self, nodes: I64) -> TransitionFeed:
+    def restricted_to(self, nodes: I64) -> TransitionFeed:
         """Return the data of some nodes, under their numbers; all other nodes have no data."""
         kept = np.isin(np.arange(len(self.moves)), nodes)
         previous = self.previous[kept[self.moves.owners]]
         positives, moves = select_sets(self.positives, nodes), select_sets(self.moves, nodes)
         return TransitionFeed(positives, self.n_items, moves, previous, self.minutes)
 
-    def of_one(self, node: int) -> TransitionFeed:
+    def for_user(self, node: int) -> TransitionFeed:
         """Return the data of one node, as the data of node 0."""
         own = self.targets(node)
         return self._single(self.positives[node], own["items"], own["previous"])
 
-    def of_items(self, items: npt.NDArray[np.integer]) -> TransitionFeed:
+    def for_items(self, items: npt.NDArray[np.integer]) -> TransitionFeed:
         """Return the training data of a single node that visited these items, from unknown places."""
         kept = np.sort(items).astype(np.int32)
         return self._single(kept, kept, np.full(len(kept), -1, np.int32))
@@ -281,12 +281,12 @@ class TransitionFeed(Feed):
             return {"items": items, "previous": np.full(len(items), -1, np.int32)}
         return {"items": items, "previous": begun[draw.integers(len(begun), size=len(items))]}
 
-    def before_tests(self, split: Split) -> Columns:
+    def test_contexts(self, split: Split) -> Columns:
         """Return the previous item of each test item, if it is recent enough."""
         assert split.check_ins is not None  # the model was fitted to these data
         return {"previous": drop_stale_previous(split.check_ins.test, self.minutes)}
 
-    def before_next(self, split: Split) -> Columns:
+    def next_contexts(self, split: Split) -> Columns:
         """Return each user's last training visit, from which the recommended list continues."""
         assert split.check_ins is not None  # the model was fitted to these data
         moves = split.check_ins.train.items

@@ -59,7 +59,7 @@ class GRU4Rec(SequenceModel):
             ParameterBlock("dense_biases", BlockRole.SHARED, (d,), dense),
         )
 
-    def feed_of(self, split: TrainingData) -> SequenceFeed:
+    def make_feed(self, split: TrainingData) -> SequenceFeed:
         """Return the feed of sequences."""
         return SequenceFeed.within(split, self.options.max_length)
 

@@ -60,7 +60,7 @@ class LightGCN(GraphModel):
 
     _n_rows: tuple[int, int] = (0, 0)
 
-    def fitted_to(self, split: TrainingData) -> Self:
+    def bind_to_data(self, split: TrainingData) -> Self:
         """Return the model with tables of known length."""
         fitted = type(self)(self.options)
         fitted._n_rows = split.n_users, split.n_items
@@ -79,7 +79,7 @@ class LightGCN(GraphModel):
         """Return the dot products."""
         return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
 
-    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]
 

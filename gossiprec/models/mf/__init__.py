@@ -75,7 +75,7 @@ class MF(Model):
 
         return pair_gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
 
-    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]
 

@@ -103,7 +103,7 @@ class NCF(Model):
             values = torch.relu(values) @ p[f"weight{k}"].T + p[f"offset{k}"]
         return values[:, 0]
 
-    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return a function that scores all items; the items' half of the first layer is computed here, once."""
         import torch
 

@@ -75,13 +75,13 @@ class PRMEG(Model):
 
         return PRMEGKernels
 
-    def fitted_to(self, split: TrainingData) -> PRMEG:
+    def bind_to_data(self, split: TrainingData) -> PRMEG:
         """Return the model of items at known places: unit vectors, ``constants["places"]``, (n_items, 3)."""
         fitted = PRMEG(self.options)
         fitted.constants = {"places": unit_vectors(_check_ins(split).coordinates)}
         return fitted
 
-    def feed_of(self, split: TrainingData) -> TransitionFeed:
+    def make_feed(self, split: TrainingData) -> TransitionFeed:
         """Return the check-in transitions; a previous visit counts within the window."""
         return TransitionFeed.within(split, _check_ins(split), 60.0 * self.options.window_hours)
 

@@ -114,7 +114,7 @@ class Contributions(UploadAttack):
 
     def _victims(self, scores: Scores, n_items: int) -> Iterator[VictimBlock]:
         users = np.arange(self.context.n_users)
-        feed = self.context.data_of(users)
+        feed = self.context.feed_of_nodes(users)
         targets = Ragged.from_parts([feed.positives[user] for user in users.tolist()])
         return victim_blocks(scores, targets, n_items)
 

@@ -131,8 +131,8 @@ class UserVectors(UploadAttack):
 
     def _queries(self, adversaries: I64) -> F32:
         layout, model = self.context.scorer.layout, self.context.scorer.model
-        version = self.context.own_models(self.nodes)[0, layout.merged]
-        feed = self.context.data_of(adversaries)
+        version = self.context.models_of_nodes(self.nodes)[0, layout.merged]
+        feed = self.context.feed_of_nodes(adversaries)
         if layout.of(BlockRole.USER):  # an adversary has no row of another user
             targets = Ragged.from_parts([feed.positives[user] for user in adversaries.tolist()])
             vectors = set_mean_matrix(targets, layout.n_items) @ item_table(layout, version)
