@@ -3,10 +3,14 @@
 import os
 import sys
 
-import pytest
-from hypothesis import HealthCheck, settings
+# Workers fill the cores. If torch and BLAS divide products of small matrices among threads that wait for each other,
+# tests of torch take three times the processor time. Tests that are about such threads choose their number themselves.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
-from gossiprec.base.cache_dir import cache_dir
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+from gossiprec.base.cache_dir import cache_dir  # noqa: E402
 
 # How long an example takes says how busy the machine is; timings belong to benchmarks.
 settings.register_profile("gossiprec", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -19,20 +23,3 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(cache_dir() / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--device", choices=["cpu", "cuda"], default="cpu",
-        help="device of tests that leave it open; cpu hides all others, cuda adds the tests of CUDA",
-    )  # fmt: skip
-
-
-def pytest_configure(config):
-    if config.getoption("--device") == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
-        return
-    import torch
-
-    if not torch.cuda.is_available():
-        raise pytest.UsageError("--device: found cuda, but torch finds no CUDA device; leave it out")
