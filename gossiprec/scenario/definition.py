@@ -58,45 +58,34 @@ class DatasetChoice(RegisteredChoice):
     """The data set, how it is split, and how much of it is used."""
 
     split: RegisteredChoice
-    limit_users: int | None = Field(
-        default=None, ge=2, le=LARGEST, description="Use only the first users of the data set."
-    )
+    limit_users: int | None = Field(default=None, ge=2, le=LARGEST)
+    """Use only the first users of the data set."""
 
 
 class PolicyChoice(RegisteredChoice):
     """A defence and the nodes that use it."""
 
-    nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
+    nodes: Nodes = "all"
+    """all, {fraction: f}, or a list of node ids."""
 
 
 class AttackerChoice(RegisteredChoice):
     """A poisoning method, the number of nodes that use it, and their goal."""
 
-    fraction: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Number of poisoners as a fraction of all users, rounded down; 0: none (baseline).",
-    )
-    number: int | None = Field(default=None, ge=0, le=10**6, description="Number of poisoners.")
-    targets: Targets = Field(
-        default=LeastPopular(least_popular=1),
-        description="Items that the poisoners promote: ids, or {least_popular: n} of training and test items together.",
-    )
-    start: int = Field(
-        default=1,
-        ge=1,
-        le=LARGEST,
-        description="First round of poisoning; before it the nodes send unmodified models.",
-    )
-    scale: Literal["gradient", "matched"] = Field(
-        default="gradient",
-        description="gradient: learning rate times gradient; matched: rows change as much as an average client's.",
-    )
-    boost: float = Field(default=1.0, gt=0, le=1e9, description="Factor applied to the poisoned update.")
-    clip: float | None = Field(
-        default=None, gt=0, description="Largest norm of the delta of an item row; null: no limit."
-    )
+    fraction: float | None = Field(default=None, ge=0, le=1)
+    """Number of poisoners as a fraction of all users, rounded down; 0: none (baseline)."""
+    number: int | None = Field(default=None, ge=0, le=10**6)
+    """Number of poisoners."""
+    targets: Targets = LeastPopular(least_popular=1)
+    """Items that the poisoners promote: ids, or {least_popular: n} of training and test items together."""
+    start: int = Field(default=1, ge=1, le=LARGEST)
+    """First round of poisoning; before it the nodes send unmodified models."""
+    scale: Literal["gradient", "matched"] = "gradient"
+    """gradient: learning rate times gradient; matched: rows change as much as an average client's."""
+    boost: float = Field(default=1.0, gt=0, le=1e9)
+    """Factor applied to the poisoned update."""
+    clip: float | None = Field(default=None, gt=0)
+    """Largest norm of the delta of an item row; null: no limit."""
 
     @model_validator(mode="after")
     def _counted_once(self) -> AttackerChoice:
@@ -110,8 +99,10 @@ class ScenarioHeader(Options):
     """The plain values at the top of a scenario."""
 
     name: Slug
-    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="Seed of all random draws.")
-    plots: bool = Field(default=True, description="Draw figures at the end of a run.")
+    seed: int = Field(default=1, ge=0, le=2**63 - 1)
+    """Seed of all random draws."""
+    plots: bool = True
+    """Draw figures at the end of a run."""
 
 
 class Scenario(ScenarioHeader):

@@ -24,15 +24,18 @@ class ConstantTime(Options):
     """Always the same."""
 
     law: Literal["constant"]
-    value: Time = Field(description="The time, in mean wake periods.")
+    value: Time
+    """The time, in mean wake periods."""
 
 
 class UniformTime(Options):
     """Uniformly distributed between two bounds."""
 
     law: Literal["uniform"]
-    low: Time = Field(default=0.0, description="Shortest time.")
-    high: PositiveTime = Field(description="Longest time.")
+    low: Time = 0.0
+    """Shortest time."""
+    high: PositiveTime
+    """Longest time."""
 
     @model_validator(mode="after")
     def _ordered(self) -> UniformTime:
@@ -45,45 +48,42 @@ class ExponentialTime(Options):
     """Exponentially distributed: memoryless."""
 
     law: Literal["exponential"]
-    mean: PositiveTime = Field(description="Mean time.")
+    mean: PositiveTime
+    """Mean time."""
 
 
 class LognormalTime(Options):
     """A normally distributed logarithm: most times near the median, a few much longer."""
 
     law: Literal["lognormal"]
-    median: PositiveTime = Field(description="Median: half of the times are shorter.")
-    sigma: Annotated[float, Field(gt=0, le=10)] = Field(
-        description="Standard deviation of the natural logarithm."
-    )
+    median: PositiveTime
+    """Median: half of the times are shorter."""
+    sigma: Annotated[float, Field(gt=0, le=10)]
+    """Standard deviation of the natural logarithm."""
 
 
 class WeibullTime(Options):
     """``P(T > t) = exp(-(t / scale)^shape)``; a shape below 1 gives many short times and a few very long ones."""
 
     law: Literal["weibull"]
-    scale: PositiveTime = Field(description="Scale: 63 % of the times are shorter.")
-    shape: Annotated[float, Field(ge=0.1, le=20)] = Field(
-        description="Shape; 1 is the exponential distribution."
-    )
+    scale: PositiveTime
+    """Scale: 63 % of the times are shorter."""
+    shape: Annotated[float, Field(ge=0.1, le=20)]
+    """Shape; 1 is the exponential distribution."""
 
 
 class TraceTime(Options):
     """Measured times from a file."""
 
     law: Literal["trace"]
-    path: str = Field(
-        min_length=1, description="Text file with one time per line, or a CSV file with a header."
-    )
-    column: str | None = Field(default=None, description="Column of the CSV file, named as in the header.")
-    order: Literal["random", "sequence"] = Field(
-        default="random",
-        description="random: drawn with replacement; sequence: each node takes the times one after the other.",
-    )
-    end: Literal["repeat", "hold", "refuse"] = Field(
-        default="repeat",
-        description="for sequence, after the last time: start over, keep the last time, or refuse the run.",
-    )
+    path: str = Field(min_length=1)
+    """Text file with one time per line, or a CSV file with a header."""
+    column: str | None = None
+    """Column of the CSV file, named as in the header."""
+    order: Literal["random", "sequence"] = "random"
+    """random: drawn with replacement; sequence: each node takes the times one after the other."""
+    end: Literal["repeat", "hold", "refuse"] = "repeat"
+    """for sequence, after the last time: start over, keep the last time, or refuse the run."""
 
 
 RandomTime: TypeAlias = Annotated[
@@ -95,16 +95,16 @@ RandomTime: TypeAlias = Annotated[
 class RandomLatency(Options):
     """A latency that is drawn."""
 
-    per: Literal["message", "node", "pair"] = Field(
-        default="message", description="Draw for each message, once for each sender, or once for each pair."
-    )
+    per: Literal["message", "node", "pair"] = "message"
+    """Draw for each message, once for each sender, or once for each pair."""
 
 
 class ConstantLatency(Options):
     """Every message has the same latency."""
 
     law: Literal["constant"] = "constant"
-    value: Time = Field(default=0.0, description="Delay of a message, in mean wake periods.")
+    value: Time = 0.0
+    """Delay of a message, in mean wake periods."""
 
 
 class UniformLatency(UniformTime, RandomLatency):
@@ -127,22 +127,20 @@ class PairsLatency(Options):
     """A matrix of latencies, sender by receiver."""
 
     law: Literal["pairs"]
-    path: str = Field(
-        min_length=1, description="A .npy or .csv file of n x n numbers; the diagonal is ignored."
-    )
+    path: str = Field(min_length=1)
+    """A .npy or .csv file of n x n numbers; the diagonal is ignored."""
 
 
 class GeographicLatency(Options):
     """A latency that grows with the great-circle distance."""
 
     law: Literal["geographic"]
-    coordinates: str = Field(
-        default="random",
-        min_length=1,
-        description="random: uniform on the globe; or a CSV file with the header node,latitude,longitude.",
-    )
-    speed_km: Annotated[float, Field(ge=0.1)] = Field(description="Kilometres per mean wake period.")
-    base: Time = Field(default=0.0, description="Constant added to the distance-based latency.")
+    coordinates: str = Field(default="random", min_length=1)
+    """random: uniform on the globe; or a CSV file with the header node,latitude,longitude."""
+    speed_km: Annotated[float, Field(ge=0.1)]
+    """Kilometres per mean wake period."""
+    base: Time = 0.0
+    """Constant added to the distance-based latency."""
 
 
 Latency: TypeAlias = Annotated[
@@ -165,8 +163,10 @@ class UniformRate(Options):
     """Rates are uniformly distributed between two bounds."""
 
     law: Literal["uniform"]
-    low: Rate = Field(description="Lowest rate.")
-    high: Rate = Field(description="Highest rate.")
+    low: Rate
+    """Lowest rate."""
+    high: Rate
+    """Highest rate."""
 
     @model_validator(mode="after")
     def _ordered(self) -> UniformRate:
@@ -179,17 +179,18 @@ class LognormalRate(Options):
     """Rates have a normally distributed logarithm."""
 
     law: Literal["lognormal"]
-    median: Rate = Field(description="Median: half of the nodes are slower.")
-    sigma: Annotated[float, Field(gt=0, le=10)] = Field(
-        description="Standard deviation of the natural logarithm."
-    )
+    median: Rate
+    """Median: half of the nodes are slower."""
+    sigma: Annotated[float, Field(gt=0, le=10)]
+    """Standard deviation of the natural logarithm."""
 
 
 class FileRate(Options):
     """Each node has a rate from a file."""
 
     law: Literal["file"]
-    path: str = Field(min_length=1, description="Text file with one rate per line, in order of node ids.")
+    path: str = Field(min_length=1)
+    """Text file with one rate per line, in order of node ids."""
 
 
 Rates: TypeAlias = Rate | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
@@ -198,11 +199,12 @@ Rates: TypeAlias = Rate | Annotated[UniformRate | LognormalRate | FileRate, Fiel
 class Bandwidth(Options):
     """Bytes per mean wake period that a node sends and receives, shared fairly by its messages."""
 
-    up: Rates | None = Field(
-        default=None, description="Upload rate: a number, or a distribution over nodes; null: no limit."
-    )
-    down: Rates | None = Field(default=None, description="Download rate.")
-    coordinator: Rate | None = Field(default=None, description="Both rates of a coordinator; null: no limit.")
+    up: Rates | None = None
+    """Upload rate: a number, or a distribution over nodes; null: no limit."""
+    down: Rates | None = None
+    """Download rate."""
+    coordinator: Rate | None = None
+    """Both rates of a coordinator; null: no limit."""
 
     @property
     def limited(self) -> bool:
@@ -213,23 +215,23 @@ class Bandwidth(Options):
 class Reordering(Options):
     """Some messages are held back, so that later ones overtake them."""
 
-    share: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Probability that a message is delayed."
-    )
-    delay: Time = Field(default=0.0, description="Additional delay of a reordered message.")
+    share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Probability that a message is delayed."""
+    delay: Time = 0.0
+    """Additional delay of a reordered message."""
 
 
 class PartitionOptions(Options):
     """A window of virtual time in which groups of nodes cannot reach one another."""
 
-    begin: Time = Field(alias="from", description="Beginning.")
-    until: PositiveTime = Field(description="End.")
-    groups: tuple[NodeIds, ...] | None = Field(
-        default=None, min_length=1, description="Lists of node ids; nodes in no list form one more group."
-    )
-    parts: Annotated[int, Field(ge=2, le=LARGEST)] | None = Field(
-        default=None, description="Number of random groups of equal size, instead of groups."
-    )
+    begin: Time = Field(alias="from")
+    """Beginning."""
+    until: PositiveTime
+    """End."""
+    groups: tuple[NodeIds, ...] | None = Field(default=None, min_length=1)
+    """Lists of node ids; nodes in no list form one more group."""
+    parts: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
+    """Number of random groups of equal size, instead of groups."""
 
     @model_validator(mode="after")
     def _whole(self) -> PartitionOptions:
@@ -249,36 +251,33 @@ class PartitionOptions(Options):
 class Compute(Options):
     """Duration of a local update."""
 
-    time: RandomTime = Field(description="Distribution of the time of one local update.")
-    per: Literal["update", "node"] = Field(
-        default="update",
-        description="Draw for each local update, or once for each node: a slow node stays slow.",
-    )
-    per_sample: bool = Field(
-        default=False,
-        description="`time` is per training sample; an update takes that time multiplied by its number of samples.",
-    )
+    time: RandomTime
+    """Distribution of the time of one local update."""
+    per: Literal["update", "node"] = "update"
+    """Draw for each local update, or once for each node: a slow node stays slow."""
+    per_sample: bool = False
+    """`time` is per training sample; an update takes that time multiplied by its number of samples."""
 
 
 class NetworkOptions(Options):
     """Delays, losses and bandwidth of messages between sender and receiver."""
 
-    latency: Latency = Field(
-        default=ConstantLatency(), description="Delay of a message, in mean wake periods."
-    )
-    bandwidth: Bandwidth = Field(
-        default=Bandwidth(), description="Bytes per mean wake period; messages share it fairly at both ends."
-    )
-    loss: float = Field(default=0.0, ge=0, lt=1, description="Probability that a message never arrives.")
-    duplication: float = Field(
-        default=0.0, ge=0, lt=1, description="Probability that a message is sent twice."
-    )
-    reordering: Reordering = Field(default=Reordering(), description="Reordering: messages that are delayed.")
-    in_order: bool = Field(default=False, description="Messages from one node to another keep their order.")
-    partitions: tuple[PartitionOptions, ...] = Field(
-        default=(), description="Time windows in which groups are disconnected from each other."
-    )
-    compute: Compute | None = Field(default=None, description="Time of a local update; null: none.")
+    latency: Latency = ConstantLatency()
+    """Delay of a message, in mean wake periods."""
+    bandwidth: Bandwidth = Bandwidth()
+    """Bytes per mean wake period; messages share it fairly at both ends."""
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    """Probability that a message never arrives."""
+    duplication: float = Field(default=0.0, ge=0, lt=1)
+    """Probability that a message is sent twice."""
+    reordering: Reordering = Reordering()
+    """Reordering: messages that are delayed."""
+    in_order: bool = False
+    """Messages from one node to another keep their order."""
+    partitions: tuple[PartitionOptions, ...] = ()
+    """Time windows in which groups are disconnected from each other."""
+    compute: Compute | None = None
+    """Time of a local update; null: none."""
 
     @field_validator("latency", mode="before")
     @classmethod
@@ -301,26 +300,27 @@ class NetworkOptions(Options):
 class NodeSelection(Options):
     """The nodes to which an entry applies."""
 
-    nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
+    nodes: Nodes = "all"
+    """all, {fraction: f}, or a list of node ids."""
 
 
 class AlternatingSessions(NodeSelection):
     """Nodes alternate between online and offline periods, each drawn independently."""
 
-    online: RandomTime = Field(description="Distribution of a time online.")
-    offline: RandomTime = Field(description="Distribution of a time offline.")
-    start: Literal["stationary", "online"] = Field(
-        default="stationary",
-        description="State at time 0: stationary, or online at the beginning of a session.",
-    )
+    online: RandomTime
+    """Distribution of a time online."""
+    offline: RandomTime
+    """Distribution of a time offline."""
+    start: Literal["stationary", "online"] = "stationary"
+    """State at time 0: stationary, or online at the beginning of a session."""
 
     @model_validator(mode="after")
     def _lasting(self) -> AlternatingSessions:
         for key in ("online", "offline"):
-            law = getattr(self, key)
-            if law.law == "constant" and law.value == 0:
+            distribution = getattr(self, key)
+            if distribution.law == "constant" and distribution.value == 0:
                 raise ValueError(f"found {key} of length 0; expected a positive length; or remove the entry")
-            if law.law == "trace" and law.order == "sequence":
+            if distribution.law == "trace" and distribution.order == "sequence":
                 raise ValueError(f"found {key} with order: sequence; set order: random")
         return self
 
@@ -328,10 +328,14 @@ class AlternatingSessions(NodeSelection):
 class PeriodicSessions(NodeSelection):
     """Nodes are offline in the same part of every period, as phones are at night."""
 
-    period: PositiveTime = Field(description="Length of a day.")
-    offline_from: Time = Field(description="Time of the day at which nodes go offline.")
-    offline_until: PositiveTime = Field(description="Time of the day at which nodes come back online.")
-    jitter: Time = Field(default=0.0, description="Maximum random shift of each start and end of a session.")
+    period: PositiveTime
+    """Length of a day."""
+    offline_from: Time
+    """Time of the day at which nodes go offline."""
+    offline_until: PositiveTime
+    """Time of the day at which nodes come back online."""
+    jitter: Time = 0.0
+    """Maximum random shift of each start and end of a session."""
 
     @model_validator(mode="after")
     def _within_a_day(self) -> PeriodicSessions:
@@ -352,13 +356,10 @@ class PeriodicSessions(NodeSelection):
 class TraceSessions(Options):
     """Nodes come and go as recorded in a file."""
 
-    trace: str = Field(
-        min_length=1, description="CSV file with the header node,time,online (0 or 1) or node,from,until."
-    )
-    end: Literal["repeat", "hold", "refuse"] = Field(
-        default="refuse",
-        description="If the run is longer than the file: repeat the file, keep the last state, or refuse the run.",
-    )
+    trace: str = Field(min_length=1)
+    """CSV file with the header node,time,online (0 or 1) or node,from,until."""
+    end: Literal["repeat", "hold", "refuse"] = "refuse"
+    """If the run is longer than the file: repeat the file, keep the last state, or refuse the run."""
 
 
 def _kind_of_sessions(raw: Any) -> str:
@@ -381,26 +382,26 @@ Sessions: TypeAlias = Annotated[
 class PermanentChange(Options):
     """Nodes that join, or leave, once and permanently."""
 
-    nodes: Nodes = Field(description="{fraction: f}, or a list of node ids.")
-    at: Time | UniformTime = Field(description="Time of the event, or {law: uniform, low: l, high: h}.")
+    nodes: Nodes
+    """{fraction: f}, or a list of node ids."""
+    at: Time | UniformTime
+    """Time of the event, or {law: uniform, low: l, high: h}."""
 
 
 class Churn(Options):
     """Offline periods of nodes, and the handling of their messages and models. Without it all nodes are online."""
 
-    sessions: tuple[Sessions, ...] = Field(
-        default=(), description="Online sessions of nodes; one entry or a list."
-    )
-    join: tuple[PermanentChange, ...] = Field(default=(), description="Nodes that join after the start.")
-    leave: tuple[PermanentChange, ...] = Field(default=(), description="Nodes that leave permanently.")
-    messages: Literal["lost", "held"] = Field(
-        default="lost", description="How to treat messages that arrive while the receiver is offline."
-    )
+    sessions: tuple[Sessions, ...] = ()
+    """Online sessions of nodes; one entry or a list."""
+    join: tuple[PermanentChange, ...] = ()
+    """Nodes that join after the start."""
+    leave: tuple[PermanentChange, ...] = ()
+    """Nodes that leave permanently."""
+    messages: Literal["lost", "held"] = "lost"
+    """How to treat messages that arrive while the receiver is offline."""
 
-    model: Literal["kept", "reset"] = Field(
-        default="kept",
-        description="Model of a node that comes back online: its last one, or its initial one.",
-    )
+    model: Literal["kept", "reset"] = "kept"
+    """Model of a node that comes back online: its last one, or its initial one."""
 
     @field_validator("sessions", "join", "leave", mode="before")
     @classmethod

@@ -23,31 +23,29 @@ class TrainingOptions(Options):
     Defaults: Table 3 of the CDA paper, except `local_epochs` and `batch_size`; `betas` and `eps` are torch's.
     """
 
-    optimizer: Literal["adam", "sgd"] = Field(
-        default="adam", description="Its state stays on the node and is never sent."
-    )
-    learning_rate: float = Field(default=0.01, gt=0, description="Step size of the optimizer.")
-    batch_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["full"] = Field(
-        default=64,
-        description="Samples (positives and negatives) per step; `full`: all samples of the epoch in one step.",
-    )
-    local_epochs: int = Field(
-        default=1, ge=1, le=10**6, description="Epochs over the samples of a node per local update."
-    )
-    negatives: int = Field(default=4, ge=1, le=10**6, description="Number of negatives drawn per positive.")
-    negatives_drawn: Literal["each_update", "once"] = Field(
-        default="each_update", description="Draw negatives for each local update, or once per node."
-    )
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        default=(0.9, 0.999), description="Decay rates of the first and second moments of Adam."
-    )
-    eps: float = Field(default=1e-8, gt=0, description="Term of Adam that prevents division by zero.")
+    optimizer: Literal["adam", "sgd"] = "adam"
+    """Its state stays on the node and is never sent."""
+    learning_rate: float = Field(default=0.01, gt=0)
+    """Step size of the optimizer."""
+    batch_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["full"] = 64
+    """Samples (positives and negatives) per step; `full`: all samples of the epoch in one step."""
+    local_epochs: int = Field(default=1, ge=1, le=10**6)
+    """Epochs over the samples of a node per local update."""
+    negatives: int = Field(default=4, ge=1, le=10**6)
+    """Number of negatives drawn per positive."""
+    negatives_drawn: Literal["each_update", "once"] = "each_update"
+    """Draw negatives for each local update, or once per node."""
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
+    """Decay rates of the first and second moments of Adam."""
+    eps: float = Field(default=1e-8, gt=0)
+    """Term of Adam that prevents division by zero."""
 
 
 class NodeFraction(Options):
     """A part of all nodes, drawn at random from the scenario's seed."""
 
-    fraction: float = Field(gt=0, le=1, description="Fraction of all nodes.")
+    fraction: float = Field(gt=0, le=1)
+    """Fraction of all nodes."""
 
 
 NodeIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
@@ -57,7 +55,8 @@ Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
 class LeastPopular(Options):
     """The items that the fewest users have."""
 
-    least_popular: int = Field(ge=1, le=LARGEST, description="Number of items; on ties those with lower ids.")
+    least_popular: int = Field(ge=1, le=LARGEST)
+    """Number of items; on ties those with lower ids."""
 
 
 ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
@@ -67,8 +66,10 @@ Targets: TypeAlias = LeastPopular | ItemIds
 class ExtraReports(Options):
     """Reports that are more frequent for a while."""
 
-    every: int = Field(ge=1, le=LARGEST, description="Rounds between two additional reports.")
-    until: int = Field(ge=1, le=LARGEST, description="Last round with an additional report.")
+    every: int = Field(ge=1, le=LARGEST)
+    """Rounds between two additional reports."""
+    until: int = Field(ge=1, le=LARGEST)
+    """Last round with an additional report."""
 
     @model_validator(mode="after")
     def _some(self) -> ExtraReports:
@@ -83,47 +84,27 @@ Rounds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST)], ...
 class EvaluateOptions(Options):
     """When models and attacks are scored, and by which measures of recommendation quality."""
 
-    every: int = Field(
-        default=10,
-        ge=1,
-        le=LARGEST,
-        description="Rounds between two evaluations; attacks are scored at the same ticks.",
-    )
-    also: Rounds | ExtraReports | None = Field(
-        default=None,
-        description="Additional rounds at which to evaluate: a list, or {every: 2, until: 60}; useful if "
-        "accuracy peaks early.",
-    )
-    metrics: tuple[str, ...] = Field(
-        default=("hr@20", "ndcg@20"),
-        description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20; val_recall@20: of validation items "
-        "(docs/measures.md).",
-    )
-    mask: Literal["train", "train+validation"] = Field(
-        default="train", description="Parts of the split whose items are excluded from a user's ranking."
-    )
-    beside: tuple[Literal["popularity", "random"], ...] = Field(
-        default=(),
-        description="Baseline rankings to evaluate with the same metrics: by popularity, or random.",
-    )
-    targets: Targets | Literal["attacked"] | None = Field(
-        default=None,
-        description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or "
-        "`attacked`, the items that attackers promote.",
-    )
-    activity_groups: Annotated[int, Field(ge=2, le=100)] | None = Field(
-        default=None,
-        description="Number of user groups by activity; the summary reports test metrics for each group.",
-    )
-    train_loss: bool = Field(
-        default=False,
-        description="Report `train_loss`, the mean over users of the loss on their own training samples "
-        "(docs/measures.md); not available for central training or sharded runs.",
-    )
-    keep_version: bool = Field(
-        default=False,
-        description="Save the coordinator's final item embeddings and shared weights (version.npz).",
-    )
+    every: int = Field(default=10, ge=1, le=LARGEST)
+    """Rounds between two evaluations; attacks are scored at the same ticks."""
+    also: Rounds | ExtraReports | None = None
+    """Additional rounds at which to evaluate: a list, or {every: 2, until: 60}; useful if accuracy peaks early."""
+    metrics: tuple[str, ...] = ("hr@20", "ndcg@20")
+    """MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20; val_recall@20: of validation items (docs/measures.md).
+"""
+    mask: Literal["train", "train+validation"] = "train"
+    """Parts of the split whose items are excluded from a user's ranking."""
+    beside: tuple[Literal["popularity", "random"], ...] = ()
+    """Baseline rankings to evaluate with the same metrics: by popularity, or random."""
+    targets: Targets | Literal["attacked"] | None = None
+    """Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or `attacked`, the items that
+    attackers promote."""
+    activity_groups: Annotated[int, Field(ge=2, le=100)] | None = None
+    """Number of user groups by activity; the summary reports test metrics for each group."""
+    train_loss: bool = False
+    """Report `train_loss`, the mean over users of the loss on their own training samples (docs/measures.md); not
+    available for central training or sharded runs."""
+    keep_version: bool = False
+    """Save the coordinator's final item embeddings and shared weights (version.npz)."""
 
     def rounds(self) -> Iterator[int]:
         """Yield the rounds at which there is a report, without end."""
@@ -138,9 +119,9 @@ class EvaluateOptions(Options):
 
     def measured(self) -> tuple[str, ...]:
         """The measures that a run may report: metrics, also of reference orders, and of the chosen report."""
-        beside = (baseline_metric_name(m, order) for order in self.beside for m in self.metrics)
+        baselines = (baseline_metric_name(m, order) for order in self.beside for m in self.metrics)
         chosen = (m for m in self.metrics if self.validated_by and not read_metric(m).on_validation)
-        return (*self.metrics, *beside, *(baseline_metric_name(m, VALIDATED) for m in chosen))
+        return (*self.metrics, *baselines, *(baseline_metric_name(m, VALIDATED) for m in chosen))
 
     @property
     def validated_by(self) -> str | None:
@@ -149,10 +130,10 @@ class EvaluateOptions(Options):
 
     @field_validator("beside")
     @classmethod
-    def _once(cls, beside: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(beside)) < len(beside):
-            raise ValueError(f"found {', '.join(beside)}; expected each order once")
-        return beside
+    def _once(cls, orders: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(orders)) < len(orders):
+            raise ValueError(f"found {', '.join(orders)}; expected each order once")
+        return orders
 
     @field_validator("metrics")
     @classmethod
@@ -191,45 +172,26 @@ class EvaluateOptions(Options):
 class ExecutorOptions(Options):
     """Execution of computations. No option changes results beyond rounding."""
 
-    name: Literal["auto", "reference", "batched", "fused", "ray"] = Field(
-        default="auto",
-        description="auto: fused if the model has compiled kernels, otherwise batched; ray: divide the nodes "
-        "among shards, processes on one or several machines (docs/shards.md).",
-    )
-    threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
-        default="auto",
-        description="auto: one thread per core; with ray, threads per shard: the number of cores divided by the "
-        "number of shards.",
-    )
-    wave_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["unlimited"] = Field(
-        default="unlimited", description="Maximum number of operations per wave; lower it to save memory."
-    )
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Device on which the batched executor stores the models."
-    )
-    storage: Literal["float32", "float16"] = Field(
-        default="float32",
-        description="Number format of stored models; float16 halves the memory and uses stochastic rounding "
-        "(docs/models.md).",
-    )
-    portable: bool = Field(
-        default=False,
-        description="Produce the same bytes on every processor of one architecture; requires compiled kernels, "
-        "and is slower.",
-    )
-    shards: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1,
-        description="ray: number of processes among which the nodes are divided, including this one.",
-    )
-    address: str = Field(
-        default="auto",
-        description="ray: address of the cluster, host:port; auto: a running cluster, otherwise start Ray on "
-        "this machine; local: start Ray on this machine.",
-    )
-    inner: Literal["auto", "reference", "batched", "fused"] = Field(
-        default="auto",
-        description="ray: executor within a shard, like `name` for a run without shards.",
-    )
+    name: Literal["auto", "reference", "batched", "fused", "ray"] = "auto"
+    """auto: fused if the model has compiled kernels, otherwise batched; ray: divide the nodes among shards, processes
+    on one or several machines (docs/shards.md)."""
+    threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
+    """auto: one thread per core; with ray, threads per shard: the number of cores divided by the number of shards."""
+    wave_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["unlimited"] = "unlimited"
+    """Maximum number of operations per wave; lower it to save memory."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device on which the batched executor stores the models."""
+    storage: Literal["float32", "float16"] = "float32"
+    """Number format of stored models; float16 halves the memory and uses stochastic rounding (docs/models.md)."""
+    portable: bool = False
+    """Produce the same bytes on every processor of one architecture; requires compiled kernels, and is slower."""
+    shards: Annotated[int, Field(ge=1, le=64)] = 1
+    """ray: number of processes among which the nodes are divided, including this one."""
+    address: str = "auto"
+    """ray: address of the cluster, host:port; auto: a running cluster, otherwise start Ray on this machine; local:
+    start Ray on this machine."""
+    inner: Literal["auto", "reference", "batched", "fused"] = "auto"
+    """ray: executor within a shard, like `name` for a run without shards."""
 
     @model_validator(mode="after")
     def _of_ray(self) -> ExecutorOptions:
@@ -248,11 +210,9 @@ class ExecutorOptions(Options):
 class CheckpointOptions(Options):
     """When a run saves its state. It never changes a result. Checkpoints are taken at reports (``evaluate``)."""
 
-    every: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Rounds between checkpoints; null: only by time."
-    )
-    minutes: Annotated[float, Field(gt=0)] | None = Field(
-        default=5.0,
-        description="Minutes between checkpoints; if this and `every` are null, no checkpoints are written.",
-    )
-    keep: int = Field(default=2, ge=1, description="Number of most recent checkpoints to keep.")
+    every: Annotated[int, Field(ge=1)] | None = None
+    """Rounds between checkpoints; null: only by time."""
+    minutes: Annotated[float, Field(gt=0)] | None = 5.0
+    """Minutes between checkpoints; if this and `every` are null, no checkpoints are written."""
+    keep: int = Field(default=2, ge=1)
+    """Number of most recent checkpoints to keep."""

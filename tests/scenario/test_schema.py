@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import Field
 
+from gossiprec.base.options import Options
 from gossiprec.scenario import Scenario, json_schema
 
 
@@ -76,3 +78,34 @@ def test_fixed_sections_state_their_defaults(schema, section):
     definition = schema["$defs"][schema["properties"][section]["$ref"].removeprefix("#/$defs/")]
     assert set(schema["properties"][section]["default"]) == set(definition["properties"])
     assert all("default" in prop for prop in definition["properties"].values())
+
+
+class Walk(Options):
+    pace: float = 1.0
+    """Steps of a walk
+    per period."""
+    begin: int = Field(default=0, alias="from")
+    """First step."""
+    length: int = Field(default=3, description="Number of steps.")
+    """A description comes first."""
+    bare: int = 1
+
+
+class LongWalk(Walk):
+    bare: int = 2
+    """Steps without shoes."""
+
+
+def test_the_docstring_below_an_option_is_its_description():
+    found = {key: about.get("description") for key, about in Walk.model_json_schema()["properties"].items()}
+    assert found == {
+        "pace": "Steps of a walk per period.", "from": "First step.", "length": "Number of steps.", "bare": None,
+    }  # fmt: skip
+    longer = LongWalk.model_json_schema()["properties"]
+    assert [longer[key]["description"] for key in ("pace", "bare")] == [found["pace"], "Steps without shoes."]
+
+
+def test_options_that_no_file_defines_have_no_docstrings():
+    space = {"Options": Options, "__name__": "typed"}
+    exec("class Typed(Options):\n    pace: int = 1\n    'A text.'\n", space)
+    assert "description" not in space["Typed"].model_json_schema()["properties"]["pace"]
