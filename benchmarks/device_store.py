@@ -28,12 +28,12 @@ import numpy as np
 import torch
 from common import emit, median, say
 
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.executors.tensors import UpdateStack
 from gossiprec.compute.plan.program import ExecutionPlan
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import WaveOptions, WaveRunner
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.numerics.torch_setup import single_torch_thread

@@ -92,7 +92,7 @@ def bare(prepared: PreparedRun, plans: list[ExecutionPlan], *, training_only: bo
                 seen = threads.share(len(plan.sightings.pool), part)
                 for meter in prepared.meters:
                     meter.observe(rows, program, mine)
-                    meter.sight(rows, plan.sightings, seen.start, seen.stop)
+                    meter.observe_pools(rows, plan.sightings, seen.start, seen.stop)
             prepared.executor.run(program, mine)
 
         threads.run(share)

@@ -58,12 +58,11 @@ from common import emit, median, rate, say
 from federated_sequences import clients, whole
 
 from gossiprec import simulate
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.rng import generator
-from gossiprec.compute.executors.client_trainer import TrainingTask
-from gossiprec.compute.executors.full_batch_trainer import FullBatchTrainer
-from gossiprec.compute.executors.pair_trainer import PairTrainer
+from gossiprec.compute.executors.analytic_trainer import make_analytic_trainer
+from gossiprec.compute.executors.clients import TrainingTask
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.federated.base import ClientContext
@@ -141,7 +140,7 @@ def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool 
         adam = torch.optim.Adam(tables.values(), lr=training.learning_rate)
         for _ in range(training.local_epochs):
             adam.zero_grad()
-            p = work.seen(layout.named(tables), batch)
+            p = work.encoded_model(layout.named(tables), batch)
             loss = model.loss(p, batch) if work.recommender is None else work.recommender.loss(p, batch, sent)
             torch.autograd.backward(loss)
             adam.step()
@@ -154,7 +153,7 @@ def bare(prepared: PreparedRun, slices: int, threads: int, extras: Extras | None
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
     store.attach(0, extras or {})
-    trainer = (FullBatchTrainer if work.model.pair_gradient() is None else PairTrainer)(work, store)
+    trainer = make_analytic_trainer(work, store)
     nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
 
     def train(part: int) -> None:

@@ -18,13 +18,12 @@ from torch.nn.functional import cross_entropy
 
 from gossiprec import simulate
 from gossiprec.base.arrays import F32
-from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
-from gossiprec.compute.executors.clients import ClientExecutor
-from gossiprec.compute.executors.sequence_trainer import SequenceTrainer
+from gossiprec.base.machine import ThreadPool
+from gossiprec.compute.executors.analytic_trainer import SequenceTrainer, make_analytic_trainer
+from gossiprec.compute.executors.clients import ClientExecutor, ClientTrainer, TrainingTask
 from gossiprec.compute.inbox_reducer import InboxReducer
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.federated.fedcl.coordinator import VectorBank
@@ -36,8 +35,8 @@ BEAUTY = {"users": 22_363, "items": 12_101, "interactions": 198_502}
 SLICE, WAVES, NAIVE, CLUSTERS = 16, 30, 48, 25
 METRICS = ["recall@10"]
 PHASES = {
-    "telling": (ClientTrainer, "telling"),
-    "drawing": (SequenceTrainer, "_drawn"),
+    "uploading": (ClientTrainer, "with_user_uploads"),
+    "drawing": (SequenceTrainer, "_samples"),
     "training": (SequenceTrainer, "_call"),
     "clients": (ClientExecutor, "run"),
     "summing": (Mean, "reduce"),
@@ -111,7 +110,7 @@ class Clients:
             user_upload_width=work.recommender.user_upload_width(layout),
         )  # fmt: skip
         self._store.threads = ThreadPool(threads)
-        self._work, self._trainer = work, SequenceTrainer(work, self._store)
+        self._work, self._trainer = work, make_analytic_trainer(work, self._store)
         work.recommender.threads = self._store.threads
         self._version = self._store.version(0)
         self._versions = [self._version.copy() for _ in range(WAVES)]
@@ -137,7 +136,9 @@ class Clients:
             for node in nodes:
                 self._store.keep(node, version)
             self._store.attach(nodes[0], {"centroids": self._centroids.copy()})
-            lessons = self._trainer.telling([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
+            lessons = self._trainer.with_user_uploads(
+                [TrainingTask(node, 0, node, nodes[0]) for node in nodes]
+            )
             for _, update in self._trainer.train(lessons):
                 yield update
 
@@ -145,7 +146,7 @@ class Clients:
         """Return the samples of the first clients, so that the naive loops need not draw them."""
         nodes = self._nodes[:NAIVE]
         self._store.attach(nodes[0], {"centroids": self._centroids})
-        lessons = self._trainer.telling([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
+        lessons = self._trainer.with_user_uploads([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
         return [self._sequence(lesson) for lesson in lessons]
 
     def _sequence(self, lesson: TrainingTask) -> History:

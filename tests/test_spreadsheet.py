@@ -6,13 +6,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gossiprec.base.spreadsheet import plain_cells, safe_cell
 from gossiprec.cli.options import SAFE_CSV
 from gossiprec.cli.plot import plot
 from gossiprec.cli.simulate import simulate
 from gossiprec.cli.study import study
 from gossiprec.figures.figure_files import csv_bytes
-from gossiprec.runs.run_tables import ITEMS, read_run_table, write_run_table
+from gossiprec.runs.run_tables import ITEMS, plain_cells, read_run_table, safe_cell, write_run_table
 from gossiprec.study.study_table import write_study_table as write_study_table
 
 FORMULAS = ["=1+2", "+cmd", "-x", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]

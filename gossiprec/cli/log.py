@@ -154,9 +154,9 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
 
 
 def _write_csv(found: EventLog, kind: str, out: Path) -> None:
-    from gossiprec.base.spreadsheet import safe_rows
     from gossiprec.runs.reader import column_names, iter_rows_of_kind
     from gossiprec.runs.run_files import open_replacement
+    from gossiprec.runs.run_tables import safe_rows
 
     names = column_names(found.schema[kind])
     with open_replacement(out) as file:

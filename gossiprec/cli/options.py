@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from gossiprec.base.spreadsheet import plain_cells
-
 Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]
 
@@ -25,6 +23,8 @@ REPLACE = click.option("--overwrite", is_flag=True, help="Overwrite the file if 
 
 def _begin_plain_cells(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
+        from gossiprec.runs.run_tables import plain_cells
+
         context.with_resource(plain_cells())
 
 

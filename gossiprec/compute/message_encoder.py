@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -57,11 +56,11 @@ class MessageEncoder:
         self.numbers: dict[tuple[int, int], int] = {}
         hides_user = outgoing.hides(BlockRole.USER).tolist()
         store = executor.store
-        self._store: _Sent
-        if isinstance(store, UpdateStore):
-            self._store = _Updates(store, executor.update_bytes)
-        else:
-            self._store = _Versions(executor.work, hides_user)
+        self._store = (
+            _Updates(store, executor.update_bytes)
+            if isinstance(store, UpdateStore)
+            else _Versions(executor.work, hides_user)
+        )
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Rewrite the messages of the pushes among some tasks of one wave."""
@@ -96,52 +95,33 @@ class MessageEncoder:
         return self._store.changed(handle, node, change)
 
 
-class _Sent(ABC):
-    """The access to the payloads of a store."""
-
-    @abstractmethod
-    def leaving(self, handle: int, node: int) -> MessagePayload:
-        """Return a copy of the payload under a handle, without withheld blocks."""
-
-    @abstractmethod
-    def base(self, handle: int, base: int, node: int) -> MessagePayload | None:
-        """Return a copy of the version before training, in the same layout, or None without training."""
-
-    @abstractmethod
-    def whole(self, handle: int, node: int) -> MessagePayload:
-        """Return a copy of the version under a handle."""
-
-    @abstractmethod
-    def changed(self, handle: int, node: int, change: ModelDelta) -> MessagePayload:
-        """Return the payload of the version under a handle plus a change."""
-
-    @abstractmethod
-    def keep(self, program: Program, task: int, payload: MessagePayload) -> None:
-        """Store a payload as the target of a task."""
-
-
-class _Versions(_Sent):
-    """Whole models, in the rows of an arena."""
+class _Versions:
+    """The access to the payloads of a store of whole models, which are the rows of an arena."""
 
     def __init__(self, work: ExecutorContext, hides_user: list[bool]) -> None:
         self._work, self._hides_user = work, hides_user
 
     def leaving(self, handle: int, node: int) -> MessagePayload:
+        """Return a copy of the payload under a handle, without withheld blocks."""
         values = self._work.arena.load(np.array([handle]))[0]
         return MessagePayload.of(values, self._work.layout, hides_user=self._hides_user[node])
 
     def base(self, handle: int, base: int, node: int) -> MessagePayload | None:
+        """Return a copy of the version before training, in the same layout, or None without training."""
         return self.leaving(base, node) if base >= 0 else None
 
     def whole(self, handle: int, node: int) -> MessagePayload:
+        """Return a copy of the version under a handle."""
         return self.leaving(handle, node)
 
     def changed(self, handle: int, node: int, change: ModelDelta) -> MessagePayload:
+        """Return the payload of the version under a handle plus a change."""
         payload = self.leaving(handle, node)
         payload.items[change.items] += change.rows
         return replace(payload, shared=payload.shared + change.shared)
 
     def keep(self, program: Program, task: int, payload: MessagePayload) -> None:
+        """Store a payload as the target of a task."""
         arena, layout, only = self._work.arena, self._work.layout, np.array([task])
         row = np.zeros(layout.row_size, np.float32)
         begin = layout.items.start if payload.users is None else 0
@@ -150,8 +130,8 @@ class _Versions(_Sent):
         arena.store(program.target[only], row[None], keys)
 
 
-class _Updates(_Sent):
-    """Updates of clients without a model: the rows that they touched. Users' rows never leave."""
+class _Updates(_Versions):
+    """The access to updates of clients without a model: the rows that they touched. Users' rows never leave."""
 
     def __init__(self, store: UpdateStore, sizes: dict[tuple[int, int], int] | None) -> None:
         assert sizes is not None, "clients send updates"
@@ -176,11 +156,11 @@ class _Updates(_Sent):
         return replace(payload, items=payload.items + change.rows, shared=payload.shared + change.shared)
 
     def keep(self, program: Program, task: int, payload: MessagePayload) -> None:
-        assert payload.touched is not None, "updates say whose rows they hold"
+        assert payload.touched is not None, "updates name the items of their rows"
         source = self._store.held(int(program.source[task]))
-        told = source.user if isinstance(source, Update) else None
+        upload = source.user if isinstance(source, Update) else None
         version = self._store.version(int(program.source[task]))
-        update = Update(version, payload.touched, payload.items, payload.shared, told)
+        update = Update(version, payload.touched, payload.items, payload.shared, upload)
         self._store.keep(int(program.target[task]), update)
         # a push and its update have the same number, for a client trains before each push
         self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +10,8 @@ from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.compute.train.local_update import NodeSettings
+from gossiprec.models.base.kernel_interface import ModelKernels, ScoreQuery
 from gossiprec.models.feeds.base import Feed
 
 
@@ -58,10 +57,9 @@ class Scorer:
         """Whether the run is too small for compiled code."""
         return self._executor.name == "reference"
 
-    @property
-    def scores(self) -> Callable[..., F32]:
-        """The function that scores rows, :meth:`gossiprec.compute.executors.base.Executor.scores`."""
-        return self._executor.scores
+    def score(self, query: ScoreQuery) -> F32:
+        """Return predicted scores, shape (offsets[-1],); logits if the model predicts probabilities."""
+        return self._executor.score(query)
 
     def trained(self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False) -> F32:
         """Return a model after local updates as a node runs them.

@@ -1,4 +1,4 @@
-"""The runner of plans: wave after wave, with the independent tasks of a wave on several threads."""
+"""The runner of plans: waves of independent tasks on several threads; a model that is not finite ends the run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,102 @@ from typing import Protocol
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I64
+from gossiprec.base.arrays import F32, F64, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.finite import FiniteCheck
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
+from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store.base import UpdateRows
-from gossiprec.compute.thread_pool import ThreadPool
+
+
+class NotFiniteError(ScenarioError):
+    """A local update gave a model with NaN or infinite values.
+
+    Parameters
+    ----------
+    node, update : int
+        The node, and the number of the update among the node's, from 0.
+    epochs : int
+        Passes of a local update over the node's samples.
+    time : float, optional
+        Virtual time of the update.
+    """
+
+    def __init__(self, node: int, update: int, epochs: int, time: float | None = None) -> None:
+        at = "" if time is None else f" at time {time:.6g}"
+        super().__init__(
+            f"node {node}: local update {update}{at} produced a model with NaN or infinite values after "
+            f"epoch {(update + 1) * epochs}; lower training.learning_rate or the noise of a policy"
+        )
+        self.node, self.update, self.epochs, self.time = node, update, epochs, time
+
+    def __reduce__(self) -> tuple[type[NotFiniteError], tuple[int, int, int, float | None]]:
+        """Return the class and the arguments by which another process rebuilds the error."""
+        return type(self), (self.node, self.update, self.epochs, self.time)
+
+    def at(self, time: float) -> NotFiniteError:
+        """Return the same error with the virtual time of the update."""
+        return NotFiniteError(self.node, self.update, self.epochs, time)
+
+
+class FiniteCheck:
+    """The check of every model once, right after a local update has written it.
+
+    Averages of finite models are finite, and the output of policies, poisoners and servers is checked on its own.
+
+    Parameters
+    ----------
+    executor : Executor
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._found: list[I64] = []
+
+    def note(self, program: Program, tasks: I64) -> None:
+        """Check the models that some tasks have trained. May be called from several threads at once."""
+        trained = tasks[program.update[tasks] >= 0]
+        if len(trained):
+            finite = self._executor.are_finite(
+                program.target[trained].astype(np.int64), program.node[trained]
+            )
+            if not finite.all():
+                self._found.append(trained[~finite])
+
+    def refuse(self, program: Program) -> None:
+        """Raise an error if a checked model is not finite, for the first such task of the program.
+
+        Raises
+        ------
+        NotFiniteError
+        """
+        if self._found:
+            task = int(np.concatenate(self._found).min())
+            epochs = self._executor.work.training.local_epochs
+            raise NotFiniteError(int(program.node[task]), int(program.update[task]), epochs)
+
+
+def update_times(segment: TapeSegment, node: int, behaviour: Behaviour, *, inline: bool) -> F64:
+    """Return the virtual times at which a node may have trained in a segment of tape, ascending.
+
+    Parameters
+    ----------
+    segment : TapeSegment
+    node : int
+    behaviour : Behaviour
+        The behaviour of the node.
+    inline : bool
+        Whether a message arrives the moment it is sent, and has no event of its own.
+    """
+    own, parts = segment.node == node, [np.zeros(0)]
+    if Op.TRAIN in behaviour.on_wake:
+        parts.append(segment.time[own & (segment.kind == TapeEvent.WAKE)])
+    if Op.TRAIN in behaviour.on_receive:
+        received = segment.time[own & (segment.kind == TapeEvent.DELIVER)]
+        parts.append(segment.sent_at[segment.receiver == node] if inline else received)
+    return np.sort(np.concatenate(parts))
+
 
 NOTHING = range(0)
 """The empty range, for no pool deliveries."""
@@ -30,7 +120,7 @@ def sightings_in_wave(plan: ExecutionPlan, wave: int) -> range:
 class DeliveryHook(ABC):
     """A hook that reads delivered versions and must not change them; several threads may call it at once."""
 
-    def watched(self, program: Program, tasks: I64) -> I64:
+    def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of which the hook reads the merges, by default all."""
         return tasks
 
@@ -39,7 +129,7 @@ class DeliveryHook(ABC):
         """Read the versions that `tasks` are about to merge: each receiver's messages in order of arrival."""
 
     @abstractmethod
-    def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
+    def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
         """Read pool deliveries ``first .. last - 1``. May run at the same time as :meth:`observe`."""
 
 
@@ -92,7 +182,7 @@ class WaveRunner:
         self._executor = executor
         self._watchers = watchers
         self._threads = options.threads if executor.parallel else ThreadPool(1)
-        self._width = 1 if executor.divides else self._threads.size
+        self._width = 1 if executor.threads_internally else self._threads.size
         self._wave_size = options.wave_size
         self.bookkeeping_seconds = 0.0
         self._busy = 0.0
@@ -109,7 +199,7 @@ class WaveRunner:
 
     def _compute(self, plan: ExecutionPlan, tasks: I64, seen: range) -> None:
         """Run independent tasks while the hooks read the wave's pool deliveries, of which no row is written."""
-        if seen and (self._executor.divides or not len(tasks)):
+        if seen and (self._executor.threads_internally or not len(tasks)):
             self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
             seen = NOTHING
         for chunk in self._chunks(tasks):
@@ -135,9 +225,9 @@ class WaveRunner:
         mine = tasks[np.minimum(cycle, 2 * parts - 1 - cycle) == part]
         if len(mine):
             for watcher in self._watchers:
-                seen = watcher.watched(program, mine)
+                seen = watcher.select_tasks(program, mine)
                 if len(seen):
-                    watcher.observe(self._executor.store.delivered(program, seen), program, seen)
+                    watcher.observe(self._executor.store.rows_of_tasks(program, seen), program, seen)
             for step in self._steps:
                 step.prepare(program, mine)
             self._executor.run(program, mine)
@@ -148,9 +238,9 @@ class WaveRunner:
         share = self._threads.share(len(seen), part)
         if share:
             first, last = seen.start + share.start, seen.start + share.stop
-            for shown in self._executor.store.shown(plan.sightings, first, last):
+            for shown in self._executor.store.iter_pool_rows(plan.sightings, first, last):
                 for watcher in self._watchers:
-                    watcher.sight(*shown)
+                    watcher.observe_pools(*shown)
 
     def _in_parallel(self, job: Callable[[int], None], most: int) -> None:
         """Run the first `most` parts of a job on the thread pool; the others are empty."""

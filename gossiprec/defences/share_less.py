@@ -15,8 +15,7 @@ from pydantic import Field
 from gossiprec.base.arrays import I64
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import Transform, WithholdUserRow
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
 

@@ -7,7 +7,7 @@ have an analytic gradient, :class:`AnalyticTerm`; :func:`missing_analytic_gradie
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -23,13 +23,15 @@ from gossiprec.federated.coordinator_hook import CoordinatorContext, Coordinator
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.models.base.analytic_gradients import (
     AnalyticGradient,
+    PairGradient,
+    SequenceGradient,
     defined_by_same_class,
     has_own_gradient,
     has_own_pair_gradient,
     has_own_sequence_gradient,
 )
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
-from gossiprec.models.feeds.base import Columns
+from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.old_names import forward, old_members
 from gossiprec.rules.servers.base import ALONE, Extras, ThreadPoolLike
 
@@ -381,19 +383,33 @@ def overrides_term(recommender: Recommender) -> bool:
     return defined_by_same_class(recommender, "analytic_term", "loss", "draws")
 
 
+_GRADIENTS: dict[type[Feed], tuple[str, Callable[[Model], bool]]] = {
+    PointwiseFeed: ("analytic_gradient", has_own_gradient),
+    PairwiseFeed: ("pair_gradient", has_own_pair_gradient),
+    SequenceFeed: ("sequence_gradient", has_own_sequence_gradient),
+}
+"""The method by which a model declares its gradient for the samples of a feed, and the check that it is its own."""
+
+
+def client_gradient(model: Model) -> AnalyticGradient | PairGradient | SequenceGradient | None:
+    """Return the gradient that a model declares for the samples of its feed, or None; it may import compilers."""
+    if model.feed not in _GRADIENTS:
+        return None
+    method, is_own = _GRADIENTS[model.feed]
+    return getattr(model, method)() if is_own(model) else None
+
+
 def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
-    if model.feed is PairwiseFeed:
-        has_gradient = model.pair_gradient() is not None and has_own_pair_gradient(model)
-        return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
-    if model.feed is SequenceFeed:
-        has_gradient = model.sequence_gradient() is not None and has_own_sequence_gradient(model)
-        return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
-    gradient = model.analytic_gradient()
-    if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
+    gradient = client_gradient(model)
+    if gradient is None:
         return registry_name(model)
     if recommender is None:
         return None
+    if not isinstance(
+        gradient, AnalyticGradient
+    ):  # samples are drawn ahead, so that recommenders may change them
+        return None if leaves_loss_unchanged(recommender) else _losses_of(recommender)
     has_term = overrides_term(recommender) and recommender.analytic_term(gradient) is not None
     if not (has_term or leaves_loss_unchanged(recommender)):
         return _losses_of(recommender)
@@ -407,15 +423,6 @@ def leaves_loss_unchanged(recommender: Recommender) -> bool:
     return not recommender.adds_to_loss and defined_by_same_class(
         recommender, "adds_to_loss", "loss", "draws"
     )
-
-
-def _lacking_for_drawn(model: Model, recommender: Recommender | None, *, has_gradient: bool) -> str | None:
-    """Return the part without an analytic gradient if samples are drawn ahead, so that recommenders may change them."""
-    if not has_gradient:
-        return registry_name(model)
-    if recommender is None or leaves_loss_unchanged(recommender):
-        return None
-    return _losses_of(recommender)
 
 
 def _losses_of(recommender: Recommender) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from gossiprec.base.errors import LogError
-from gossiprec.base.spreadsheet import safe_cell
 from gossiprec.figures.figure_options import apply_options
 from gossiprec.figures.style import house_style
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
+from gossiprec.runs.run_tables import safe_cell
 
 Cell = str | int | float | None
 

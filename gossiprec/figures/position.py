@@ -34,7 +34,7 @@ from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.node_values import ByNode, group_by_position, values_by_node
 from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run
-from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.run_tables import attack_key
 
 QUANTITIES = {
     "accuracy": "accuracy as an adversary (%)",

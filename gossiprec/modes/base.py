@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.messages import OutgoingTransforms
-    from gossiprec.compute.train.local_update import TrainingSettings
-    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.federated import Recommender

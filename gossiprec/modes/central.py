@@ -13,7 +13,7 @@ from gossiprec.modes.base import COPIES_PER_STEP, RunMode, StoreMemory, Training
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
-    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.compute.train.local_update import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.scenario import Scenario
@@ -77,7 +77,7 @@ class CentralTraining(RunMode):
         """
         from gossiprec.compute.executors import EXECUTORS, ExecutorContext
         from gossiprec.compute.executors.central import CentralExecutor
-        from gossiprec.compute.store.single_model_store import SingleModelStore
+        from gossiprec.compute.store.arena import SingleModelStore
 
         scenario, layout, training = components.scenario, components.layout, components.training
         n_samples = int(components.load.samples[-1]) // training.local_epochs

@@ -12,10 +12,10 @@ from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_
 
 if TYPE_CHECKING:
     from gossiprec.compute.executors import Executor, ExecutorContext
-    from gossiprec.compute.executors.client_trainer import ClientTrainer
+    from gossiprec.compute.executors.clients import ClientTrainer
     from gossiprec.compute.messages import OutgoingTransforms
     from gossiprec.compute.store.update_store import UpdateStore
-    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.compute.train.local_update import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.models import Layout
@@ -112,7 +112,7 @@ class ClientUpdates(RunMode):
 
     def _check_model(self, components: RunComponents, settings: NodeSettings) -> None:
         """Refuse models and training for which an update would need more than the rows that a client touches."""
-        from gossiprec.compute.train.node_settings import TrainingMode
+        from gossiprec.compute.train.local_update import TrainingMode
         from gossiprec.models.base.sequence_model import SequenceModel
 
         model, name = components.model, components.scenario.model.name
@@ -222,27 +222,17 @@ def _make_store(components: RunComponents) -> UpdateStore:
 def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: str) -> ClientTrainer:
     from gossiprec.compute.executors import EXECUTORS
     from gossiprec.compute.executors.submodel_trainer import SubmodelTrainer
-    from gossiprec.models.feeds import PairwiseFeed, SequenceFeed
 
     if name != "fused":
         return SubmodelTrainer(work, store, EXECUTORS[name], device)
-    # these import compilers
-    if work.model.feed is PairwiseFeed:
-        from gossiprec.compute.executors.pair_trainer import PairTrainer
+    from gossiprec.compute.executors.analytic_trainer import make_analytic_trainer  # imports compilers
 
-        return PairTrainer(work, store)
-    if work.model.feed is SequenceFeed:
-        from gossiprec.compute.executors.sequence_trainer import SequenceTrainer
-
-        return SequenceTrainer(work, store)
-    from gossiprec.compute.executors.full_batch_trainer import FullBatchTrainer
-
-    return FullBatchTrainer(work, store)
+    return make_analytic_trainer(work, store)
 
 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
-    from gossiprec.compute.train.node_settings import TrainingMode
+    from gossiprec.compute.train.local_update import TrainingMode
     from gossiprec.federated.base import missing_analytic_gradient
     from gossiprec.models.feeds import SequenceFeed
 

@@ -12,7 +12,7 @@ from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
-    from gossiprec.compute.train.node_settings import NodeSettings
+    from gossiprec.compute.train.local_update import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
 
@@ -36,7 +36,7 @@ class WholeModels(RunMode):
     def training_executor(self, outline: TrainingOutline) -> str:
         """Return the name of the executor that trains and scores."""
         from gossiprec.compute.executors import EXECUTORS
-        from gossiprec.compute.train.node_settings import TrainingMode
+        from gossiprec.compute.train.local_update import TrainingMode
 
         executor, settings = outline.scenario.executor, outline.settings
 

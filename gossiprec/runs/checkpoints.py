@@ -32,38 +32,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.runs import checkpoint_format as fmt
 from gossiprec.runs import record_format, run_files
-from gossiprec.runs.checkpoint_format import (
-    DTYPE,
-    FORMAT,
-    GRAIN,
-    MAGIC,
-    ArrayBlock,
-    CheckpointContent,
-    CheckpointReader,
-    CheckpointStamp,
-    DeltaBase,
-    all_covered,
-    byte_view,
-    clear_gaps,
-    extents_length,
-    measure_block,
-    read_block,
-    read_content,
-    read_head,
-    write_block,
-)
+from gossiprec.runs.checkpoint_format import GRAIN, CheckpointStamp
 from gossiprec.runs.checkpoint_state import PartialArray, State
 from gossiprec.runs.record_format import DamagedError
-from gossiprec.runs.run_files import (
-    NEW,
-    TEMPORARY_SUFFIX,
-    check_folder,
-    open_regular,
-    sync_folder,
-    temporary_name,
-    write_all,
-)
 
 __all__ = [
     "GRAIN",
@@ -111,38 +84,40 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     arrays: list[npt.NDArray[Any] | PartialArray] = []
     tree = msgpack.packb(state, default=lambda value: _numbered(value, arrays))
     last = _last(before, stamp)
-    blocks = [measure_block(array, last.stamp.time if last else None) for array in arrays]
+    blocks = [fmt.measure_block(array, last.stamp.time if last else None) for array in arrays]
     if last is not None and not _is_worth(blocks):
         last, blocks = None, [block.whole() for block in blocks]
-    rests = None if last is None else DeltaBase(last.stamp.tick, last.crc, last.deltas)
+    rests = None if last is None else fmt.DeltaBase(last.stamp.tick, last.crc, last.deltas)
     _check_room(file, sum(block.stored_bytes for block in blocks), "base" if rests is None else "delta")
     head = record_format.pack_record(
-        record_format.HEADER, {"format": FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
+        record_format.HEADER, {"format": fmt.FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
     )
-    write_all(file, MAGIC + head)
-    flats = (byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
-    done = [write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
-    start = len(MAGIC) + len(head) + sum(block.stored_bytes for block in done)
+    run_files.write_all(file, fmt.MAGIC + head)
+    flats = (fmt.byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
+    done = [fmt.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
+    start = len(fmt.MAGIC) + len(head) + sum(block.stored_bytes for block in done)
     listed = [block.packed() for block in done]
-    write_all(file, record_format.pack_record(record_format.INDEX, {"state": tree, "blocks": listed}))
-    write_all(file, record_format.pack_trailer(start))
+    run_files.write_all(
+        file, record_format.pack_record(record_format.INDEX, {"state": tree, "blocks": listed})
+    )
+    run_files.write_all(file, record_format.pack_trailer(start))
 
 
-def _last(path: Path | None, stamp: CheckpointStamp) -> CheckpointContent | None:
+def _last(path: Path | None, stamp: CheckpointStamp) -> fmt.CheckpointContent | None:
     """Return the checkpoint on which a delta can build, or None."""
     if path is None:
         return None
     try:
-        found = read_content(path)
+        found = fmt.read_content(path)
     except LogError:
         return None
     return found if found.deltas < MAX_DELTAS and found.stamp.time < stamp.time else None
 
 
-def _is_worth(blocks: Sequence[ArrayBlock]) -> bool:
+def _is_worth(blocks: Sequence[fmt.ArrayBlock]) -> bool:
     """Return whether a delta is so much smaller than a base that it is worth writing."""
     tracked = [block for block in blocks if block.tracked]
-    whole = sum(extents_length(block.extents) for block in tracked)
+    whole = sum(fmt.extents_length(block.extents) for block in tracked)
     return (
         whole >= MIN_DELTA_BYTES
         and sum(block.stored_bytes for block in tracked) <= MAX_DELTA_FRACTION * whole
@@ -167,7 +142,7 @@ def _numbered(value: Any, arrays: list[npt.NDArray[Any] | PartialArray]) -> Any:
     if not isinstance(value, np.ndarray | PartialArray):
         raise TypeError(f"a checkpoint holds plain values and arrays, not {type(value).__name__}")
     array = value.array if isinstance(value, PartialArray) else value
-    if not DTYPE.fullmatch(array.dtype.str):
+    if not fmt.DTYPE.fullmatch(array.dtype.str):
         raise TypeError(f"a checkpoint holds arrays of numbers, not of {array.dtype}")
     arrays.append(value)
     return msgpack.ExtType(_ARRAY, (len(arrays) - 1).to_bytes(4, "little"))
@@ -181,8 +156,8 @@ def read_stamp(path: str | os.PathLike[str]) -> CheckpointStamp:
     LogError
         If the file cannot be read, or does not begin like a checkpoint.
     """
-    with CheckpointReader(Path(path)) as file:
-        return read_head(file)[0]
+    with fmt.CheckpointReader(Path(path)) as file:
+        return fmt.read_head(file)[0]
 
 
 def base_tick(path: Path) -> int | None:
@@ -193,8 +168,8 @@ def base_tick(path: Path) -> int | None:
     LogError
         If the file cannot be read, or does not begin like a checkpoint.
     """
-    with CheckpointReader(path) as file:
-        rests = read_head(file)[1]
+    with fmt.CheckpointReader(path) as file:
+        rests = fmt.read_head(file)[1]
         return None if rests is None else rests.tick
 
 
@@ -218,7 +193,7 @@ def read_checkpoint(
         If its arrays need more memory.
     """
     path = Path(path)
-    own = read_content(path)
+    own = fmt.read_content(path)
     needed = sum(block.n_bytes for block in own.blocks)
     if needed > limit_bytes:
         raise ResourceError(
@@ -234,23 +209,23 @@ def read_checkpoint(
             _read_tracked(content, tracked)
     except LogError as error:
         raise LogError(f"{path} depends on a checkpoint that cannot be used: {error}") from error
-    with CheckpointReader(path) as file:
+    with fmt.CheckpointReader(path) as file:
         file.seek(own.first)
         for flat, block in zip(flats, own.blocks, strict=True):
-            read_block(file, block, flat)
+            fmt.read_block(file, block, flat)
         if below:
             _check_whole([own, *below])
             for flat, block in zip(flats, own.blocks, strict=True):
-                clear_gaps(flat, block.extents)
+                fmt.clear_gaps(flat, block.extents)
         return own.stamp, _tree(own.tree, arrays, own.first)
 
 
-def _below(own: CheckpointContent) -> list[CheckpointContent]:
+def _below(own: fmt.CheckpointContent) -> list[fmt.CheckpointContent]:
     """Return the checkpoints on which one builds, newest first."""
-    found: list[CheckpointContent] = []
+    found: list[fmt.CheckpointContent] = []
     upper = own
     while upper.rests is not None:
-        lower = read_content(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
+        lower = fmt.read_content(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
         if (lower.stamp.tick, lower.crc, lower.deltas) != (
             upper.rests.tick,
             upper.rests.crc,
@@ -266,23 +241,23 @@ def _below(own: CheckpointContent) -> list[CheckpointContent]:
     return found
 
 
-def _read_tracked(content: CheckpointContent, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
+def _read_tracked(content: fmt.CheckpointContent, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
     """Read the tracked arrays that a checkpoint below stores."""
     left = iter(flats)
-    with CheckpointReader(content.path) as file:
+    with fmt.CheckpointReader(content.path) as file:
         file.seek(content.first)
         for block in content.blocks:
             if block.tracked:
-                read_block(file, block, next(left))
+                fmt.read_block(file, block, next(left))
             else:
                 file.seek(block.stored_bytes, os.SEEK_CUR)
 
 
-def _check_whole(contents: Sequence[CheckpointContent]) -> None:
+def _check_whole(contents: Sequence[fmt.CheckpointContent]) -> None:
     """Refuse a delta, the first of these, if it and the files below it do not hold everything that matters."""
     tracked = [[block for block in content.blocks if block.tracked] for content in contents]
     for several in zip(*tracked, strict=True):
-        if not all_covered(several[0].extents, [block.stored for block in several]):
+        if not fmt.all_covered(several[0].extents, [block.stored for block in several]):
             raise DamagedError(contents[0].first, "it lacks required segments of an array")
 
 
@@ -321,7 +296,7 @@ class CheckpointFolder:
         LogError
             If the folder is a link.
         """
-        check_folder(self.path)
+        run_files.check_folder(self.path)
         found = self.path.glob(f"[0-9]*{SUFFIX}") if self.path.is_dir() else ()
         return sorted((path for path in found if path.stem.isdecimal()), key=_tick, reverse=True)
 
@@ -354,12 +329,14 @@ class CheckpointFolder:
         OSError
             If the file cannot be written; nothing of it is left then.
         """
-        check_folder(self.path)
+        run_files.check_folder(self.path)
         self.path.mkdir(exist_ok=True)
         path, before = self._at(stamp.tick), None if after is None else self._at(after)
-        temporary = temporary_name(path)
+        temporary = run_files.temporary_name(path)
         try:
-            with FileIO(temporary, "w", opener=lambda name, _: open_regular(name, NEW)) as file:
+            with FileIO(
+                temporary, "w", opener=lambda name, _: run_files.open_regular(name, run_files.NEW)
+            ) as file:
                 write_checkpoint(file, stamp, state, before)
                 os.fsync(file.fileno())
             if not wanted():
@@ -368,7 +345,7 @@ class CheckpointFolder:
         finally:
             with suppress(OSError):
                 temporary.unlink()
-        sync_folder(self.path)
+        run_files.sync_folder(self.path)
         for old in self._unneeded(keep):
             old.unlink(missing_ok=True)
 
@@ -406,8 +383,8 @@ class CheckpointFolder:
             self.path.rmdir()
 
     def _drop_unfinished(self) -> None:
-        check_folder(self.path)
-        for path in self.path.glob(f".*{SUFFIX}.*{TEMPORARY_SUFFIX}") if self.path.is_dir() else ():
+        run_files.check_folder(self.path)
+        for path in self.path.glob(f".*{SUFFIX}.*{run_files.TEMPORARY_SUFFIX}") if self.path.is_dir() else ():
             path.unlink(missing_ok=True)
 
 

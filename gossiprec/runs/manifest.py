@@ -30,7 +30,7 @@ from gossiprec.version import __version__, code_version
 LAYOUT = 1
 """Version of the run directory's contract."""
 
-_PACKAGES = (
+_PACKAGES = [
     "click",
     "msgpack",
     "networkx",
@@ -41,7 +41,7 @@ _PACKAGES = (
     "scipy",
     "simpy",
     "torch",
-)
+]
 
 
 def utc_now() -> str:
@@ -120,15 +120,9 @@ def git_commit(source: Path) -> str | None:
 DIGEST, FILES = "digest", "files"
 """The keys of the digests: of the manifest itself, and of other files by name."""
 _KINDS: Mapping[str, type] = {
-    "status": str,
-    "code": str,
-    "plugins": dict,
-    "data": dict,
-    "inputs": dict,
-    "files": dict,
-    "writer": dict,
-    "notes": list,
-    "resumed": list,
+    **dict.fromkeys(("status", "code"), str),
+    **dict.fromkeys(("plugins", "data", "inputs", "files", "writer"), dict),
+    **dict.fromkeys(("notes", "resumed"), list),
 }
 """Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
 

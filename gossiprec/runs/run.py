@@ -14,22 +14,11 @@ import yaml
 
 from gossiprec.base.errors import LogError, ResourceError, suggestion
 from gossiprec.old_names import old_members
-from gossiprec.runs import run_files
-from gossiprec.runs.adversaries import Accuracies, read_adversaries, read_arrays
+from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import read_json, read_manifest
 from gossiprec.runs.reader import Columns, EventLog, read_log
 from gossiprec.runs.run_files import check_own_files, read_regular
-from gossiprec.runs.run_tables import (
-    ATTACKS,
-    FINDINGS,
-    ITEMS,
-    METRICS,
-    POSITIONS,
-    USERS,
-    TableSchema,
-    read_run_table,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,50 +210,50 @@ class Run:
     @cached_property
     def metrics(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``metrics.csv``: time, round, metric, value."""
-        return read_run_table(self.path, METRICS)
+        return run_tables.read_run_table(self.path, run_tables.METRICS)
 
     @cached_property
     def attacks(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``attacks.csv``."""
-        return read_run_table(self.path, ATTACKS)
+        return run_tables.read_run_table(self.path, run_tables.ATTACKS)
 
     @cached_property
     def findings(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``findings.csv``, with labels as JSON text; empty in runs of versions without findings."""
-        return self._table_if_written(FINDINGS)
+        return self._table_if_written(run_tables.FINDINGS)
 
     @cached_property
-    def adversaries(self) -> Accuracies:
+    def adversaries(self) -> run_tables.Accuracies:
         """Attack key to (node ids, accuracies) at the attack's best round."""
-        return read_adversaries(self.path)
+        return run_tables.read_adversaries(self.path)
 
     @cached_property
     def hits(self) -> dict[str, npt.NDArray[Any]]:
         """Attack key to the hits at its best round: pairs of an adversary and a user, shape (n_hits, 2)."""
-        return read_arrays(self.path / run_files.HITS)
+        return run_tables.read_arrays(self.path / run_files.HITS)
 
     @cached_property
     def version(self) -> dict[str, npt.NDArray[Any]]:
         """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty if not kept."""
-        return read_arrays(self.path / run_files.VERSION)
+        return run_tables.read_arrays(self.path / run_files.VERSION)
 
     @cached_property
     def positions(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``positions.csv``: node, measure, value; empty if the run has not written it."""
-        return self._table_if_written(POSITIONS)
+        return self._table_if_written(run_tables.POSITIONS)
 
     @cached_property
     def users(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``users.csv``: node, name; empty if the data have no names."""
-        return self._table_if_written(USERS)
+        return self._table_if_written(run_tables.USERS)
 
     @cached_property
     def items(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``items.csv``: item, name; empty if the data have no names."""
-        return self._table_if_written(ITEMS)
+        return self._table_if_written(run_tables.ITEMS)
 
-    def _table_if_written(self, table: TableSchema) -> dict[str, npt.NDArray[Any]]:
-        return read_run_table(self.path, table) if (self.path / table.file).exists() else {}
+    def _table_if_written(self, table: run_tables.TableSchema) -> dict[str, npt.NDArray[Any]]:
+        return run_tables.read_run_table(self.path, table) if (self.path / table.file).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:

@@ -16,44 +16,15 @@ import yaml
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.registry import Plugins, combined_code_version
-from gossiprec.runs import run_files
-from gossiprec.runs.adversaries import Arrays, write_adversaries, write_arrays
+from gossiprec.runs import manifest as manifests
+from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
-from gossiprec.runs.manifest import (
-    FILES,
-    digests_of,
-    new_manifest,
-    processor_and_target,
-    read_manifest,
-    utc_now,
-    write_json,
-    write_manifest,
-)
 from gossiprec.runs.reader import read_log
 from gossiprec.runs.run import Run
-from gossiprec.runs.run_files import (
-    check_own_files,
-    leftovers,
-    read_regular,
-    replace_file,
-    temporary_name,
-    wrap_write_errors,
-)
-from gossiprec.runs.run_tables import (
-    ATTACKS,
-    FINDINGS,
-    ITEMS,
-    METRICS,
-    POSITIONS,
-    USERS,
-    TableWriter,
-    checked_prefix,
-    write_run_table,
-)
 from gossiprec.runs.writer import EventWriter
 
-TABLES = (METRICS, ATTACKS, FINDINGS)
+TABLES = (run_tables.METRICS, run_tables.ATTACKS, run_tables.FINDINGS)
 """The tables that grow during a run."""
 
 
@@ -78,7 +49,7 @@ class RunDirectory:
     """
 
     path: Path
-    tables: Sequence[TableWriter]
+    tables: Sequence[run_tables.TableWriter]
     log: EventWriter
     lock: RunLock
     _manifest: dict[str, Any]
@@ -90,7 +61,7 @@ class RunDirectory:
         self.metrics, self.attacks, self.findings = self.tables
         self.checkpoints = CheckpointFolder(self.path)
         self._scenario_hash = scenario_hash(self.path)  # computed now: the file may change later
-        self._first_digests = dict(self._manifest[FILES])
+        self._first_digests = dict(self._manifest[manifests.FILES])
 
     @staticmethod
     def create(
@@ -135,13 +106,13 @@ class RunDirectory:
         lock = _locked(path, overwrite=overwrite)
         try:
             _make_empty(path)
-            manifest = new_manifest(seed, plugins, data, inputs)
-            write_manifest(path, manifest)
+            manifest = manifests.new_manifest(seed, plugins, data, inputs)
+            manifests.write_manifest(path, manifest)
             text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
-            replace_file(path / run_files.SCENARIO, text.encode())
-            manifest[FILES] = digests_of(path, [run_files.SCENARIO])
-            write_manifest(path, manifest)
-            tables = [TableWriter(path, table) for table in TABLES]
+            run_files.replace_file(path / run_files.SCENARIO, text.encode())
+            manifest[manifests.FILES] = manifests.digests_of(path, [run_files.SCENARIO])
+            manifests.write_manifest(path, manifest)
+            tables = [run_tables.TableWriter(path, table) for table in TABLES]
             log = _new_log(path / run_files.EVENTS, lock, sizes or {})
         except BaseException:
             lock.close()
@@ -181,24 +152,27 @@ class RunDirectory:
                 f"the checkpoint at time {stamp.time:g} records {stamp.tick} earlier reports, but the log "
                 f"has {reports}"
             )
-        before = [checked_prefix(path, table, stamp.tables[table.file]) for table in TABLES]
+        before = [run_tables.checked_prefix(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / run_files.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
-        with wrap_write_errors(path):
-            for name in (
-                run_files.SUMMARY,
-                run_files.ADVERSARIES,
-                run_files.HITS,
-                run_files.POSITIONS,
-                run_files.VERSION,
-            ):
+        with run_files.wrap_write_errors(path):
+            for name in run_files.RESULTS:
                 (path / name).unlink(missing_ok=True)
-        manifest = read_manifest(path)
+        manifest = manifests.read_manifest(path)
         manifest.update(status="running", writer=process_identity(), log_digest=None, finished=None)
-        manifest[FILES] = digests_of(path, [run_files.SCENARIO, run_files.USERS, run_files.ITEMS])
-        resumed = {"at": utc_now(), "time": stamp.time, "code": code, **processor_and_target()}
+        manifest[manifests.FILES] = manifests.digests_of(
+            path, [run_files.SCENARIO, run_files.USERS, run_files.ITEMS]
+        )
+        resumed = {
+            "at": manifests.utc_now(),
+            "time": stamp.time,
+            "code": code,
+            **manifests.processor_and_target(),
+        }
         manifest.setdefault("resumed", []).append(resumed)
-        write_manifest(path, manifest)
-        tables = [TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)]
+        manifests.write_manifest(path, manifest)
+        tables = [
+            run_tables.TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)
+        ]
         found = RunDirectory(path, tables, log, lock, manifest, code, [*manifest.get("notes", [])])
         found.checkpoints.drop_after(stamp.tick)
         return found
@@ -217,30 +191,32 @@ class RunDirectory:
 
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
         """Write ``adversaries.npz``: attack key to (node ids, accuracies)."""
-        write_adversaries(self.path, accuracies)
+        run_tables.write_adversaries(self.path, accuracies)
 
-    def write_hits(self, hits: Arrays) -> None:
+    def write_hits(self, hits: run_tables.Arrays) -> None:
         """Write ``hits.npz``: attack key to pairs of an adversary and a user that it found, shape (n_hits, 2)."""
-        write_arrays(self.path / run_files.HITS, hits)
+        run_tables.write_arrays(self.path / run_files.HITS, hits)
 
-    def write_version(self, arrays: Arrays) -> None:
+    def write_version(self, arrays: run_tables.Arrays) -> None:
         """Write ``version.npz``: the tables of a coordinator's version, and the popularity of each item."""
-        write_arrays(self.path / run_files.VERSION, arrays)
+        run_tables.write_arrays(self.path / run_files.VERSION, arrays)
 
     def write_names(self, users: Sequence[str] | None, items: Sequence[str] | None) -> None:
         """Write ``users.csv`` and ``items.csv``: the data's names of node and item 0, 1, ..., if they have names."""
-        for table, names in ((USERS, users), (ITEMS, items)):
+        for table, names in ((run_tables.USERS, users), (run_tables.ITEMS, items)):
             if names is not None:
                 number, name = table.columns
-                write_run_table(self.path, table, {number: range(len(names)), name: names}, quote_text=True)
+                run_tables.write_run_table(
+                    self.path, table, {number: range(len(names)), name: names}, quote_text=True
+                )
 
     def write_positions(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write ``positions.csv``: node, measure, value."""
-        write_run_table(self.path, POSITIONS, columns)
+        run_tables.write_run_table(self.path, run_tables.POSITIONS, columns)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``; numbers that are not finite become null."""
-        write_json(self.path / run_files.SUMMARY, summary)
+        manifests.write_json(self.path / run_files.SUMMARY, summary)
 
     def finish(self, status: str) -> None:
         """Close the log and the tables and write the status: ``complete``, ``failed`` or ``interrupted``.
@@ -258,11 +234,11 @@ class RunDirectory:
             table.close()
         self.log.close()
         digest = self.log.digest if self.log.complete else None
-        self._manifest.update(status=status, log_digest=digest, finished=utc_now())
+        self._manifest.update(status=status, log_digest=digest, finished=manifests.utc_now())
         if self.notes:
             self._manifest["notes"] = self.notes
-        self._manifest[FILES] = digests_of(self.path) | self._first_digests
-        write_manifest(self.path, self._manifest)
+        self._manifest[manifests.FILES] = manifests.digests_of(self.path) | self._first_digests
+        manifests.write_manifest(self.path, self._manifest)
         if status == "complete":
             self.checkpoints.clear()
         self.ended = Run(self.path)
@@ -279,7 +255,7 @@ def scenario_hash(path: Path) -> str:
         If it cannot be read.
     """
     try:
-        return hashlib.sha256(read_regular(path / run_files.SCENARIO)).hexdigest()
+        return hashlib.sha256(run_files.read_regular(path / run_files.SCENARIO)).hexdigest()
     except OSError as error:
         raise LogError(f"cannot read {path / run_files.SCENARIO}: {error.strerror}") from error
 
@@ -311,7 +287,7 @@ def _refuse_written(path: Path) -> None:
 def _check_content(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
         raise LogError(f"{path} is a file, but a run needs a folder; choose another with --out")
-    with wrap_write_errors(path):
+    with run_files.wrap_write_errors(path):
         occupied = path.is_dir() and not _holds_a_lock_only(path)
     if occupied and not _holds_a_run(path):
         raise LogError(f"{path} is not empty and contains no gossiprec run; choose another folder with --out")
@@ -319,7 +295,7 @@ def _check_content(path: Path, *, overwrite: bool) -> None:
         raise LogError(
             f"{path} already contains a run; choose another folder with --out, or pass --overwrite"
         )
-    check_own_files(path)
+    run_files.check_own_files(path)
 
 
 def _holds_a_lock_only(path: Path) -> bool:
@@ -337,7 +313,7 @@ def _locked(path: Path, *, overwrite: bool) -> RunLock:
         If another process holds it, or the folder cannot become a run directory.
     """
     check_path_free(path, overwrite=overwrite)
-    with wrap_write_errors(path):
+    with run_files.wrap_write_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     lock = RunLock(path / run_files.EVENTS)
     try:
@@ -352,12 +328,12 @@ def _locked(path: Path, *, overwrite: bool) -> RunLock:
 
 def _make_empty(path: Path) -> None:
     """Delete the files of an earlier run, except its log: the log holds the lock until a new one replaces it."""
-    with wrap_write_errors(path):
+    with run_files.wrap_write_errors(path):
         CheckpointFolder(path).clear()
         for curves in path.glob(run_files.TENSORBOARD):
             curves.unlink()
         for name in run_files.FILES:
-            for left in leftovers(path / name):
+            for left in run_files.leftovers(path / name):
                 left.unlink(missing_ok=True)
             if name != run_files.EVENTS:
                 (path / name).unlink(missing_ok=True)
@@ -365,10 +341,10 @@ def _make_empty(path: Path) -> None:
 
 def _new_log(path: Path, lock: RunLock, sizes: Mapping[str, int]) -> EventWriter:
     """Return the writer of an empty log that replaces the locked one and takes over its lock."""
-    temporary = temporary_name(path)
+    temporary = run_files.temporary_name(path)
     try:
         log = EventWriter(temporary, sizes=sizes)
-        with lock.moved_to(temporary), wrap_write_errors(path):
+        with lock.moved_to(temporary), run_files.wrap_write_errors(path):
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -389,10 +365,10 @@ def remove_run(path: Path) -> None:
     """
     if not path.is_dir():
         return
-    check_own_files(path)
+    run_files.check_own_files(path)
     lock = RunLock(path / run_files.EVENTS)
     try:
-        with wrap_write_errors(path):
+        with run_files.wrap_write_errors(path):
             shutil.rmtree(path)
     finally:
         lock.close()
@@ -400,16 +376,16 @@ def remove_run(path: Path) -> None:
 
 def _failed_before_a_report(path: Path) -> bool:
     """Return whether the folder holds a failed run without results, which cannot be resumed."""
-    status = json.loads(read_regular(path / run_files.MANIFEST)).get("status")
+    status = json.loads(run_files.read_regular(path / run_files.MANIFEST)).get("status")
     if status != "failed" or CheckpointFolder(path).newest_first():
         return False
     tables = [path / table.file for table in TABLES]
-    return all(b"\n" not in read_regular(table).rstrip(b"\n") for table in tables if table.exists())
+    return all(b"\n" not in run_files.read_regular(table).rstrip(b"\n") for table in tables if table.exists())
 
 
 def _holds_a_run(path: Path) -> bool:
     """Return whether there is a manifest written by gossiprec; other programs write a ``manifest.json`` too."""
     try:
-        return "gossiprec" in json.loads(read_regular(path / run_files.MANIFEST))
+        return "gossiprec" in json.loads(run_files.read_regular(path / run_files.MANIFEST))
     except (OSError, ValueError, TypeError):
         return False

@@ -42,6 +42,9 @@ FILES = (
 )  # fmt: skip
 """All files that a run writes; the manifest is last, so that a half-cleared directory is still recognised."""
 
+RESULTS = (SUMMARY, ADVERSARIES, HITS, POSITIONS, VERSION)
+"""The files that a run writes when it ends."""
+
 STATUSES = ("running", "complete", "failed", "interrupted")
 
 

@@ -1,4 +1,7 @@
-"""The tidy tables of a run: rows are appended tick by tick, so that an interrupted run keeps them."""
+"""The tables of a run, as CSV files to which rows are appended tick by tick, and its archives of arrays (npz).
+
+Spreadsheet programs read some text cells as formulas; :func:`plain_cells` escapes these on request.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import csv
 import io
 import json
 import os
+import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -17,9 +23,40 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError
-from gossiprec.base.spreadsheet import safe_rows
 from gossiprec.runs import run_files
-from gossiprec.runs.run_files import open_regular, read_regular, replace_file, wrap_write_errors, write_all
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters that spreadsheet programs read as the beginning of a formula, or skip before one."""
+
+_is_requested: ContextVar[bool] = ContextVar("_is_requested", default=False)
+
+
+@contextmanager
+def plain_cells() -> Iterator[None]:
+    """Write text that would be a formula with a quotation mark before it, while the body runs in this thread."""
+    token = _is_requested.set(True)
+    try:
+        yield
+    finally:
+        _is_requested.reset(token)
+
+
+def safe_cell(cell: Any) -> Any:
+    """Return the text to write for a cell; numbers, and text that is a number such as ``-0.5``, stay unchanged."""
+    if not (isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and _is_requested.get()):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def safe_rows(rows: Iterable[Iterable[Any]]) -> Iterator[list[Any]]:
+    """Yield rows with each cell passed through :func:`safe_cell`."""
+    for row in rows:
+        yield [safe_cell(cell) for cell in row]
+
 
 Quoting = Literal[0, 2]
 """``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""
@@ -79,13 +116,13 @@ class TableWriter:
 
     def __init__(self, folder: Path, table: TableSchema, *, content: bytes | None = None) -> None:
         self.path, self.table = folder / table.file, table
-        replace_file(self.path, _lines([list(table.columns)]) if content is None else content)
-        with wrap_write_errors(self.path):
-            self._file = FileIO(open_regular(self.path, os.O_WRONLY | os.O_APPEND), "ab")
+        run_files.replace_file(self.path, _lines([list(table.columns)]) if content is None else content)
+        with run_files.wrap_write_errors(self.path):
+            self._file = FileIO(run_files.open_regular(self.path, os.O_WRONLY | os.O_APPEND), "ab")
 
     def checked(self) -> list[int]:
         """Return the table's length in bytes and the CRC-32 of its content."""
-        content = read_regular(self.path)
+        content = run_files.read_regular(self.path)
         return [len(content), zlib.crc32(content)]
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -99,10 +136,10 @@ class TableWriter:
             If they cannot be written; the table is then unchanged.
         """
         content = _lines([self._row(row) for row in rows])
-        with wrap_write_errors(self.path):
+        with run_files.wrap_write_errors(self.path):
             before = os.fstat(self._file.fileno()).st_size
             try:
-                write_all(self._file, content)
+                run_files.write_all(self._file, content)
             except OSError:
                 self._file.truncate(before)
                 raise
@@ -138,7 +175,9 @@ def write_run_table(
     """
     rows = zip(*(columns[name] for name in table.columns), strict=True)
     quoting: Quoting = csv.QUOTE_NONNUMERIC if quote_text else csv.QUOTE_MINIMAL
-    replace_file(folder / table.file, _lines([list(table.columns)]) + _lines([*safe_rows(rows)], quoting))
+    run_files.replace_file(
+        folder / table.file, _lines([list(table.columns)]) + _lines([*safe_rows(rows)], quoting)
+    )
 
 
 def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:
@@ -173,7 +212,7 @@ def checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> byte
     if [len(header), zlib.crc32(header)] == [length, crc]:
         return header  # it had no rows: no row is lost, whatever the file holds now
     try:
-        content = read_regular(path)[:length]
+        content = run_files.read_regular(path)[:length]
     except OSError as error:
         raise LogError(f"cannot read {path}: {error.strerror}") from error
     if len(content) != length or zlib.crc32(content) != crc:
@@ -197,7 +236,7 @@ def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[An
     path, types = folder / table.file, {float: pa.float64(), int: pa.int64(), str: pa.string()}
     asked = {name: types[kind] for name, kind in table.columns.items()}
     try:
-        whole_lines = b"".join(read_regular(path).rpartition(b"\n")[:2])
+        whole_lines = b"".join(run_files.read_regular(path).rpartition(b"\n")[:2])
         found = table_text.read_csv(
             pa.BufferReader(whole_lines),
             read_options=table_text.ReadOptions(use_threads=False),
@@ -218,3 +257,87 @@ def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[An
                 "numbers, or inf; the file is damaged: `gossiprec log verify` compares it with the manifest"
             )
     return columns
+
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write arrays by name.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]  # the stub takes a key for `allow_pickle`
+    run_files.replace_file(path, content.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays by name; an empty mapping if the file does not exist.
+
+    Raises
+    ------
+    LogError
+        If the file is not such an archive.
+    """
+    if not os.path.lexists(path):
+        return {}
+    try:
+        with run_files.open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+
+
+Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+"""Attack key to (node ids, accuracies), both of shape (n_adversaries,)."""
+
+_NODES = "/nodes"
+
+
+_FORMS = {"observer": "{}", "relevance": "{}", "momentum": "b{:g}", "community_size": "k{}"}
+
+
+def attack_key(**labels: Any) -> str:
+    """Return the key of an attack's results, built from its labels, such as ``single/ndcg/b0.99/k50``.
+
+    Labels other than observer, relevance, momentum and community size are spelled out: ``coordinator/depth=3``.
+    """
+    return "/".join(_FORMS.get(name, f"{name}={{}}").format(value) for name, value in labels.items())
+
+
+def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
+    """Write, per attack key, the array ``<key>`` of accuracies (fractions) and ``<key>/nodes`` of node ids.
+
+    Raises
+    ------
+    ValueError
+        If the two arrays of a key differ in length.
+    ResourceError
+        If the file cannot be written.
+    """
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for key, (nodes, accuracy) in accuracies.items():
+        arrays[key] = np.asarray(accuracy, np.float64)
+        arrays[key + _NODES] = np.asarray(nodes, np.int64)
+        if arrays[key].ndim != 1 or arrays[key].shape != arrays[key + _NODES].shape:
+            raise ValueError(f"{key}: {arrays[key].shape} accuracies for {arrays[key + _NODES].shape} nodes")
+    write_arrays(folder / run_files.ADVERSARIES, arrays)
+
+
+def read_adversaries(folder: Path) -> Accuracies:
+    """Return (node ids, accuracies) by attack key; empty if the run wrote none.
+
+    Raises
+    ------
+    LogError
+        If the file is not such an archive.
+    """
+    arrays = read_arrays(folder / run_files.ADVERSARIES)
+    try:
+        return {key: (arrays[key + _NODES], arrays[key]) for key in arrays if not key.endswith(_NODES)}
+    except KeyError as error:
+        raise LogError(f"cannot read {folder / run_files.ADVERSARIES}: it has no {error}") from error

@@ -186,58 +186,37 @@ MISS_CAUSES = ("offline", "busy")
 """Why a node missed its wake; a ``miss`` row holds the index into this tuple. Append, never reorder."""
 
 _TIME = Column("time", "<f8", "time of the event")
-_NODE = Column("node", "<i4")
+_AT_NODE = (_TIME, Column("node", "<i4"))
+_ROUND = (_TIME, Column("round", "<i4"))
 _ENDS = (Column("sender", "<i4"), Column("receiver", "<i4"), Column("sent_at", "<f8"))
-
-SCHEMA = EventSchema(
-    version=3,
-    kinds=(
-        EventKind("wake", "a node woke", (_TIME, _NODE)),
-        EventKind(
-            "view",
-            "a node drew the view that its next wake uses",
-            (_TIME, _NODE, Column("peers", "<i4", f"filled up with {NO_PEER}", size="view_size")),
-        ),
-        EventKind(
-            "message",
-            "a message was delivered",
-            (
-                Column("time", "<f8", "delivered at"),
-                *_ENDS,
-                Column("size_bytes", "<i4"),
-                Column("queued", "<f8", "delay caused by other messages on shared bandwidth"),
-            ),
-        ),
-        EventKind(
-            "drop",
-            "a message was lost",
-            (Column("time", "<f8", "lost at"), *_ENDS, Column("cause", "|u1", codes=DROP_CAUSES)),
-        ),
-        EventKind(
-            "update",
-            "a node finished a local update",
-            (_TIME, _NODE, Column("epochs", "<i4"), Column("samples", "<i4", "training samples, all epochs")),
-        ),
-        EventKind(
-            "miss",
-            "a node missed a wake",
-            (_TIME, _NODE, Column("cause", "|u1", codes=MISS_CAUSES)),
-        ),
-        EventKind(
-            "session",
-            "a node went online or offline; also the nodes that are offline at the start",
-            (_TIME, _NODE, Column("online", "|u1", "1: online, 0: offline")),
-        ),
-        EventKind("round", "a round ended (coordinator, or report tick)", (_TIME, Column("round", "<i4"))),
-        EventKind("evaluate", "the models were scored", (_TIME, Column("round", "<i4"))),
-        EventKind(
-            "privacy",
-            "privacy budget that a node had spent by a report tick; only nodes that trained since "
-            "the last tick",
-            (_TIME, _NODE, Column("epsilon", "<f8", "inf without noise")),
-        ),
-    ),
+_PEERS = Column("peers", "<i4", f"filled up with {NO_PEER}", size="view_size")
+_SIZE = (
+    Column("size_bytes", "<i4"),
+    Column("queued", "<f8", "delay caused by other messages on shared bandwidth"),
 )
+_WORK = (Column("epochs", "<i4"), Column("samples", "<i4", "training samples, all epochs"))
+_ONLINE = Column("online", "|u1", "1: online, 0: offline")
+_EPSILON = Column("epsilon", "<f8", "inf without noise")
+_CHANGED = "a node went online or offline; also the nodes that are offline at the start"
+_SPENT = "privacy budget that a node had spent by a report tick; only nodes that trained since the last tick"
+
+_KINDS = {
+    "wake": ("a node woke", _AT_NODE),
+    "view": ("a node drew the view that its next wake uses", (*_AT_NODE, _PEERS)),
+    "message": ("a message was delivered", (Column("time", "<f8", "delivered at"), *_ENDS, *_SIZE)),
+    "drop": (
+        "a message was lost",
+        (Column("time", "<f8", "lost at"), *_ENDS, Column("cause", "|u1", codes=DROP_CAUSES)),
+    ),
+    "update": ("a node finished a local update", (*_AT_NODE, *_WORK)),
+    "miss": ("a node missed a wake", (*_AT_NODE, Column("cause", "|u1", codes=MISS_CAUSES))),
+    "session": (_CHANGED, (*_AT_NODE, _ONLINE)),
+    "round": ("a round ended (coordinator, or report tick)", _ROUND),
+    "evaluate": ("the models were scored", _ROUND),
+    "privacy": (_SPENT, (*_AT_NODE, _EPSILON)),
+}
+
+SCHEMA = EventSchema(3, tuple(EventKind(name, *about) for name, about in _KINDS.items()))
 """The schema of logs written by this version."""
 
 

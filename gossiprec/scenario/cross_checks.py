@@ -414,10 +414,10 @@ def _on_drift(scenario: Scenario) -> Iterator[str]:
 def _on_reduction(scenario: Scenario) -> Iterator[str]:
     """Yield a note if Adam normalises away the sum of a loss that has no additional term."""
     summed = getattr(scenario.model.options, "loss_reduction", None) == "sum"
-    adam, alone = scenario.training.optimizer == "adam", scenario.recommender is None
+    adam = scenario.training.optimizer == "adam" and scenario.recommender is None
     drift = any(choice.name == "share-less" for choice in scenario.policies)
     gradients = getattr(scenario.protocol.options, "upload", None) == "gradients"
-    if summed and adam and alone and not drift and not gradients and scenario.model.name != "prme-g":
+    if summed and adam and not drift and not gradients and scenario.model.name != "prme-g":
         yield (
             "model.loss_reduction: Adam normalises gradients, so without an additional loss the sum gives "
             "the result of the mean up to training.eps"

@@ -125,13 +125,8 @@ _KIND = {
     "finite_number": "a finite number",
     "string": "text",
     "bool": "true or false",
-    "list": "a list",
-    "tuple": "a list",
-    "set": "a list",
-    "dict": "a mapping of keys",
-    "mapping": "a mapping of keys",
-    "model": "a mapping of keys",
-    "model_attributes": "a mapping of keys",
+    **dict.fromkeys(("list", "tuple", "set"), "a list"),
+    **dict.fromkeys(("dict", "mapping", "model", "model_attributes"), "a mapping of keys"),
     "path": "a path",
 }
 _SUFFIX = re.compile(r"_(type|parsing|parsing_size|from_float)$")

@@ -19,7 +19,7 @@ from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer, process_identity
 from gossiprec.runs.manifest import manifest_fault, utc_now
 from gossiprec.runs.run_files import check_folder, read_regular, replace_file, wrap_write_errors
-from gossiprec.scenario.plugins import scenario_code_version
+from gossiprec.scenario.registries import scenario_code_version
 from gossiprec.study.plan import StudyPlan, Variant
 from gossiprec.study.run_hash import SharedSimulation, canonical_json, scenario_table_keys
 from gossiprec.study.study_table import (

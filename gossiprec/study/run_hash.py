@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.options import Options
-from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.run_tables import attack_key
 from gossiprec.scenario.definition import RegisteredChoice, Scenario
-from gossiprec.scenario.plugins import scenario_plugins
+from gossiprec.scenario.registries import scenario_plugins
 
 NO_MATTER = ("name", "plots", "checkpoint")
 """Keys of a scenario that change no result."""

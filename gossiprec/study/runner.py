@@ -11,7 +11,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.emulation.run.tracker_dispatch import prepare_trackers, tracker_factories
 from gossiprec.runs import Run
 from gossiprec.scenario.definition import Scenario
-from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
+from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
 from gossiprec.study.folder import (
     StudyFolder,
     StudyOutcome,

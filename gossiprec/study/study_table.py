@@ -15,7 +15,6 @@ from typing import Any
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.errors import suggestion
-from gossiprec.base.spreadsheet import safe_cell, safe_rows
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import (
     FILTERS,
@@ -25,9 +24,8 @@ from gossiprec.measures.selectors import (
     split_baseline_name,
     unlisted_labels,
 )
-from gossiprec.runs.adversaries import attack_key
 from gossiprec.runs.run_files import open_replacement, replace_file
-from gossiprec.runs.run_tables import labels_to_json
+from gossiprec.runs.run_tables import attack_key, labels_to_json, safe_cell, safe_rows
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import Problems
 from gossiprec.study.load import LoadedStudy

@@ -172,7 +172,7 @@ def _other_code(task: StudyTask, what: str, found: str, wanted: str) -> Resource
 def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> float:
     """Run the task; return the seconds spent on compiling."""
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.plugins import scenario_plugins
+    from gossiprec.scenario.registries import scenario_plugins
 
     scenario = load_scenario(task.with_threads(threads))
     _check_plugins(task, scenario_plugins(scenario))

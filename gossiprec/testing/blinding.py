@@ -127,7 +127,7 @@ class BlindedAttack(RecordedAttack):
         raw = MergeDeliveries(received, alone, np.arange(len(mine)), bases, uploads)
         self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
 
-    def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
+    def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
         """Show the attack the rows that its pools receive."""
         pool = sightings.pool[first:last] - self._first_pool
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first

@@ -154,7 +154,7 @@ def _ended(run: Mapping[str, Any], threads: int) -> tuple[F64, F64]:
 
 def _central_scores(prepared: PreparedRun) -> F64:
     users = np.arange(prepared.split.n_users)
-    models = prepared.executor.store.readable(prepared.planner.current, users)
+    models = prepared.executor.store.scoring_view(prepared.planner.current, users)
     contexts = prepared.executor.work.feed.next_contexts(prepared.split)
     return prepared.executor.score_all(models, contexts, prepared.threads).astype(np.float64)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.compute.plan.planner_state import APPRAISED
+from gossiprec.compute.plan.planner_state import UNRESOLVED
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import Op, TapeEvent, TapeSegment
 from gossiprec.network.protocols import Protocol
@@ -177,8 +177,8 @@ class NaiveInterpreter:
             self._inboxes[node] = []
 
     def _keep(self, op: Op, node: int, sender: int, factor: float) -> float:
-        if op == Op.APPRAISE:
-            return APPRAISED
+        if op == Op.SCORE:
+            return UNRESOLVED
         weighted, full = self._mass[node]
         alone = self._weights[node]
         own = {Op.BLEND: alone, Op.ADOPT: 0.0, Op.POOL: weighted, Op.AVERAGE: alone + weighted}[op]

@@ -13,8 +13,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import BYTES, MessagePayload, OutgoingTransforms, PushContext, Transform
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy, PrivacySpent
 from gossiprec.emulation.assembly.data_loading import load_data

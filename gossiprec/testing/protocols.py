@@ -20,7 +20,7 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "a slow network": {"latency": 0.3},
     "a lossy network": {"law": "exponential", "latency": 0.5, "loss": 0.3},
 }
-MERGING = {Op.BLEND, Op.ADOPT, Op.POOL, Op.APPRAISE, Op.AVERAGE}
+MERGING = {Op.BLEND, Op.ADOPT, Op.POOL, Op.SCORE, Op.AVERAGE}
 
 
 @dataclass(frozen=True)

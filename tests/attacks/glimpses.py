@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from gossiprec.adversaries.attacks.base import AttackContext as AttackWorld
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageIndex
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor, ExecutorContext
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed
@@ -210,7 +209,7 @@ def see(meter: AttackHook, world: Observed, received: Receptions, upto=None, fir
             last += 1
         meter.observe(rows, program, np.arange(first, last))
         sightings = received.sightings(meter.attack.pools if pools is None else pools)
-        meter.sight(rows, sightings, *np.searchsorted(sightings.message, [first, last]))
+        meter.observe_pools(rows, sightings, *np.searchsorted(sightings.message, [first, last]))
         first = last
 
 

@@ -13,8 +13,8 @@ from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
 from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.numerics.relevance import RELEVANCE, mean_raw_score
 from tests.attacks import glimpses
 from tests.attacks.glimpses import (

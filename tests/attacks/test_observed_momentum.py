@@ -102,7 +102,7 @@ def test_after_each_reception_a_coalition_scores_the_closed_form_of_momentum(for
     for m in range(len(pairs)):
         first, last = np.searchsorted(sightings.message, [m, m + 1])
         for attack, members in zip(attacks, COALITIONS, strict=True):
-            attack.sight(received.rows, sightings, first, last)
+            attack.observe_pools(received.rows, sightings, first, last)
             assert_as_defined(
                 world,
                 attack.attack.rankings(),

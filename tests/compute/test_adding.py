@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from gossiprec.compute.store import update_sums
-from gossiprec.compute.store.update import Update
-from gossiprec.compute.store.update_sums import are_finite, sum_deltas, weighted_sum
-from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.base.machine import ThreadPool
+from gossiprec.compute.store import update as sums
+from gossiprec.compute.store.update import Update, are_finite, sum_deltas, weighted_sum
 from gossiprec.numerics.buffer_pool import BufferPool
 
 WIDTH, N_ITEMS = 8, 40
@@ -58,7 +57,7 @@ def test_what_no_update_touches_is_that_of_the_version():
 @pytest.mark.parametrize("where", ["rows", "shared"])
 @pytest.mark.parametrize("at_once", [1, 100, 2**22])
 def test_updates_with_a_number_that_is_none_are_told(monkeypatch, number, where, at_once):
-    monkeypatch.setattr(update_sums, "AT_ONCE", at_once)
+    monkeypatch.setattr(sums, "AT_ONCE", at_once)
     updates = list(updates_of(2, 3))
     getattr(updates[3], where)[..., 1] = number
     assert are_finite(updates, BufferPool()).tolist() == [True, True, True, False, True, True]
@@ -69,7 +68,7 @@ def test_updates_with_a_number_that_is_none_are_told(monkeypatch, number, where,
 @pytest.mark.parametrize("at_once", [1, 100, 2**22])
 @pytest.mark.parametrize(("n_versions", "n_shared"), [(1, 12), (1, 0), (3, 7)])
 def test_changes_are_summed_in_their_order(monkeypatch, n_versions, n_shared, n_threads, at_once):
-    monkeypatch.setattr(update_sums, "AT_ONCE", at_once)
+    monkeypatch.setattr(sums, "AT_ONCE", at_once)
     updates = list(updates_of(n_versions, n_shared))
     weights = np.random.default_rng(1).uniform(0.1, 2.0, len(updates))
     total, mass, shared = np.zeros((N_ITEMS, WIDTH)), np.zeros(N_ITEMS), np.zeros(n_shared)

@@ -66,7 +66,7 @@ def test_weights_can_be_known_before_and_are_those_of_the_merge(name, seed):
     merged = executor.work.layout.merged
     for start, stop in itertools.pairwise(waves.starts):
         tasks = np.arange(start, stop)
-        keeps = executor.weighed(program, tasks).merge_keep
+        keeps = executor.with_resolved_weights(program, tasks).merge_keep
         assert (program.merge_keep[slice(*program.merge_offsets[[start, stop]])] == -1).all()
         expected = {}
         for task in tasks:
@@ -196,8 +196,8 @@ def test_compiled_appraisal_of_prme_g_gives_the_bits_of_the_plain_one(storage, u
         keep = waves.program.merge_keep
         fast, plain = (dataclasses.replace(waves.program, merge_keep=keep.copy()) for _ in range(2))
         tasks = np.arange(len(fast.node))
-        executor.appraise(fast, tasks)
-        Executor.appraise(executor, plain, tasks)
+        executor.resolve_performance_weights(fast, tasks)
+        Executor.resolve_performance_weights(executor, plain, tasks)
         for name in ("merge_keep", "found", "refused"):
             assert getattr(fast, name).tobytes() == getattr(plain, name).tobytes(), name
         everything = np.append(everything, fast.merge_keep)

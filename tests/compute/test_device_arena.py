@@ -114,18 +114,22 @@ def read(what, rng, arena):
     readers = {
         "load": lambda: arena.load(some),
         "models": lambda: arena.models(current, some),
-        "readable": lambda: arena.readable(current, some).rows[some],
+        "scoring_view": lambda: arena.scoring_view(current, some).rows[some],
         "inbox": lambda: arena.inbox(some, one, 1.0).rows[some],
         "merged": lambda: arena.merged(int(some[0])),
-        "delivered": lambda: arena.delivered(program, np.zeros(1, int))[[program.source[0], *received]],
-        "shown": lambda: next(rows[some[1:]] for rows, *_ in arena.shown(sightings, 1, len(some))),
+        "rows_of_tasks": lambda: arena.rows_of_tasks(program, np.zeros(1, int))[
+            [program.source[0], *received]
+        ],
+        "iter_pool_rows": lambda: next(
+            rows[some[1:]] for rows, *_ in arena.iter_pool_rows(sightings, 1, len(some))
+        ),
         "checkpoint": lambda: np.concatenate([part.ravel() for part in kept(arena, np.sort(some)).values()]),
     }
     return readers[what]().tobytes()
 
 
 WRITES = ["store", "store merged", "train", "merge", "grow", "outgrow", "go on"]
-READS = ["load", "models", "readable", "inbox", "merged", "delivered", "shown", "checkpoint"]
+READS = ["load", "models", "scoring_view", "inbox", "merged", "rows_of_tasks", "iter_pool_rows", "checkpoint"]
 
 
 @pytest.mark.slow

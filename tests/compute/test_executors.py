@@ -9,13 +9,14 @@ import torch
 from hypothesis import assume, given, settings
 
 from gossiprec.base.errors import ResourceError, ScenarioError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import ScoringView
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.models import MODELS
+from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds import PointwiseFeed
 from tests.compute.worlds import (
@@ -144,9 +145,9 @@ def test_scores_agree_with_the_reference(name, model, user_table):
     items = (np.arange(46) * 7 % world.n_items).astype(np.int32)
     query = (layout, rows, row, layout.user_index(row), np.array([0, 5, 5, 6, 46]), items)
 
-    found = executor.scores(*query)
+    found = executor.score(ScoreQuery(*query))
 
-    expected = make_executor("reference", world.workload()).scores(*query)
+    expected = make_executor("reference", world.workload()).score(ScoreQuery(*query))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # a sum of numbers near 1 may be near 0
 
 
@@ -159,7 +160,7 @@ def test_scores_are_those_of_the_formula_for_whole_and_partial_rows(name, n_kept
     user, items = rows[2, layout.users], rows[2, layout.items].reshape(n_kept, -1)
     weight, bias = rows[2, layout.shared][:-1], rows[2, layout.shared][-1]
 
-    found = executor.scores(layout, rows, *everything(2, n_kept))
+    found = executor.score(ScoreQuery(layout, rows, *everything(2, n_kept)))
 
     np.testing.assert_allclose(found, items @ (user * weight) + bias, rtol=1e-4, atol=1e-5)
 
@@ -272,9 +273,9 @@ def test_score_bytes_do_not_depend_on_the_other_queries(name, model):
     layout, rows, row = executor.work.layout, executor.work.arena.rows, np.arange(20)
     offsets, items = np.arange(21) * 45, np.tile(np.arange(45, dtype=np.int32), 20)
 
-    together = executor.scores(layout, rows, row, np.zeros(20, np.int64), offsets, items)
+    together = executor.score(ScoreQuery(layout, rows, row, np.zeros(20, np.int64), offsets, items))
 
-    alone = [executor.scores(layout, rows, *everything(r, 45)) for r in row]
+    alone = [executor.score(ScoreQuery(layout, rows, *everything(r, 45))) for r in row]
     assert same(name, np.concatenate(alone).tobytes(), together.tobytes())
 
 
@@ -298,7 +299,7 @@ def test_scores_of_all_items_are_those_of_queries_by_any_threads(name, model, to
 
     query = np.arange(10) * 45, np.tile(np.arange(45, dtype=np.int32), 9)
     wide = {column: before.repeat(45) for column in contexts}
-    expected = executor.scores(models.layout, models.rows, models.row, models.user, *query, wide)
+    expected = executor.score(ScoreQuery(models.layout, models.rows, models.row, models.user, *query, wide))
     np.testing.assert_allclose(found, expected.reshape(9, 45), rtol=1e-5, atol=1e-5)
     assert same(name, executor.score_all(models, contexts, ThreadPool(4)).tobytes(), found.tobytes())
     for place in (0, 4, 8):

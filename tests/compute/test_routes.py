@@ -7,8 +7,7 @@ import pytest
 
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.shards.channel import InProcessChannel, Mailbox, ShardLostError
-from gossiprec.compute.shards.node_partition import NodePartition
-from gossiprec.compute.shards.row_routing import RowRouter
+from gossiprec.compute.shards.row_routing import NodePartition, RowRouter
 
 NONE = np.zeros(0, np.int32)
 

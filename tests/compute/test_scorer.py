@@ -11,6 +11,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.models import MODELS
+from gossiprec.models.base.kernel_interface import ScoreQuery
 from tests.compute.test_executors import supporting
 from tests.compute.worlds import World
 
@@ -60,7 +61,10 @@ def test_it_scores_as_the_runs_executor_does(name, model):
     query = (layout, rows, np.array([3, 1]), np.zeros(2, np.int64), np.array([0, 12, 24]), items)
     context = {column: items[::-1].copy() for column in executor.work.feed.context_columns}
 
-    assert Scorer(executor).scores(*query, context).tobytes() == executor.scores(*query, context).tobytes()
+    assert (
+        Scorer(executor).score(ScoreQuery(*query, context)).tobytes()
+        == executor.score(ScoreQuery(*query, context)).tobytes()
+    )
 
 
 @every_model

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.waves import DeliveryHook, WaveOptions, WaveRunner
 from gossiprec.testing.naive_interpreter import waves
 from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
@@ -16,13 +16,13 @@ from gossiprec.testing.tapes import make_test_planner, make_test_protocol, recor
 class FakeExecutor:
     """Writes down which tasks it ran, in which call."""
 
-    parallel, divides = True, False
+    parallel, threads_internally = True, False
 
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
         self.store = SimpleNamespace(
-            shown=lambda *sightings: [(rows, *sightings)],
-            delivered=lambda program, tasks: rows,
+            iter_pool_rows=lambda *sightings: [(rows, *sightings)],
+            rows_of_tasks=lambda program, tasks: rows,
             note=lambda program: None,
         )
         self.calls = []
@@ -45,7 +45,7 @@ class Notebook(DeliveryHook):
         self.observed += tasks.tolist()
         self.run_before += [t for _, ran in self._executor.calls for t in ran if t in tasks]
 
-    def sight(self, rows, sightings, first, last):
+    def observe_pools(self, rows, sightings, first, last):
         self.sighted += range(first, last)
         ran = {t for _, tasks in list(self._executor.calls) for t in tasks}
         self.ran_at_sight += [(number, ran) for number in range(first, last)]
@@ -114,7 +114,7 @@ def test_a_wave_calls_other_threads_once_for_what_is_seen_and_what_is_run(plan, 
             super().run(job, parts)
 
     executor, threads = FakeExecutor(), Counted(2)
-    executor.divides = divides
+    executor.threads_internally = divides
     notebook = Notebook(executor)
     WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=None)).run(plan)
 
@@ -141,7 +141,7 @@ def test_an_executor_that_is_not_parallel_is_called_by_one_thread(plan):
 
 def test_an_executor_that_divides_its_work_is_handed_whole_waves(plan):
     executor = FakeExecutor()
-    executor.divides = True
+    executor.threads_internally = True
     WaveRunner(executor, [], WaveOptions(threads=ThreadPool(3), wave_size=None)).run(plan)
 
     due = [(threading.get_ident(), tasks.tolist()) for tasks, _ in waves(plan)]

@@ -14,8 +14,7 @@ from gossiprec.compute.executors import EXECUTORS, Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.models import MODELS
 

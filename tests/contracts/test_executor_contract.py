@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS, Executor
+from gossiprec.models.base.kernel_interface import ScoreQuery
 from tests.compute.worlds import EVERY, World, make_executor, run_waves, same
 
 
@@ -52,7 +53,9 @@ def test_scoring_changes_no_model(executor):
     before = work.arena.rows.tobytes()
     items = np.arange(5, dtype=np.int32)
 
-    executor.scores(work.layout, work.arena.rows, np.array([0]), np.array([0]), np.array([0, 5]), items)
+    executor.score(
+        ScoreQuery(work.layout, work.arena.rows, np.array([0]), np.array([0]), np.array([0, 5]), items)
+    )
 
     assert work.arena.rows.tobytes() == before
 

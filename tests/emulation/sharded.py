@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from gossiprec.compute.shards.channel import InProcessChannel, Mailbox
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.emulation import prepare
 from gossiprec.emulation.shards.leader import run_follower
 from gossiprec.emulation.shards.shard_group import ShardGroup

@@ -7,11 +7,11 @@ import pytest
 
 from gossiprec.adversaries.attacks.base import Ranking
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.run_tables import attack_key
 from tests.chances import chances, expected_accuracy
 
 N, N_ITEMS, SIZES = 13, 30, (2, 5)

@@ -15,6 +15,7 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.models import MODELS as MODEL_KINDS
+from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
 from gossiprec.models.feeds.base import PredrawnSamples
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
@@ -321,13 +322,13 @@ def test_nothing_is_kept_of_updates_that_have_arrived():
 
 @pytest.mark.slow
 def test_no_more_updates_are_kept_than_those_of_a_round_and_the_one_before(monkeypatch):
-    kept, forget = [], UpdateStore.forget
+    kept, forget = [], UpdateStore.drop_unneeded
 
     def counted(store, planner):
         kept.append(sum(isinstance(each, Update) for each in store._held.values()))
         forget(store, planner)
 
-    monkeypatch.setattr(UpdateStore, "forget", counted)
+    monkeypatch.setattr(UpdateStore, "drop_unneeded", counted)
     carried_out(star(rounds=8, evaluate={"every": 8}, protocol={"participation": 0.25}))  # three of twelve
     assert len(kept) >= 8
     assert 0 < max(kept) <= 2 * 3
@@ -353,7 +354,7 @@ def test_all_are_measured_with_the_version_that_the_coordinator_has(tmp_path):
     store, current = prepared.executor.store, prepared.planner.current
     users = np.array([7, 2])
     rows = store.models(current, users)
-    found = store.readable(current, users)
+    found = store.scoring_view(current, users)
 
     table = found.rows[0, found.layout.users].reshape(2, -1)[found.user]
     assert table.tolist() == rows[:, store.layout.users].tolist() == store.own[users].tolist()
@@ -492,10 +493,10 @@ def test_private_weights_stay_with_their_client(training, monkeypatch):
     assert (stores[0].own[:, 4] != before[:, 4]).all()
     assert version(runs[0]).shape == (40 * 4,)
     users = np.array([3, 1])
-    found = stores[0].readable(runs[0].planner.current, users)
+    found = stores[0].scoring_view(runs[0].planner.current, users)
     assert found.rows[:, found.layout.private].ravel().tolist() == stores[0].own[users, 4].tolist()
     asked = (found.row, found.user, np.array([0, 40, 80]), np.tile(np.arange(40, dtype=np.int32), 2))
-    scores = runs[0].executor.scores(found.layout, found.rows, *asked).reshape(2, 40)
+    scores = runs[0].executor.score(ScoreQuery(found.layout, found.rows, *asked)).reshape(2, 40)
     own = stores[0].own[users]
     expected = own[:, 4:] * (own[:, :4] @ version(runs[0]).reshape(40, 4).T)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)

@@ -9,7 +9,7 @@ import time
 import numba
 import pytest
 
-from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.base.machine import ThreadPool
 from gossiprec.emulation.assembly import kernel_warmup
 from gossiprec.emulation.assembly.kernel_warmup import compile_kernels
 from gossiprec.emulation.progress import NullProgress

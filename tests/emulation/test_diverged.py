@@ -10,8 +10,8 @@ import pytest
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.finite import NotFiniteError
 from gossiprec.compute.plan.tape import TapeEvent, concat_segments
+from gossiprec.compute.waves import NotFiniteError
 from gossiprec.emulation import prepare, simulate
 from gossiprec.numerics.flat_ops import finite_rows
 from gossiprec.scenario import load_scenario

@@ -270,7 +270,7 @@ def test_choices_that_follow_items_without_noise_are_stated(name, policy, tmp_pa
 
 def test_each_protocol_says_whether_its_choices_follow_data():
     """What appraises versions, or is told what they are worth, reads items; a new protocol is to be looked at here."""
-    following = {name for name in PROTOCOLS if getattr(PROTOCOLS[name], "merging", None) is Op.APPRAISE}
+    following = {name for name in PROTOCOLS if getattr(PROTOCOLS[name], "merging", None) is Op.SCORE}
     base = Protocol.choices_follow_data
     said = {name for name in PROTOCOLS if PROTOCOLS[name].choices_follow_data is not base}
     assert said == following == {"pers-gossip"}

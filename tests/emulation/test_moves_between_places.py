@@ -12,10 +12,10 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS, ExecutorContext
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
+from gossiprec.models.base.kernel_interface import ScoreQuery
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 140
@@ -98,10 +98,10 @@ def test_scores_after_visits_are_those_of_the_formula(name):
     items, contexts = rng.integers(0, N_ITEMS, (2, 40)).astype(np.int32)
     contexts[::3] = -1
 
-    found = executor.scores(
+    found = executor.score(ScoreQuery(
         executor.work.layout, executor.work.arena.rows, CURRENT[:2], np.zeros(2, np.int64), np.array([0, 25, 40]),
         items, {"previous": contexts},
-    )  # fmt: skip
+    ))  # fmt: skip
 
     users = [0] * 25 + [1] * 15
     expected = [
@@ -125,17 +125,19 @@ def test_a_small_model_of_a_few_items_scores_as_the_whole_one_does(name):
     one, ends = np.zeros(1, np.int64), np.array([0, 5])
 
     known = {"places": work.model.constants["places"][kept]}
-    found = executor.scores(layout, small, one, one, ends, items, {"previous": contexts}, known)
+    found = executor.score(ScoreQuery(layout, small, one, one, ends, items, {"previous": contexts}, known))
 
     whole = np.where(contexts < 0, -1, kept[contexts]).astype(np.int32)
-    expected = executor.scores(
-        work.layout,
-        work.arena.rows,
-        CURRENT[2:3],
-        one,
-        ends,
-        kept[items].astype(np.int32),
-        {"previous": whole},
+    expected = executor.score(
+        ScoreQuery(
+            work.layout,
+            work.arena.rows,
+            CURRENT[2:3],
+            one,
+            ends,
+            kept[items].astype(np.int32),
+            {"previous": whole},
+        )
     )
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -145,9 +147,9 @@ def test_other_models_do_not_look_at_visits():
     query = (executor.work.layout, executor.work.arena.rows, np.zeros(1, np.int64), np.zeros(1, np.int64))
     items = np.arange(9, dtype=np.int32)
 
-    found = executor.scores(*query, np.array([0, 9]), items, {"previous": items[::-1].copy()})
+    found = executor.score(ScoreQuery(*query, np.array([0, 9]), items, {"previous": items[::-1].copy()}))
 
-    assert found.tolist() == executor.scores(*query, np.array([0, 9]), items).tolist()
+    assert found.tolist() == executor.score(ScoreQuery(*query, np.array([0, 9]), items)).tolist()
 
 
 def test_f1_is_the_harmonic_mean_of_a_list_made_at_the_users_last_training_place():

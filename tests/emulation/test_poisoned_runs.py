@@ -285,7 +285,7 @@ class Looking(DeliveryHook):
                 sender = int(self._deliveries.sender[program.merge_message[k]])
                 self.seen.append((sender, int(program.merge_message[k]), rows[program.merge_row[k]].copy()))
 
-    def sight(self, *_):
+    def observe_pools(self, *_):
         pass
 
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from gossiprec.emulation import resume, simulate
+from gossiprec.runs import checkpoint_format, open_run
 from gossiprec.runs import checkpoints as checkpoint_files
-from gossiprec.runs import open_run
 from gossiprec.runs.checkpoints import base_tick
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
@@ -136,7 +136,7 @@ def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole
 
 @pytest.mark.slow
 def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, monkeypatch):
-    write, parent = checkpoint_files.write_block, os.getpid()
+    write, parent = checkpoint_format.write_block, os.getpid()
 
     def dying(file, flat, block):
         if block.tracked and "00000004" in str(file.name):
@@ -144,7 +144,7 @@ def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, m
             os.kill(os.getpid(), signal.SIGKILL)
         return write(file, flat, block)
 
-    monkeypatch.setattr(checkpoint_files, "write_block", dying)
+    monkeypatch.setattr(checkpoint_format, "write_block", dying)
     progress = Patient(7)
     run = simulate(often(), out=tmp_path / "run", progress=progress)
 

@@ -206,7 +206,7 @@ def test_hidden_blocks_of_rewritten_messages_are_not_there_to_be_read(seen):
                     for k in range(program.merge_offsets[task], program.merge_offsets[task + 1])
                 )
 
-        def sight(self, *_):
+        def observe_pools(self, *_):
             pass
 
     prepared.meters.append(Looking())

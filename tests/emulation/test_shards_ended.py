@@ -6,7 +6,7 @@ import pytest
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import InProcessChannel, ShardLostError
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.emulation import resume, simulate
 from tests.emulation.ended_early import Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided

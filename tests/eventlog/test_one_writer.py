@@ -9,7 +9,7 @@ import pytest
 from small_logs import SIZES, WAKES
 
 from gossiprec.base.errors import LogError
-from gossiprec.runs import lock, run_directory
+from gossiprec.runs import lock, manifest, run_directory
 from gossiprec.runs.run import open_run
 from gossiprec.runs.run_directory import RunDirectory, check_path_free, remove_run
 from gossiprec.runs.verify import verify_log
@@ -105,7 +105,7 @@ def test_a_new_run_that_could_not_begin_leaves_a_folder_that_can_be_used(tmp_pat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_directory, "new_manifest", full)
+        patch.setattr(manifest, "new_manifest", full)
         with pytest.raises(OSError, match="No space"):
             create(tmp_path / "r")
     check_path_free(tmp_path / "r", overwrite=False)

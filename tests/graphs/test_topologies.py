@@ -219,7 +219,7 @@ def test_the_package_imports_nothing_of_gossiprec_but_what_lies_under_all():
                 "base.errors",
                 "base.inputs",
                 "base.machine",
-                "native.loop_jit",
+                "native",
                 "old_names",
                 "base.registry",
                 "base.regular_files",

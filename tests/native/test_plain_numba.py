@@ -14,8 +14,7 @@ import numba
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.client_trainer import ClientTrainer
-from gossiprec.compute.executors.clients import ClientExecutor
+from gossiprec.compute.executors.clients import ClientExecutor, ClientTrainer
 from gossiprec.emulation import prepare, simulate
 from gossiprec.native import numba_support
 from gossiprec.scenario import load_scenario
@@ -29,7 +28,7 @@ import numba
 {before}
 from gossiprec.native.jit import inline, jitable, kernel
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
-from gossiprec.native.loop_jit import jit_cached
+from gossiprec.native import jit_cached
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 

@@ -24,7 +24,7 @@ ended_early(Path(sys.argv[1]), often(model={"name": "acme-model", "dim": 4}))
 TELL = """
 import json, sys
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.plugins import scenario_plugins
+from gossiprec.scenario.registries import scenario_plugins
 for kind, scenario in json.load(open(sys.argv[1])).items():
     print(kind, *(f"{name} {about['version']}" for name, about in scenario_plugins(load_scenario(scenario)).items()))
 """

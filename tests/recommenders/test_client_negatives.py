@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.base.machine import ThreadPool
 from gossiprec.federated.fed_softmax import draw_local_items, is_member, mask_known, sample_items
 from gossiprec.federated.fedcl.candidates import (
     KEPT,

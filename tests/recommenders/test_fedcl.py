@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.base.machine import ThreadPool
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext
 from gossiprec.federated import fedcl as module
 from gossiprec.federated.base import ClientContext

@@ -281,7 +281,7 @@ def test_what_does_not_fit_is_refused(sections, message, tmp_path):
 def test_all_recommend_by_the_version_with_rows_of_norm_one_under_bil(model):
     prepared = carried_out(fedcl(model=model) | {"recommender": {"name": "bil", "random_items": 5}})
     store, users = prepared.executor.store, np.arange(12)
-    readable = store.readable(prepared.planner.current, users)
+    readable = store.scoring_view(prepared.planner.current, users)
     assert readable.together
     layout = readable.layout
     (row,) = readable.rows

@@ -204,7 +204,7 @@ def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
     prepared = carried_out(personal(policies=policies), upto=6)
     store, planner, extras = prepared.executor.store, prepared.planner, prepared.serving.extras
     users = np.arange(12)
-    readable = store.readable(planner.current, users)
+    readable = store.scoring_view(planner.current, users)
     version = store.version(int(planner.current[-1]))
     latest = {}
     for number in store._held:  # what clients trained of the present version
@@ -268,7 +268,7 @@ def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     """Clients begin with the coordinator's rows, and every user is scored by what was published last."""
     prepared = carried_out(personal(**AUTHORS, executor={"name": "reference"}))
     store, current, table = prepared.executor.store, prepared.planner.current, prepared.between._table.rows
-    readable, users = store.readable(current, np.arange(12)), np.arange(12)
+    readable, users = store.scoring_view(current, np.arange(12)), np.arange(12)
     width = store.layout.user_width
     for user in users.tolist():
         row = readable.rows[readable.row[user]][readable.layout.users].reshape(-1, width)

@@ -14,10 +14,10 @@ from gossiprec.adversaries.attacks.findings import Finding, TableKey
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.options import Options
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.scorer import Scorer
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import forward, old_members

@@ -14,7 +14,7 @@ from gossiprec.adversaries.attacks.observations import GroupDeliveries, KnownDel
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I64, Bools, check_array
 from gossiprec.base.rng import philox_words, purpose_id
-from gossiprec.models.base.kernel_interface import AdversaryQueries, VictimModels, flat_view
+from gossiprec.models.base.kernel_interface import AdversaryQueries, ScoreQuery, VictimModels, flat_view
 from gossiprec.numerics.relevance import (
     CLOSENESS,
     MEAN_SCORE,
@@ -259,11 +259,12 @@ class CoalitionObservers(Stateful):
     def scores_of(self, p: int, b: int, victims: I64) -> F32:
         """Return the scores of all items by some victims' own models, shape (n_victims, n_items)."""
         layout = self._scorer.layout
-        return self._scorer.scores(
+        query = ScoreQuery(
             layout, self._memory[b, p], victims, layout.user_index(victims),
             np.arange(len(victims) + 1, dtype=np.int64) * layout.n_items,
             np.tile(np.arange(layout.n_items, dtype=np.int32), len(victims)),
-        ).reshape(len(victims), layout.n_items)  # fmt: skip
+        )  # fmt: skip
+        return self._scorer.score(query).reshape(len(victims), layout.n_items)
 
     def _rank(self, p: int, b: int, victims: I64) -> None:
         """Score again some victims that share their user row, for every target set of a pool."""
@@ -348,11 +349,12 @@ class CoalitionObservers(Stateful):
             columns = np.arange(layout.size)[layout.shared]
             models[np.flatnonzero(hides)[:, None], columns] = self._shared_of[p][a]
         asked, kept = slice(targets.offsets[a], targets.offsets[a + 1]), targets[a]
-        return self._scorer.scores(
+        query = ScoreQuery(
             layout, models, place, layout.user_index(victims),
             np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)),
             {name: np.tile(column[asked], len(victims)) for name, column in targets.contexts.items()},
-        ).reshape(len(victims), len(kept))  # fmt: skip
+        )  # fmt: skip
+        return self._scorer.score(query).reshape(len(victims), len(kept))
 
     def entropies_apart(self, p: int, b: int, victims: I64, a: int) -> F32:
         """Return the entropies of adversary a's kept items by some victims' items, shape (n_victims, n_kept)."""

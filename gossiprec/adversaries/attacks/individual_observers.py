@@ -16,7 +16,7 @@ from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I32, I64, check_array, check_range
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
-from gossiprec.models.base.kernel_interface import NO_CONTEXT, flat_view
+from gossiprec.models.base.kernel_interface import NO_CONTEXT, ScoreQuery, flat_view
 from gossiprec.numerics.relevance import get_rule, rule_codes
 from gossiprec.runs.checkpoint_state import PartialArray
 
@@ -308,12 +308,13 @@ class IndividualObservers:
         """Return the scores of adversary a's queries by a small model."""
         targets, kept = self.targets, self.targets.kept
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
-        return self.scorer.scores(
+        query = ScoreQuery(
             self.small[a], vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
             np.array([0, asked.stop - asked.start]), kept.asked[asked],
             {name: column[asked] for name, column in kept.contexts.items()},
             {name: values[kept[a]] for name, values in self.scorer.model.constants.items()},
         )  # fmt: skip
+        return self.scorer.score(query)
 
     def _kept_part(self, a: int, model: F32, victim: int) -> F32:
         """Return the small model ``[user | kept items | shared]`` of a full row; a hidden user row is zero."""
@@ -513,13 +514,13 @@ class StackedObservers:
             counts = np.diff(of.targets.offsets)[whose[some]]
             offsets = np.concatenate([[0], np.cumsum(counts)])
             asked = np.repeat(of.targets.offsets[whose[some]] - offsets[:-1], counts) + np.arange(offsets[-1])
-            scores = of.scorer.scores(
+            query = ScoreQuery(
                 layout, np.ascontiguousarray(small[some, : layout.row_size]), np.arange(len(some)),
                 np.zeros(len(some), np.int64), offsets, kept.asked[asked],
                 {name: column[asked] for name, column in kept.contexts.items()},
                 self._constants(whose[some], size),
             )  # fmt: skip
-            found[some] = self._judge(scores, offsets, whose[some])
+            found[some] = self._judge(of.scorer.score(query), offsets, whose[some])
         return found
 
     def _constants(self, whose: I64, size: int) -> dict[str, F32]:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from gossiprec.base.arrays import F32, I32
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.tensors import Tensors, table_views
 from gossiprec.compute.store.base import ScoringView
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.torch_setup import single_torch_thread

@@ -1,94 +1,258 @@
-"""The base class of trainers with analytic gradients: it groups clients into calls and unpacks the results."""
+"""The trainer of clients by analytic gradients, compiled: one trainer for three kinds of samples."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors.base import ExecutorContext
-from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
+from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.client_step_kernels import ClientResults, ClientRows, ClientScratch, Version
+from gossiprec.compute.train import client_kernels as kernels
+from gossiprec.federated.base import AnalyticTerm, client_gradient
+from gossiprec.federated.kernels import terms
+from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
+from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.buffer_pool import BufferPool
+from gossiprec.rules.servers.base import Extras
 
 AT_ONCE = 2**20
 """Approximate numbers in the rows that one call returns: a few MB, so that threads wait little at a wave's end."""
+_NOTHING = np.zeros((1, 1), np.float32)
+_NO_ITEMS = np.zeros(0, np.int32)
 
 
 class AnalyticTrainer(ClientTrainer):
     """A trainer that runs several clients of one version in one compiled call, without padding.
 
     No client's bytes depend on another client. Batches, and policies that change training, are not supported.
+    A subclass adds a kind of samples.
     """
 
     name = "fused"
     parallel = True
+    _constants: npt.NDArray[Any]
+    _train_clients: Any
 
     def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
         super().__init__(work, store)
         training, self._memory, self._scratch = work.training, BufferPool(), BufferPool()
-        self._rates = np.array(
-            [
-                training.learning_rate, training.beta1, training.beta2, training.epsilon,
-                training.uploads_gradients,
-            ]
-        )  # fmt: skip
+        rates = [training.learning_rate, training.beta1, training.beta2, training.epsilon]
+        self._rates = np.array([*rates, training.uploads_gradients])
+
+    def warm_up(self) -> None:
+        """Compile the kernel by a call without clients."""
+        self._train([])
 
     def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each task with its update; several tasks of one version are trained in one call."""
         width = self.work.layout.item_width
-        for all_ in self.by_what_was_sent(lessons):
-            ends = np.cumsum(self._own_touched(all_)) * width // AT_ONCE
+        for all_ in self.group_by_version(lessons):
+            ends = np.cumsum(self._own_touched(_nodes(all_))) * width // AT_ONCE
             for numbers in np.split(np.arange(len(all_)), np.flatnonzero(np.diff(ends)) + 1):
                 yield from self._train([all_[k] for k in numbers])
 
-    @abstractmethod
-    def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
-        """Yield some tasks with their updates; all start from one version with the same extras."""
-
-    def _own_touched(self, lessons: Sequence[TrainingTask]) -> I64:
+    def _own_touched(self, nodes: I64) -> I64:
         """Return the largest number of items that each client can touch by its own samples."""
-        nodes = np.array([lesson.node for lesson in lessons], np.int64)
         samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
         return np.minimum(samples, self.work.layout.n_items)
 
-    @property
-    def _rows(self) -> ClientRows:
-        """The store's rows and optimizer steps of all nodes."""
-        store = self.store
-        return ClientRows(store.own, store.first, store.second, store.steps)
+    def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+        """Train tasks of one version with the same extras; return an iterator over the tasks with their updates."""
+        version, (samples, touched) = self.store.version(_target(lessons)), self._samples(lessons)
+        found = self._room(touched)
+        self._call(version, _nodes(lessons), samples, found)
+        return self._updates(lessons, version, found)
 
-    def _parts(self, version: F32) -> Version:
-        """Return the item table and the shared weights of a version."""
-        layout = self.work.layout
+    @abstractmethod
+    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[Any, I64]:
+        """Return the samples of tasks for the kernel, and the most items that each task can touch."""
+
+    def _call(self, version: F32, nodes: I64, samples: Any, found: kernels.ClientResults) -> None:
+        """Call the kernel, in all threads if the trainer divides the tasks itself."""
+        store, layout = self.store, self.work.layout
         tables, shared = np.split(version, [layout.n_items * layout.item_width])
-        return Version(tables.reshape(layout.n_items, -1), shared)
+        sent = kernels.Version(tables.reshape(layout.n_items, -1), shared)
+        rows = kernels.ClientRows(store.own, store.first, store.second, store.steps)
+        parts = store.threads.size if self.threads_internally else 1
+        most = int(np.diff(found.places).max(initial=0))
+        sizes = (4, store.own.shape[1] + layout.n_shared), (4, layout.item_width * most)
 
-    def _room(self, touched_at_most: I64) -> ClientResults:
+        def train(part: int) -> None:
+            rule = kernels.ClientRule(
+                self.work.training.local_epochs, self._rates, self._constants, part, parts
+            )
+            scratch = kernels.ClientScratch(*self._scratch.empty(*sizes))
+            self._train_clients(sent, nodes, rows, samples, rule, found, scratch)
+
+        if self.threads_internally:
+            store.threads.run(train)
+        else:
+            train(0)
+
+    def _room(self, touched_at_most: I64) -> kernels.ClientResults:
         """Return room for the results of clients, given the most items that each can touch."""
         layout, n = self.work.layout, len(touched_at_most)
         places = np.zeros(n + 1, np.int64)
         np.cumsum(np.minimum(touched_at_most, layout.n_items), out=places[1:])
         most = int(places[-1])
         touched, *parts = self._memory.empty((most,), (most, layout.item_width), (n, layout.n_shared))
-        return ClientResults(places, np.zeros(n, np.int64), touched.view(np.int32), *parts)
-
-    def _workplace(self, found: ClientResults) -> ClientScratch:
-        """Return the working arrays for clients with the given results."""
-        layout, most = self.work.layout, int(np.diff(found.places).max(initial=0))
-        n_own = self.store.own.shape[1] + layout.n_shared
-        return ClientScratch(*self._scratch.empty((4, n_own), (4, layout.item_width * most)))
+        return kernels.ClientResults(places, np.zeros(n, np.int64), touched.view(np.int32), *parts)
 
     @staticmethod
     def _updates(
-        lessons: Sequence[TrainingTask], version: F32, found: ClientResults
+        lessons: Sequence[TrainingTask], version: F32, found: kernels.ClientResults
     ) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield the tasks with views of the results: copies would cost as much as a small client's step."""
         begins = zip(lessons, found.places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
         for lesson, at, many, weights in begins:
             some = slice(at, at + many)
             yield lesson, Update(version, found.touched[some], found.rows[some], weights)
+
+    def _drawn(self, lessons: Sequence[TrainingTask]) -> list[Columns]:
+        """Return each client's samples, drawn for all clients at once; the recommender may change them."""
+        if not lessons:
+            return []
+        nodes, training, work = _nodes(lessons), self.work.training, self.work
+        updates = np.array([training.draw_of(lesson.update) for lesson in lessons], np.int64)
+        drawn = work.feed.samples_of_some(nodes, updates, negatives=training.negatives, seed=work.seed)
+        return [self.changed(lesson, columns) for lesson, columns in zip(lessons, drawn, strict=True)]
+
+
+class FullBatchTrainer(AnalyticTrainer):
+    """The trainer of models with an :class:`AnalyticGradient`: user row, touched items and shared weights."""
+
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: AnalyticGradient) -> None:
+        super().__init__(work, store)
+        term = None if work.recommender is None else work.recommender.analytic_term(gradient)
+        self._gradient, self._constants = gradient, gradient.shape
+        self._term = term or AnalyticTerm(terms.add_nothing, np.zeros(0))
+        self._train_clients = kernels.specialise_clients(
+            kernels.train_full_batches, fill_stub=gradient.fill, add_stub=self._term.add
+        )
+
+    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[kernels.LabelledSamples, I64]:
+        training, gradient, feed = self.work.training, self._gradient, self.work.feed
+        extras = self.store.extras(lessons[0].sent) if lessons else {}
+        more = [self.extra_samples(lesson) for lesson in lessons] if extras else []
+        items = [each["items"] for each in more] if any(more) else [_NO_ITEMS] * len(lessons)
+        offsets = np.cumsum([0, *map(len, items)])
+        labels = np.concatenate([np.zeros(0, np.float32), *(each["labels"] for each in more if each)])
+        data = kernels.LabelledSamples(
+            np.array([training.draw_of(lesson.update) for lesson in lessons], np.int64), training.negatives,
+            np.uint64(self.work.seed), feed.positives.offsets, feed.positives.values, feed.member, offsets,
+            np.concatenate([_NO_ITEMS, *items]), labels, gradient.summed, np.empty(gradient.room, np.float32),
+            self._term_arguments(lessons, extras),
+        )  # fmt: skip
+        return data, self._own_touched(_nodes(lessons)) + np.diff(offsets)
+
+    def _term_arguments(self, lessons: Sequence[TrainingTask], extras: Extras) -> kernels.TermArguments:
+        """Return the recommender's numbers, its extra, and its draws for each step and for each positive."""
+        term, training, work = self._term, self.work.training, replace(self.work, extras=extras)
+        extra = _NOTHING
+        if term.extra is not None:
+            extra = extras[term.extra] if lessons else self.store.own[:1]
+        if term.of_step is None and term.of_samples is None:
+            return kernels.TermArguments(term.numbers, extra, _NOTHING, _NOTHING)
+        of_step, of_samples, width = [], [], 1 + training.negatives
+        for lesson in lessons or [TrainingTask(0, 0, 0, 0)]:  # the types of the draws decide what is compiled
+            unknown = {"items": np.zeros(len(work.feed.positives[lesson.node]) * width, np.int32)}
+            for step in range(training.local_epochs):
+                one, each = work.draws(lesson.node, lesson.update, step, unknown)
+                of_step.append(_NOTHING[0] if term.of_step is None else one.get(term.of_step, _NOTHING[0]))
+                of_samples.append(_NOTHING[:0] if term.of_samples is None else each[term.of_samples][::width])
+        return kernels.TermArguments(term.numbers, extra, np.stack(of_step), np.concatenate(of_samples))
+
+
+class PairTrainer(AnalyticTrainer):
+    """The trainer of models with a :class:`PairGradient`: user row, items of the pairs and shared weights.
+
+    The recommender may change the feed's pairs, but must not add to the loss.
+    """
+
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: PairGradient) -> None:
+        super().__init__(work, store)
+        self._constants = gradient.numbers
+        self._train_clients = kernels.specialise_clients(kernels.train_pairs, fill_stub=gradient.fill)
+
+    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[kernels.PairSamples, I64]:
+        drawn = self._drawn(lessons)
+        liked, others = (_joined(drawn, name) for name in ("items", "negatives"))
+        return kernels.PairSamples(liked.offsets, liked.values, others.values), 2 * liked.sizes
+
+
+class SequenceTrainer(AnalyticTrainer):
+    """The trainer of models with a :class:`SequenceGradient`: items of the sequence and shared weights.
+
+    The recommender may change the feed's sequences, but must not add to the loss. One thread draws for all clients,
+    and all threads train: drawing takes longer, and threads would wait for each other's interpreter.
+    """
+
+    threads_internally: ClassVar[bool] = True
+
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: SequenceGradient) -> None:
+        super().__init__(work, store)
+        self._constants = gradient.shape
+        self._train_clients = kernels.specialise_clients(kernels.train_sequences, fill_stub=gradient.fill)
+
+    def _own_touched(self, nodes: I64) -> I64:
+        """Return the approximate number of items that each client touches; recommenders may add some."""
+        most: I64 = self.work.feed.positives.sizes[nodes] + self.work.training.negatives
+        return most
+
+    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[kernels.SequenceSamples, I64]:
+        drawn = self._drawn(lessons)
+        keep = [np.zeros((0, self.work.layout.item_width), np.float32)]
+        for lesson, samples in zip(lessons, drawn, strict=True):
+            for step in range(self.work.training.local_epochs if len(samples["items"]) else 0):
+                _, of_samples = self.work.draws(lesson.node, lesson.update, step, samples)
+                keep += [of_samples["keep"][0]] if "keep" in of_samples else []
+        previous, wanted, others = (_joined(drawn, name) for name in ("previous", "items", "negatives"))
+        negatives = [columns["negatives"] for columns in drawn]
+        rows = np.array([part.shape[1] if part.ndim == 3 else 1 for part in negatives], np.int64)
+        sequences = kernels.SequenceSamples(
+            wanted.offsets,
+            previous.values,
+            wanted.values,
+            others.offsets,
+            others.values,
+            rows,
+            np.concatenate(keep),
+        )
+        return sequences, 2 * wanted.sizes + others.sizes
+
+
+def make_analytic_trainer(work: ExecutorContext, store: UpdateStore) -> AnalyticTrainer:
+    """Return the trainer for the gradient that the model declares for its samples."""
+    gradient = client_gradient(work.model)
+    if isinstance(gradient, PairGradient):
+        return PairTrainer(work, store, gradient)
+    if isinstance(gradient, SequenceGradient):
+        return SequenceTrainer(work, store, gradient)
+    assert gradient is not None, "the mode of client updates checks it"
+    return FullBatchTrainer(work, store, gradient)
+
+
+def _target(lessons: Sequence[TrainingTask]) -> int:
+    """Return the handle of the version from which all tasks start, or of the common version."""
+    return lessons[0].target if lessons else 0
+
+
+def _nodes(lessons: Sequence[TrainingTask]) -> I64:
+    return np.array([lesson.node for lesson in lessons], np.int64)
+
+
+def _joined(drawn: Sequence[Columns], name: str) -> Ragged:
+    """Return a column of all clients, client after client."""
+    parts = [columns[name].ravel() for columns in drawn]
+    return Ragged.from_sizes(
+        np.array([len(part) for part in parts], np.int64), np.concatenate([_NO_ITEMS, *parts])
+    )

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena, Storage
 from gossiprec.compute.store.base import ScoringView, Store
-from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import TrainingSettings, local_batches
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings, local_batches
 from gossiprec.compute.train.performance_merge import own_weight, performance_score
 from gossiprec.federated.base import Recommender, overrides_method
 from gossiprec.measures.ranking import PADDING
@@ -56,9 +55,9 @@ class ExecutorContext:
     extras: Extras = field(default_factory=dict)
     """The coordinator's extras of the version that is trained."""
 
-    def seen(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def encoded_model(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the parameters for the loss: encoded if clients keep no model and the model has a graph."""
-        if self.arena.anew and isinstance(self.model, GraphModel):
+        if self.arena.fresh_moments and isinstance(self.model, GraphModel):
             return self.model.encode_own(p, batch)
         return p
 
@@ -99,7 +98,7 @@ class Executor(ABC):
 
     parallel: bool = False
     """Whether several threads may call :meth:`run` at once, on different tasks of one wave."""
-    divides: bool = False
+    threads_internally: bool = False
     """Whether :meth:`run` uses several threads itself; it is then called with all tasks of a wave at once."""
 
     def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
@@ -152,7 +151,7 @@ class Executor(ABC):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` (indices into the program) of one wave, in the given order."""
 
-    def appraise(self, program: Program, tasks: I64) -> None:
+    def resolve_performance_weights(self, program: Program, tasks: I64) -> None:
         """Set the weights of merges by performance, and record the scores; then they are ordinary merges.
 
         Only the items of the receiver's lists are scored, in small models ``[own user | items | shared]``.
@@ -161,17 +160,17 @@ class Executor(ABC):
         merging = tasks[(np.diff(offsets) > 0)[tasks]]
         asked = merging[keep[offsets[merging]] < 0]
         if len(asked):
-            rows = self.work.arena.delivered(program, asked)
+            rows = self.work.arena.rows_of_tasks(program, asked)
             for task in asked.tolist():
-                self._appraise_one(program, rows, task)
+                self._resolve_weights_of(program, rows, task)
 
-    def weighed(self, program: Program, tasks: I64) -> Program:
+    def with_resolved_weights(self, program: Program, tasks: I64) -> Program:
         """Return the program with the final merge weights of these tasks, for hooks that run before the merge."""
         copy = replace(program, merge_keep=program.merge_keep.copy())
-        self.appraise(copy, tasks)
+        self.resolve_performance_weights(copy, tasks)
         return copy
 
-    def _appraise_one(self, program: Program, rows: F32, task: int) -> None:
+    def _resolve_weights_of(self, program: Program, rows: F32, task: int) -> None:
         work, node = self.work, int(program.node[task])
         assert work.candidates is not None
         lists = work.candidates[node]
@@ -192,10 +191,11 @@ class Executor(ABC):
             if work.layout.n_users == 1:
                 received[small.users] = own[small.users]
             received[small.private] = own[small.private]
-            scores = self.scores(
+            query = ScoreQuery(
                 small, np.stack([own, received]), np.arange(2), np.zeros(2, np.int64),
                 np.array([0, lists.size, 2 * lists.size]), asked, constants=known,
             )  # fmt: skip
+            scores = self.score(query)
             mine, theirs = (performance_score(part) for part in scores.reshape(2, *lists.shape))
             keep = own_weight(mine, theirs)
             own = received if keep == 0 else keep * own + (1 - keep) * received
@@ -209,6 +209,10 @@ class Executor(ABC):
     @abstractmethod
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores, shape (offsets[-1],); logits if the model predicts probabilities."""
+
+    def constants_of(self, query: ScoreQuery) -> Mapping[str, F32]:
+        """Return the model's constants for the items of a query."""
+        return self.work.model.constants if query.constants is None else query.constants
 
     def score_all(
         self,
@@ -229,7 +233,7 @@ class Executor(ABC):
         histories : mapping of str to ndarray of int32, shape (n_models, ...), optional
             The feed's columns that hold one entry per user.
         """
-        n_items, constants = models.layout.n_items, self.work.model.constants
+        n_items = models.layout.n_items
         found = np.empty((len(models.row), n_items), np.float32)
 
         def score_some(some: range) -> None:
@@ -239,7 +243,7 @@ class Executor(ABC):
             wide = {name: column[each].repeat(n_items) for name, column in contexts.items()}
             about = (models.layout, models.rows, models.row[each], models.user[each])
             before = {name: column[each] for name, column in (histories or {}).items()}
-            scores = self.score(ScoreQuery(*about, offsets, items, wide, constants, models.together, before))
+            scores = self.score(ScoreQuery(*about, offsets, items, wide, None, models.together, before))
             found[each] = scores.reshape(len(some), n_items)
 
         if self.parallel:
@@ -248,17 +252,41 @@ class Executor(ABC):
             score_some(range(len(found)))
         return found
 
-    def scores(
+
+class TrainingExecutor(Executor):
+    """An executor that only trains; another executor scores.
+
+    Parameters
+    ----------
+    work : ExecutorContext
+    scoring : Executor
+        Scores whole models, and is the kind of executor that attacks use.
+    """
+
+    def __init__(self, work: ExecutorContext, scoring: Executor) -> None:
+        super().__init__(work, scoring.device)
+        self._scoring = scoring
+
+    @property
+    def kind(self) -> type[Executor]:
+        """The class of the executor that scores."""
+        return self._scoring.kind
+
+    def score(self, query: ScoreQuery) -> F32:
+        """Return predicted scores."""
+        return self._scoring.score(replace(query, rows=self._scored_rows(query.rows)))
+
+    def score_all(
         self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32] | None = None,
-        constants: Mapping[str, F32] | None = None,
+        models: ScoringView,
+        contexts: Mapping[str, I32],
+        threads: ThreadPool,
+        histories: Mapping[str, I32] | None = None,
     ) -> F32:
-        """Return predicted scores as :meth:`score`; `constants` default to the constants of the run's items."""
-        known = self.work.model.constants if constants is None else constants
-        return self.score(ScoreQuery(layout, rows, row, user, offsets, items, contexts or {}, known))
+        """Return the scores of all items."""
+        seen = replace(models, rows=self._scored_rows(models.rows))
+        return self._scoring.score_all(seen, contexts, threads, histories)
+
+    def _scored_rows(self, rows: F32) -> F32:
+        """Return the rows by which models score: the rows themselves."""
+        return rows

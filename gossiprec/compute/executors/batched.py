@@ -23,6 +23,7 @@ from torch.optim.adam import adam
 
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.errors import ResourceError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.all_item_scores import AllItemScorer
 from gossiprec.compute.executors.base import STACK_BYTES, Executor, ExecutorContext
@@ -44,9 +45,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena, Storage, update_keys
 from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import dp_noise_row
-from gossiprec.compute.train.node_settings import TrainingMode
+from gossiprec.compute.train.local_update import TrainingMode, dp_noise_row
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.numerics.torch_setup import single_torch_thread
@@ -104,7 +103,7 @@ class BatchedExecutor(Executor):
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: first all merges, then all local updates."""
-        self.appraise(program, tasks)
+        self.resolve_performance_weights(program, tasks)
         for some in chunked(tasks, self._stack_rows):
             self.work.arena.merge(program, some, self.work.seed)
         with single_torch_thread():
@@ -116,7 +115,7 @@ class BatchedExecutor(Executor):
         layout, rows, row, offsets = query.layout, query.rows, query.row, query.offsets
         out = np.empty(len(query.items), np.float32)
         asked = {"items": query.items, **query.contexts}
-        own, of_run, lengths = query.constants, self.work.model.constants, np.diff(offsets)
+        own, of_run, lengths = self.constants_of(query), self.work.model.constants, np.diff(offsets)
         each = {name for name, values in own.items() if values.ndim > of_run[name].ndim}
         shared = self._constants if own is of_run else self._known(own)
         size = layout.item_width * int(lengths.max(initial=1)) if query.together else layout.row_size
@@ -220,7 +219,7 @@ class BatchedExecutor(Executor):
     def _step_counts(self, nodes: I64) -> list[tuple[slice, Tensor]]:
         """Return each node's number of steps taken, by range of columns."""
         layout, taken = self.work.layout, self.work.arena.steps[nodes].astype(np.float32)
-        if not self.work.arena.anew:
+        if not self.work.arena.fresh_moments:
             return [(slice(0, layout.size), self._put(taken))]
         both = [(layout.users, taken), (layout.merged, 0 * taken), (layout.private, taken.copy())]
         return [(columns, self._put(steps)) for columns, steps in both if columns.stop > columns.start]
@@ -246,13 +245,13 @@ class BatchedExecutor(Executor):
     def _clipped_sum(self, tables: Tensors, batch: Tensors, clip: Tensor) -> Tensors:
         """Return the sum of one node's clipped sample gradients; padding has weight 0."""
         weights, user = batch["weights"], batch["user"]
-        alone = {name: column[:, None] for name, column in batch.items() if name != "user"}
-        alone["weights"] = torch.ones_like(alone["weights"])
+        single = {name: column[:, None] for name, column in batch.items() if name != "user"}
+        single["weights"] = torch.ones_like(single["weights"])
 
         def of_sample(tables: Tensors, sample: Tensors) -> Tensor:
             return self._loss(tables, {**sample, "user": user})
 
-        parts = vmap(grad(of_sample), in_dims=(None, 0))(tables, alone)
+        parts = vmap(grad(of_sample), in_dims=(None, 0))(tables, single)
         norm = torch.stack([part.flatten(1).square().sum(1) for part in parts.values()]).sum(0).sqrt()
         factor = weights * (clip / (norm + 1e-6)).clamp(max=1.0)
         return {
@@ -290,7 +289,7 @@ class BatchedExecutor(Executor):
         gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
 
     def _loss(self, tables: Tensors, batch: Tensors) -> Tensor:
-        p = self.work.seen(self.work.layout.named(tables) | self._constants, batch)
+        p = self.work.encoded_model(self.work.layout.named(tables) | self._constants, batch)
         if self.work.recommender is None:
             return self.work.model.loss(p, batch)
         return self.work.recommender.loss(p, batch, self._extras)

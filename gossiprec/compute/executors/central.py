@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.rng import generator
-from gossiprec.compute.executors.base import Executor, ExecutorContext
+from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
 from gossiprec.compute.executors.tensors import (
     Tensors,
     constants_to_tensors,
+    make_optimizer,
     table_views,
     to_tensor,
 )
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.base import ScoringView
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import central_epochs
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
-from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
-from gossiprec.numerics.torch_setup import make_adam, make_sgd, single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 
-class CentralExecutor(Executor):
+class CentralExecutor(TrainingExecutor):
     """The executor that trains the coordinator's model; another executor scores it.
 
     Training takes one thread: torch's division of a sum among several may change the last bits.
@@ -37,7 +34,7 @@ class CentralExecutor(Executor):
     ----------
     work : ExecutorContext
         Its arena has one row, which all nodes share
-        (:class:`gossiprec.compute.store.single_model_store.SingleModelStore`).
+        (:class:`gossiprec.compute.store.arena.SingleModelStore`).
     scoring : Executor
         Scores whole models.
     """
@@ -45,20 +42,14 @@ class CentralExecutor(Executor):
     name = "central"
 
     def __init__(self, work: ExecutorContext, scoring: Executor) -> None:
-        super().__init__(work, scoring.device)
-        self._scoring = scoring
+        super().__init__(work, scoring)
         self._graph = InteractionGraph.of(work.feed.positives, work.layout.n_items)
         self._encoded: tuple[int, F32] | None = None  # number of steps, and the encoded rows after them
-
-    @property
-    def kind(self) -> type[Executor]:
-        """The class of the executor that scores."""
-        return self._scoring.kind
 
     def warm_up(self) -> None:
         """Compile the scoring kernels, and encode the model through the graph."""
         self._scoring.warm_up()
-        self._seen(self.work.arena.rows)
+        self._scored_rows(self.work.arena.rows)
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run the updates among `tasks`."""
@@ -66,22 +57,7 @@ class CentralExecutor(Executor):
             with single_torch_thread():
                 self._train(int(program.node[task]), int(program.update[task]))
 
-    def score(self, query: ScoreQuery) -> F32:
-        """Return predicted scores; the run's own model is encoded through the graph."""
-        return self._scoring.score(replace(query, rows=self._seen(query.rows)))
-
-    def score_all(
-        self,
-        models: ScoringView,
-        contexts: Mapping[str, I32],
-        threads: ThreadPool,
-        histories: Mapping[str, I32] | None = None,
-    ) -> F32:
-        """Return the scores of all items; the run's own model is encoded through the graph."""
-        seen = replace(models, rows=self._seen(models.rows))
-        return self._scoring.score_all(seen, contexts, threads, histories)
-
-    def _seen(self, rows: F32) -> F32:
+    def _scored_rows(self, rows: F32) -> F32:
         """Return the rows to score; a graph model is encoded, once for each version."""
         model, arena = self.work.model, self.work.arena
         if rows is not arena.rows or not isinstance(model, GraphModel):
@@ -103,7 +79,8 @@ class CentralExecutor(Executor):
             name: torch.nn.Parameter(table)
             for name, table in table_views(work.layout, torch.from_numpy(work.arena.rows[0])).items()
         }
-        optimizer = self._optimizer(tables)
+        steps = dict.fromkeys(tables, work.arena.steps[0])
+        optimizer = make_optimizer(work, tables, 0, steps, fused=True)
         for epoch, batches in central_epochs(work.feed, work.training, node, update, work.seed):
             loss = _Loss(work, self._graph, node, epoch)
             for batch in batches:
@@ -114,27 +91,6 @@ class CentralExecutor(Executor):
 
     def _blocks(self, tables: Mapping[str, Tensor]) -> Tensors:
         return self.work.layout.named(tables) | constants_to_tensors(self.work.model.constants)
-
-    def _optimizer(self, tables: Mapping[str, Tensor]) -> torch.optim.Optimizer:
-        """Return the optimizer in its last state; its moments are views of the arena's rows."""
-        training, arena = self.work.training, self.work.arena
-        parameters = list(tables.values())
-        if training.optimizer == "sgd":
-            return make_sgd(parameters, lr=training.learning_rate, foreach=False)
-        adam = make_adam(
-            parameters,
-            lr=training.learning_rate,
-            betas=(training.beta1, training.beta2),
-            eps=training.epsilon,
-            fused=True,
-        )
-        first, second = (
-            table_views(arena.layout, torch.from_numpy(moments[0])) for moments in (arena.first, arena.second)
-        )
-        for name, parameter in tables.items():
-            step = torch.tensor(float(arena.steps[0]))
-            adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
-        return adam
 
 
 class _Loss:

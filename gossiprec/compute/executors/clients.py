@@ -1,22 +1,144 @@
-"""The executor of clients that keep no model: they train the touched rows of the version that they were sent."""
+"""The executor of clients that keep no model, and the interface of the trainers that it runs.
+
+A client trains the rows that it touches of the version that it was sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
+import numpy as np
+
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.rng import generator
+from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.federated.base import ClientContext
+from gossiprec.models.feeds.base import Columns
 
 
-class ClientExecutor(Executor):
+@dataclass(frozen=True)
+class TrainingTask:
+    """One local update to run.
+
+    Attributes
+    ----------
+    node, update : int
+        The node, and the number of the update among the node's.
+    target : int
+        Handle of the version from which the update starts.
+    sent : int
+        Handle under which the extras of that version are stored.
+    upload : ndarray of float32, shape (user_upload_width,), or None
+        The user upload of the client, or None if it has sent none yet.
+    """
+
+    node: int
+    update: int
+    target: int
+    sent: int
+    upload: F32 | None = field(default=None, compare=False)
+
+
+class ClientTrainer(ABC):
+    """The interface of objects that run local updates; a client's bytes depend only on its own samples.
+
+    Users' rows and private weights, with their Adam moments, are in the store and are updated there. Moments of items
+    and shared weights start at zero in each update.
+
+    Parameters
+    ----------
+    work : ExecutorContext
+    store : UpdateStore
+
+    Attributes
+    ----------
+    name : str
+        The executor's name in a scenario.
+    parallel : bool
+        Whether several threads may train different nodes at once.
+    threads_internally : bool
+        Whether the trainer uses several threads itself, and takes all tasks of a wave in one call.
+    """
+
+    name: str
+    parallel: ClassVar[bool] = False
+    threads_internally: ClassVar[bool] = False
+
+    def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
+        self.work, self.store = work, store
+
+    def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
+        """Do slow one-time work before the first task."""
+
+    def extra_samples(self, lesson: TrainingTask) -> Columns:
+        """Return the recommender's extra samples for a client, empty if there are none."""
+        work = self.work
+        if work.recommender is None:
+            return {}
+        positives = work.feed.positives[lesson.node]
+        return work.recommender.extra_samples(lesson.node, positives, self.store.extras(lesson.sent))
+
+    def changed(self, lesson: TrainingTask, drawn: Columns) -> Columns:
+        """Return a client's samples after the recommender has changed and extended them."""
+        work = self.work
+        if work.recommender is None:
+            return drawn
+        draw = generator(work.seed, "changed-samples", lesson.node, work.training.draw_of(lesson.update))
+        changed = work.recommender.transform_samples(drawn, self.client_context(lesson), draw)
+        more = self.extra_samples(lesson)
+        if not more:
+            return changed
+        return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
+
+    def client_context(self, lesson: TrainingTask) -> ClientContext:
+        """Return the data that a client has for a task."""
+        work, store = self.work, self.store
+        return ClientContext(
+            seed=work.seed,
+            node=lesson.node,
+            update=lesson.update,
+            layout=work.layout,
+            positives=work.feed.positives[lesson.node],
+            history=work.feed.history(lesson.node),
+            own=store.own[lesson.node, : store.layout.user_width],
+            version=store.version(lesson.target),
+            extras=store.extras(lesson.sent),
+            told=lesson.upload,
+        )
+
+    def with_user_uploads(self, lessons: Sequence[TrainingTask]) -> list[TrainingTask]:
+        """Return the tasks with the current user uploads of their clients."""
+        assert self.work.recommender is not None
+        found = []
+        for some in self.group_by_version(lessons):
+            rows = self.work.recommender.user_uploads([self.client_context(lesson) for lesson in some])
+            found += [
+                replace(lesson, upload=np.array(row, np.float32))
+                for lesson, row in zip(some, rows, strict=True)
+            ]
+        return found
+
+    def group_by_version(self, lessons: Sequence[TrainingTask]) -> list[list[TrainingTask]]:
+        """Return the tasks grouped by version and extras, which are compared as objects."""
+        groups: dict[tuple[int, int], list[TrainingTask]] = defaultdict(list)
+        for lesson in lessons:
+            version, extras = self.store.version(lesson.target), self.store.extras(lesson.sent)
+            groups[id(version), id(extras)].append(lesson)
+        return list(groups.values())
+
+    @abstractmethod
+    def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+        """Yield each task with its update."""
+
+
+class ClientExecutor(TrainingExecutor):
     """The executor that adopts the versions sent to clients and trains the clients.
 
     It uses one thread, unless the trainer is compiled: calls of stacks are short, and two threads wait for each other's
@@ -30,25 +152,11 @@ class ClientExecutor(Executor):
     """
 
     def __init__(self, trainer: ClientTrainer, scoring: Executor) -> None:
-        super().__init__(trainer.work, scoring.device)
+        super().__init__(trainer.work, scoring)
         self.name = trainer.name  # type: ignore[misc]
-        self._trainer, self._scoring = trainer, scoring
+        self.parallel, self.threads_internally = trainer.parallel, trainer.threads_internally
+        self._trainer = trainer
         self._bytes: dict[tuple[int, int], int] = {}
-
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether the trainer may run in several threads."""
-        return self._trainer.parallel
-
-    @property
-    def divides(self) -> bool:  # type: ignore[override]
-        """Whether the trainer uses several threads itself."""
-        return self._trainer.divides
-
-    @property
-    def kind(self) -> type[Executor]:
-        """The class of the executor that scores."""
-        return self._scoring.kind
 
     @property
     def store(self) -> UpdateStore:
@@ -75,32 +183,22 @@ class ClientExecutor(Executor):
             for task, node, update, target in zip(trains.tolist(), *columns, strict=True)
         ]
         self.store.take_rows((lesson.node, lesson.sent) for lesson in lessons)
-        recommender, tells = self.work.recommender, self.store.user_upload_width > 0
-        if tells and recommender is not None and recommender.uploads_before_training:
-            lessons = self._trainer.telling(lessons)
+        recommender, uploads = self.work.recommender, self.store.user_upload_width > 0
+        if uploads and recommender is not None and recommender.uploads_before_training:
+            lessons = self._trainer.with_user_uploads(lessons)
         for lesson, trained in self._trainer.train(lessons):
-            update = self._with_told(lesson, trained) if tells else trained
+            update = self._with_upload(lesson, trained) if uploads else trained
             self.store.keep(lesson.target, update)
             self._bytes[lesson.node, lesson.update] = update.size_bytes
 
-    def _with_told(self, lesson: TrainingTask, update: Update) -> Update:
+    def _with_upload(self, lesson: TrainingTask, update: Update) -> Update:
         """Return an update with the user upload of its client."""
-        told = lesson.told if lesson.told is not None else self._trainer.telling([lesson])[0].told
-        return replace(update, user=told)
-
-    def score(self, query: ScoreQuery) -> F32:
-        """Return predicted scores."""
-        return self._scoring.score(query)
-
-    def score_all(
-        self,
-        models: ScoringView,
-        contexts: Mapping[str, I32],
-        threads: ThreadPool,
-        histories: Mapping[str, I32] | None = None,
-    ) -> F32:
-        """Return the scores of all items."""
-        return self._scoring.score_all(models, contexts, threads, histories)
+        upload = (
+            lesson.upload
+            if lesson.upload is not None
+            else self._trainer.with_user_uploads([lesson])[0].upload
+        )
+        return replace(update, user=upload)
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
         """Set each task's target to the version that it adopts last, or its source; return the handle of each."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
@@ -10,8 +12,7 @@ from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings, TrainingMode
+from gossiprec.compute.train.local_update import NodeSettings, TrainingMode, TrainingSettings
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.numerics.flat_ops import finite_rows
@@ -70,26 +71,25 @@ class FusedExecutor(Executor):
     def warm_up_scores(self) -> None:
         """Compile the scoring kernels."""
         none = np.zeros(0, np.int64)
-        self.scores(
-            self.work.layout, self.work.arena.rows, none, none, np.zeros(1, np.int64), np.zeros(0, np.int32)
-        )
+        ends, items = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        self.score(ScoreQuery(self.work.layout, self.work.arena.rows, none, none, ends, items))
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all merges and plain local updates, then the updates by other kernels."""
         if not self.kernels.merges_by_performance:
-            self.appraise(program, tasks)
+            self.resolve_performance_weights(program, tasks)
         self.kernels.run(program, tasks, self._updates(program))
         for kind in self._apart:
             trains = (program.update[tasks] >= 0) & ~program.refused[tasks]
             some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
             self.kernels.train_apart(kind.way, program, some)
 
-    def appraise(self, program: Program, tasks: I64) -> None:
+    def resolve_performance_weights(self, program: Program, tasks: I64) -> None:
         """Set the weights of merges by performance, compiled if the model has kernels for it."""
-        if self.kernels.appraises:
-            self.kernels.appraise(program, tasks)
+        if self.kernels.scores_performance:
+            self.kernels.score_performance(program, tasks)
         else:
-            super().appraise(program, tasks)
+            super().resolve_performance_weights(program, tasks)
 
     def are_finite(self, handles: I64, nodes: I32) -> Bools:
         """Return whether each model under a handle is finite, by a compiled loop."""
@@ -108,4 +108,4 @@ class FusedExecutor(Executor):
 
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
-        return self.kernels.scores(query)
+        return self.kernels.scores(replace(query, constants=self.constants_of(query)))

@@ -9,13 +9,19 @@ from torch import Tensor
 from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
-from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, table_views, to_tensor
+from gossiprec.compute.executors.tensors import (
+    Tensors,
+    constants_to_tensors,
+    make_optimizer,
+    table_views,
+    to_tensor,
+)
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import merge_keys, update_keys
 from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import BlockRole
-from gossiprec.numerics.torch_setup import make_adam, make_sgd, single_torch_thread
+from gossiprec.numerics.torch_setup import single_torch_thread
 
 
 @EXECUTORS.register("reference")
@@ -38,7 +44,7 @@ class ReferenceExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave, one after the other."""
         arena, seed = self.work.arena, self.work.seed
-        self.appraise(program, tasks)
+        self.resolve_performance_weights(program, tasks)
         with single_torch_thread():
             for task in tasks.tolist():
                 only = np.array([task])
@@ -54,7 +60,7 @@ class ReferenceExecutor(Executor):
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores, query by query."""
         out = np.empty(len(query.items), np.float32)
-        layout, known = query.layout, constants_to_tensors(query.constants)
+        layout, known = query.layout, constants_to_tensors(self.constants_of(query))
         asked = {"items": query.items, **query.contexts}
         with torch.no_grad(), single_torch_thread():
             for q, (row, user) in enumerate(zip(query.row, query.user, strict=True)):
@@ -98,7 +104,13 @@ class _Learner:
         )
         self._drawn: Tensors = {}
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
-        self._optimizer = self._make_optimizer()
+        arena, own = work.arena, {"users", *(block.name for block in work.layout.of(BlockRole.PRIVATE))}
+        steps = {
+            name: 0.0 if arena.fresh_moments and name not in own else arena.steps[node]
+            for name in self._tables
+        }
+        owned = int(arena.owned(np.array([node]))[0])
+        self._optimizer = make_optimizer(work, self._tables, owned, steps, foreach=False)
         node_settings = work.node_settings
         self._drift_penalty = float(node_settings.drift_penalty[node])
         self._clip_norm = float(node_settings.clip_norm[node])
@@ -137,7 +149,7 @@ class _Learner:
     def _loss(self, batch: Tensors) -> Tensor:
         weights = torch.ones(len(next(iter(batch.values()))))
         batch = {**batch, "user": self._user, "weights": weights}
-        p = self._work.seen(self._work.layout.named(self._tables) | self._constants, batch)
+        p = self._work.encoded_model(self._work.layout.named(self._tables) | self._constants, batch)
         if self._work.recommender is None:
             return self._work.model.loss(p, batch)
         return self._work.recommender.loss(p, {**batch, **self._drawn}, self._extras)
@@ -147,8 +159,8 @@ class _Learner:
         work, parameters = self._work, list(self._tables.values())
         total, n_samples = torch.zeros(work.layout.size), len(next(iter(batch.values())))
         for sample in range(n_samples):
-            alone = {name: column[sample : sample + 1] for name, column in batch.items()}
-            parts = torch.autograd.grad(self._loss(alone), parameters)
+            single = {name: column[sample : sample + 1] for name, column in batch.items()}
+            parts = torch.autograd.grad(self._loss(single), parameters)
             gradient = torch.cat([part.flatten() for part in parts])
             total += gradient * min(1.0, self._clip_norm / (float(gradient.norm()) + 1e-6))
         if self._noise_multiplier:
@@ -157,25 +169,3 @@ class _Learner:
         total /= n_samples
         for name, part in table_views(work.layout, total).items():
             self._tables[name].grad = part.clone()
-
-    def _make_optimizer(self) -> torch.optim.Optimizer:
-        training, arena, layout = self._work.training, self._work.arena, self._work.layout
-        parameters = list(self._tables.values())
-        if training.optimizer == "sgd":
-            return make_sgd(parameters, lr=training.learning_rate, foreach=False)
-        adam = make_adam(
-            parameters,
-            lr=training.learning_rate,
-            betas=(training.beta1, training.beta2),
-            eps=training.epsilon,
-            foreach=False,
-        )
-        owned = int(arena.owned(np.array([self._node]))[0])
-        first, second = (
-            table_views(layout, torch.from_numpy(moments[owned])) for moments in (arena.first, arena.second)
-        )
-        own = {"users", *(block.name for block in layout.of(BlockRole.PRIVATE))}
-        for name, parameter in self._tables.items():
-            step = torch.tensor(0.0 if arena.anew and name not in own else float(arena.steps[self._node]))
-            adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
-        return adam

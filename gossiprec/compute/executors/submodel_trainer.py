@@ -11,7 +11,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor, ExecutorContext
-from gossiprec.compute.executors.client_trainer import ClientTrainer, TrainingTask
+from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.update import Update
@@ -51,12 +51,12 @@ class SubmodelTrainer(ClientTrainer):
 
     def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each task with its update; tasks of equal size and version are trained together."""
-        alike: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
-        for group, of_one in enumerate(self.by_what_was_sent(lessons)):
+        groups: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
+        for group, of_one in enumerate(self.group_by_version(lessons)):
             for lesson in of_one:
                 touched = self._touched(lesson)
-                alike[_room(len(touched.items), self.work.layout.n_items), group].append((lesson, touched))
-        for (room, _), some in sorted(alike.items(), key=lambda item: item[0]):
+                groups[_room(len(touched.items), self.work.layout.n_items), group].append((lesson, touched))
+        for (room, _), some in sorted(groups.items(), key=lambda item: item[0]):
             small = replace(self.work.layout, n_items=room)
             extras = self.store.extras(some[0][0].sent)
             size = max(1, AT_ONCE // small.row_size)
@@ -109,7 +109,7 @@ class SubmodelTrainer(ClientTrainer):
             moments=len(store.first) > 0,
             owners=np.sort(nodes),
         )
-        arena.anew, arena.steps = True, store.steps
+        arena.fresh_moments, arena.steps = True, store.steps
         own, end = store.own_columns(small), layout.n_items * layout.item_width
         arena.rows[:, own] = store.own[nodes]
         for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from gossiprec.base.arrays import I32, I64, U32
+from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
-from gossiprec.compute.train.node_settings import TrainingMode
+from gossiprec.compute.train.local_update import TrainingMode
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns
+from gossiprec.numerics.torch_setup import make_adam, make_sgd
 
 Tensors = dict[str, Tensor]
 
@@ -67,6 +69,41 @@ def table_views(layout: Layout, row: Tensor) -> Tensors:
         name: part.view(*row.shape[:-1], *shape)
         for (name, shape), part in zip(shapes.items(), parts, strict=True)
     }
+
+
+def make_optimizer(
+    work: ExecutorContext,
+    tables: Mapping[str, Tensor],
+    owned: int,
+    steps: Mapping[str, float],
+    **implementation: bool,
+) -> torch.optim.Optimizer:
+    """Return the optimizer of some tables in its last state; Adam's moments are views of the arena's rows.
+
+    Parameters
+    ----------
+    work : ExecutorContext
+    tables : mapping of str to Tensor
+    owned : int
+        Row of the arena's moments.
+    steps : mapping of str to float
+        Number of steps taken, by table.
+    **implementation : bool
+        `foreach` or `fused` of Adam.
+    """
+    training, arena, parameters = work.training, work.arena, list(tables.values())
+    if training.optimizer == "sgd":
+        return make_sgd(parameters, lr=training.learning_rate, foreach=False)
+    betas = training.beta1, training.beta2
+    adam = make_adam(
+        parameters, lr=training.learning_rate, betas=betas, eps=training.epsilon, **implementation
+    )
+    moments = (arena.first, arena.second)
+    first, second = (table_views(arena.layout, torch.from_numpy(part[owned])) for part in moments)
+    for name, parameter in tables.items():
+        step = torch.tensor(float(steps[name]))
+        adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
+    return adam
 
 
 def to_tensor(column: npt.NDArray[Any]) -> Tensor:
@@ -123,6 +160,21 @@ def padded_batch_size(samples: Columns) -> int:
     return batch_length(samples) if holds_item_lists(samples) else int(padded_width(batch_length(samples)))
 
 
+def empty_stack(samples: Columns, shape: tuple[int, ...], width: int) -> dict[str, npt.NDArray[Any]]:
+    """Return zeroed columns for a stack of batches like one of them, with their ``weights``."""
+    columns = {
+        name: np.zeros((*shape, width, *column.shape[1:]), column.dtype) for name, column in samples.items()
+    }
+    return {**columns, "weights": np.zeros((*shape, width), np.float32)}
+
+
+def fill_stack(stack: Mapping[str, npt.NDArray[Any]], place: tuple[int, ...], batch: Columns) -> None:
+    """Write a batch to a place of a stack; its samples have weight 1, and the padding behind them 0."""
+    for name, column in batch.items():
+        stack[name][(*place, slice(len(column)))] = column
+    stack["weights"][(*place, slice(batch_length(batch)))] = 1.0
+
+
 @dataclass(frozen=True)
 class UpdateStack:
     """Local updates to run stacked, those with most batches first.
@@ -158,17 +210,11 @@ class UpdateStack:
         """Pad each task's batches to `width`."""
         n_steps = np.array([len(steps) for steps in lessons], np.int64)
         shape, (samples, of_step) = (len(lessons), int(n_steps.max())), lessons[0][0]
-        columns = {
-            name: np.zeros((*shape, width, *column.shape[1:]), column.dtype)
-            for name, column in samples.items()
-        }
+        columns = empty_stack(samples, shape, width)
         drawn = {name: np.zeros((*shape, *one.shape), one.dtype) for name, one in of_step.items()}
-        columns["weights"] = np.zeros((*shape, width), np.float32)
         for t, steps in enumerate(lessons):
             for k, (batch, of_step) in enumerate(steps):
-                for name, column in batch.items():
-                    columns[name][t, k, : len(column)] = column
+                fill_stack(columns, (t, k), batch)
                 for name, one in of_step.items():
                     drawn[name][t, k] = one
-                columns["weights"][t, k, : batch_length(batch)] = 1.0
         return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, drawn, kind)

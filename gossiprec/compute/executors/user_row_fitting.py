@@ -15,6 +15,8 @@ from gossiprec.compute.executors.tensors import (
     batch_length,
     batch_shape_keys,
     constants_to_tensors,
+    empty_stack,
+    fill_stack,
     group_by_width,
     holds_item_lists,
     padded_width,
@@ -105,13 +107,7 @@ def _width(lengths: Sequence[int]) -> I64:
 
 def _padded(samples: Sequence[Columns], width: int) -> Tensors:
     """Return samples as a stack with weights, which are 0 for padding."""
-    batch = {
-        name: np.zeros((len(samples), width, *column.shape[1:]), column.dtype)
-        for name, column in samples[0].items()
-    }
-    batch["weights"] = np.zeros((len(samples), width), np.float32)
+    batch = empty_stack(samples[0], (len(samples),), width)
     for k, columns in enumerate(samples):
-        for name, column in columns.items():
-            batch[name][k, : len(column)] = column
-        batch["weights"][k, : batch_length(columns)] = 1.0
+        fill_stack(batch, (k,), columns)
     return {name: to_tensor(column) for name, column in batch.items()}

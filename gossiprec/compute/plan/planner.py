@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I8, I32, I64, Bools
-from gossiprec.compute.plan import planner_state
+from gossiprec.compute.plan import planner_state as at
 from gossiprec.compute.plan.planner_state import (
     MergeTables,
     PastEvents,
@@ -97,15 +97,15 @@ class Planner:
             soft_limit=n_nodes * (2 if keeps_first else 1) + options.spare_rows,
         )
         self._loop = _loop(options.expected_messages)
-        self._nodes = np.full((n_nodes, 12), planner_state.NONE, np.int32)
-        self._nodes[:, planner_state.CURRENT] = np.arange(n_nodes)
-        self._nodes[:, planner_state.UPDATES] = 0
-        self._nodes[:, planner_state.ROLE] = roles
-        self._nodes[:, planner_state.LIMIT] = options.most_updates
-        self._nodes[:, planner_state.INBOX] = 0 if inboxes is None else inboxes
+        self._nodes = np.full((n_nodes, 12), at.NONE, np.int32)
+        self._nodes[:, at.CURRENT] = np.arange(n_nodes)
+        self._nodes[:, at.UPDATES] = 0
+        self._nodes[:, at.ROLE] = roles
+        self._nodes[:, at.LIMIT] = options.most_updates
+        self._nodes[:, at.INBOX] = 0 if inboxes is None else inboxes
         self._has_inboxes = inboxes is not None and bool(inboxes.any())
-        self._nodes[:, planner_state.REWRITES] = 0 if rewrites is None else rewrites
-        self._nodes[:, planner_state.PUSHES] = 0
+        self._nodes[:, at.REWRITES] = 0 if rewrites is None else rewrites
+        self._nodes[:, at.PUSHES] = 0
         self._rewrites = rewrites is not None and bool(rewrites.any())
         self._rows = np.zeros((0, 3), np.int32)
         self._free = np.zeros(0, np.int32)
@@ -115,15 +115,15 @@ class Planner:
         self._versions = np.zeros(0, np.int64)
         self._mass = np.zeros((n_nodes, 2))
         self._counters = np.zeros(12, np.int64)
-        self._counters[planner_state.RESERVE] = rest
+        self._counters[at.RESERVE] = rest
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
         self._grow_rows(self._rules.soft_limit + 4 * n_nodes + 64 + rest)
-        self._rows[:n_nodes, planner_state.NEEDED] = 1
-        self._counters[planner_state.FRESH] = n_nodes
+        self._rows[:n_nodes, at.NEEDED] = 1
+        self._counters[at.FRESH] = n_nodes
         if keeps_first:
-            self._rows[n_nodes : 2 * n_nodes, planner_state.NEEDED] = 1
-            self._counters[planner_state.FRESH] = 2 * n_nodes
+            self._rows[n_nodes : 2 * n_nodes, at.NEEDED] = 1
+            self._counters[at.FRESH] = 2 * n_nodes
 
     @property
     def capacity(self) -> int:
@@ -133,22 +133,22 @@ class Planner:
     @property
     def rows_used(self) -> int:
         """Number of arena rows ever written, which is the memory that the arena takes."""
-        return int(self._counters[planner_state.FRESH])
+        return int(self._counters[at.FRESH])
 
     @property
     def current(self) -> I64:
         """Arena row of every node's version, shape (n_nodes,)."""
-        return self._nodes[:, planner_state.CURRENT].astype(np.int64)
+        return self._nodes[:, at.CURRENT].astype(np.int64)
 
     @property
     def updates(self) -> I64:
         """Local updates of every node so far, shape (n_nodes,)."""
-        return self._nodes[:, planner_state.UPDATES].astype(np.int64)
+        return self._nodes[:, at.UPDATES].astype(np.int64)
 
     @property
     def pushes(self) -> I64:
         """Rewritten pushes of every node so far, shape (n_nodes,)."""
-        return self._nodes[:, planner_state.PUSHES].astype(np.int64)
+        return self._nodes[:, at.PUSHES].astype(np.int64)
 
     def state(self) -> dict[str, Any]:
         """Return the state that links segments of tape, for a checkpoint: references, no copies."""
@@ -179,45 +179,45 @@ class Planner:
     @property
     def needed_rows(self) -> I64:
         """Arena rows with versions that are still needed, ascending."""
-        return np.flatnonzero(self._rows[:, planner_state.NEEDED] > 0)
+        return np.flatnonzero(self._rows[:, at.NEEDED] > 0)
 
     def is_needed(self, row: int) -> bool:
         """Whether the version in an arena row is still needed."""
-        return bool(self._rows[row, planner_state.NEEDED] > 0)
+        return bool(self._rows[row, at.NEEDED] > 0)
 
     def are_needed(self, rows: I64) -> Bools:
         """Return whether the version in each of some arena rows is still needed."""
-        return np.asarray(self._rows[rows, planner_state.NEEDED] > 0)
+        return np.asarray(self._rows[rows, at.NEEDED] > 0)
 
     @property
     def writers(self) -> tuple[I64, I64]:
         """The arena rows that are needed, ascending, and the node that last wrote each."""
         nodes, messages = self._nodes, self._messages
-        n_nodes, everybody = len(nodes), np.arange(len(nodes))
-        writer = np.full(self.capacity, planner_state.NONE, np.int64)
+        n_nodes, all_nodes = len(nodes), np.arange(len(nodes))
+        writer = np.full(self.capacity, at.NONE, np.int64)
         firsts = slice(n_nodes, min(2 * n_nodes, self.capacity))
-        writer[firsts] = everybody[
+        writer[firsts] = all_nodes[
             : firsts.stop - firsts.start
         ]  # overwritten below if another node wrote the row
-        sent = messages[: np.flatnonzero(messages[:, planner_state.PUSH]).max(initial=-1) + 1 or None]
-        writer[sent[:, planner_state.CARRIED]] = sent[
-            :, planner_state.SENDER
+        sent = messages[: np.flatnonzero(messages[:, at.PUSH]).max(initial=-1) + 1 or None]
+        writer[sent[:, at.CARRIED]] = sent[
+            :, at.SENDER
         ]  # of several senders the last one, which wrote the current version
-        for column in (planner_state.HELD, planner_state.BASE, planner_state.CURRENT):
-            kept = nodes[:, column] != planner_state.NONE
-            writer[nodes[kept, column]] = everybody[kept]
+        for column in (at.HELD, at.BASE, at.CURRENT):
+            kept = nodes[:, column] != at.NONE
+            writer[nodes[kept, column]] = all_nodes[kept]
         needed = self.needed_rows
         return needed, writer[needed]
 
     def current_of(self, node: int) -> int:
         """Return the arena row of one node's version."""
-        return int(self._nodes[node, planner_state.CURRENT])
+        return int(self._nodes[node, at.CURRENT])
 
     @property
     def busy_rows(self) -> I64:
         """The needed arena rows, without nodes' current rows that no message in transit and no inbox needs."""
-        rows = self._rows[: self.rows_used, planner_state.NEEDED]
-        current, needed = self._nodes[:, planner_state.CURRENT], rows > 0
+        rows = self._rows[: self.rows_used, at.NEEDED]
+        current, needed = self._nodes[:, at.CURRENT], rows > 0
         needed[current[rows[current] == 1]] = False
         return np.flatnonzero(needed)
 
@@ -265,19 +265,19 @@ class Planner:
         planning: Any = importlib.import_module("gossiprec.compute.plan.planner_loop")
         counters = self._counters
         self._begin()
-        free = self.capacity - int(counters[planner_state.FRESH]) + int(counters[planner_state.FREE_COUNT])
+        free = self.capacity - int(counters[at.FRESH]) + int(counters[at.FREE_COUNT])
         if free < n_versions:
             self._grow_rows(2 * self.capacity + n_versions)
         for row in self._versions.tolist():
             planning.release_row(row, self._rows, self._free, counters)
-        output = TaskTables.empty(n_tasks=1, n_merges=int(counters[planner_state.COLLECTED]))
-        planning.emit_task(node, planner_state.NONE, planning.UNMIXED, self._tables, output)
+        output = TaskTables.empty(n_tasks=1, n_merges=int(counters[at.COLLECTED]))
+        planning.emit_task(node, at.NONE, planning.UNMIXED, self._tables, output)
         taken = [planning.allocate_row(self._rows, self._free, counters) for _ in range(n_versions - 1)]
         self._versions = np.array(taken, np.int64)
-        self._rows[self._versions, planner_state.NEEDED] = 1
-        self._rows[self._versions, planner_state.WRITTEN] = counters[planner_state.LAST_WAVE]
+        self._rows[self._versions, at.NEEDED] = 1
+        self._rows[self._versions, at.WRITTEN] = counters[at.LAST_WAVE]
         plan = self._in_waves(output, np.empty((0, 5), np.int32))
-        return plan, np.append(self._nodes[node, planner_state.CURRENT], self._versions).astype(np.int64)
+        return plan, np.append(self._nodes[node, at.CURRENT], self._versions).astype(np.int64)
 
     def send(self, segment: TapeSegment, rows: I64) -> None:
         """Let the messages of a planned segment carry other versions than their senders' own.
@@ -289,22 +289,15 @@ class Planner:
             The arena row that each message carries; every row must be needed already.
         """
         messages = np.arange(segment.first_message, segment.first_message + len(segment.receiver))
-        for row, by in ((self._messages[messages, planner_state.CARRIED], -1), (rows, 1)):
-            np.add.at(self._rows[:, planner_state.NEEDED], row, by)
-        self._messages[messages, planner_state.CARRIED] = rows
+        for row, by in ((self._messages[messages, at.CARRIED], -1), (rows, 1)):
+            np.add.at(self._rows[:, at.NEEDED], row, by)
+        self._messages[messages, at.CARRIED] = rows
 
     def _begin(self) -> None:
         """Begin a plan; all earlier plans have been carried out."""
         counters = self._counters
-        counters[
-            [
-                planner_state.TASKS,
-                planner_state.MERGES,
-                planner_state.SIGHTINGS,
-                planner_state.ENCODES,
-            ]
-        ] = 0
-        counters[planner_state.BASE_WAVE] = counters[planner_state.LAST_WAVE]
+        counters[[at.TASKS, at.MERGES, at.SIGHTINGS, at.ENCODES]] = 0
+        counters[at.BASE_WAVE] = counters[at.LAST_WAVE]
 
     def _output_tables(self, segment: TapeSegment) -> tuple[TaskTables, I32]:
         """Return tables of tasks and of pool deliveries that have room for the plan of a segment."""
@@ -312,7 +305,7 @@ class Planner:
             segment.receiver if self._rules.inline else segment.node[segment.kind == TapeEvent.DELIVER]
         )
         n_mixes = len(segment.kind) if self._rules.mixing.any() else 0
-        waiting = int(self._counters[[planner_state.QUEUED, planner_state.COLLECTED]].sum())
+        waiting = int(self._counters[[at.QUEUED, at.COLLECTED]].sum())
         n_merges = waiting + len(delivered) + n_mixes
         n_encodes = (len(segment.kind) + len(segment.receiver)) if self._rewrites else 0
         n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges + 2 * n_encodes
@@ -326,10 +319,10 @@ class Planner:
         tasks, merges = output.tasks[:n_tasks], output.merges[:n_merges]
         offsets = np.concatenate([[0], output.ends[:n_tasks]]).astype(np.int64)
         program = Program(
-            node=tasks[:, planner_state.NODE].copy(),
-            source=tasks[:, planner_state.SOURCE].copy(),
-            target=tasks[:, planner_state.TARGET].copy(),
-            update=tasks[:, planner_state.UPDATE].copy(),
+            node=tasks[:, at.NODE].copy(),
+            source=tasks[:, at.SOURCE].copy(),
+            target=tasks[:, at.TARGET].copy(),
+            update=tasks[:, at.UPDATE].copy(),
             merge_offsets=offsets,
             merge_row=merges[:, 0].copy(),
             merge_keep=output.merge_keep[:n_merges].copy(),
@@ -338,9 +331,9 @@ class Planner:
             **(self._pushes_of(int(n_tasks), output.encodes) if self._rewrites else {}),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
-        first, last = self._counters[[planner_state.BASE_WAVE, planner_state.LAST_WAVE]] + 1
+        first, last = self._counters[[at.BASE_WAVE, at.LAST_WAVE]] + 1
         return build_execution_plan(
-            program, tasks[:, planner_state.WAVE], cost, sightings[:n_sightings], range(first, last)
+            program, tasks[:, at.WAVE], cost, sightings[:n_sightings], range(first, last)
         )
 
     def _note_factors(self, segment: TapeSegment, n_messages: int) -> None:
@@ -353,25 +346,23 @@ class Planner:
 
     def _senders_of(self, messages: I32) -> dict[str, Any]:
         """Return a program's columns with the senders and the weights of merged versions."""
-        sender = self._messages[messages, planner_state.SENDER]
+        sender = self._messages[messages, at.SENDER]
         return {"merge_sender": sender, "merge_weight": self._weights[sender] * self._factors[messages]}
 
     def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, Any]:
         """Return a program's columns with the push and the base of each encode task."""
-        encodes = encodes[: self._counters[planner_state.ENCODES]]
-        columns = np.full((2, n_tasks), planner_state.NONE, np.int32)
-        columns[:, encodes[:, planner_state.ENCODER]] = encodes[
-            :, [planner_state.PUSH_NUMBER, planner_state.FROM]
-        ].T
+        encodes = encodes[: self._counters[at.ENCODES]]
+        columns = np.full((2, n_tasks), at.NONE, np.int32)
+        columns[:, encodes[:, at.ENCODER]] = encodes[:, [at.PUSH_NUMBER, at.FROM]].T
         return {"push": columns[0], "base": columns[1]}
 
     def _grow_rows(self, capacity: int) -> None:
         """Make room for `capacity` rows; the ring of free rows is moved so that its head is at 0."""
-        head, count = self._counters[[planner_state.FREE_HEAD, planner_state.FREE_COUNT]]
+        head, count = self._counters[[at.FREE_HEAD, at.FREE_COUNT]]
         waiting = np.roll(self._free, -head)[:count]
         self._rows = _grown(self._rows, capacity)
         self._free = _grown(waiting, capacity)
-        self._counters[planner_state.FREE_HEAD] = 0
+        self._counters[at.FREE_HEAD] = 0
 
 
 _STATE = (

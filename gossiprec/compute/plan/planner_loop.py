@@ -9,72 +9,12 @@ result is the same, and the receiver's row is then loaded once for all of them.
 
 from __future__ import annotations
 
-from gossiprec.compute.plan.planner_state import (
-    APPRAISED,
-    BASE,
-    BASE_WAVE,
-    CARRIED,
-    CURRENT,
-    ENCODER,
-    ENCODES,
-    FREE_COUNT,
-    FREE_HEAD,
-    FRESH,
-    FROM,
-    FULL,
-    HEAD,
-    HELD,
-    INBOX,
-    LAST_WAVE,
-    LIMIT,
-    MERGES,
-    NEEDED,
-    NEXT,
-    NODE,
-    NONE,
-    POOL_ID,
-    PUSH,
-    PUSH_NUMBER,
-    PUSHED,
-    PUSHES,
-    QUEUED,
-    READ,
-    RESERVE,
-    REWRITES,
-    ROLE,
-    SEEN_MESSAGE,
-    SEEN_ROW,
-    SEEN_WAVE,
-    SENDER,
-    SIGHTINGS,
-    SOURCE,
-    TAIL,
-    TARGET,
-    TASKS,
-    UPDATE,
-    UPDATES,
-    VICTIM,
-    WAVE,
-    WEIGHTED,
-    WRITTEN,
-)
-from gossiprec.compute.plan.tape import (
-    ADOPT,
-    APPRAISE,
-    BLEND,
-    DELIVER,
-    DROP,
-    MIX,
-    NOTHING,
-    POOL,
-    RESET,
-    SEND,
-    TRAIN,
-)
+from gossiprec.compute.plan import planner_state as at
+from gossiprec.compute.plan import tape
 from gossiprec.native.jit import jitable
 
 UNMIXED = -1.0
-"""Stands for the weight in a mix if the version that the node pushed last is not merged."""
+"""Placeholder of the weight in a mix if the version that the node pushed last is not merged."""
 
 
 @jitable
@@ -86,23 +26,23 @@ def to_int64(number):
 @jitable
 def allocate_row(rows, free, counters):
     """Return a free arena row: the one released longest ago if there is one, else a fresh row."""
-    if counters[FREE_COUNT] > counters[RESERVE] or counters[FRESH] >= len(rows):
-        row = free[counters[FREE_HEAD]]
-        counters[FREE_HEAD] = (counters[FREE_HEAD] + 1) % len(free)
-        counters[FREE_COUNT] -= 1
+    if counters[at.FREE_COUNT] > counters[at.RESERVE] or counters[at.FRESH] >= len(rows):
+        row = free[counters[at.FREE_HEAD]]
+        counters[at.FREE_HEAD] = (counters[at.FREE_HEAD] + 1) % len(free)
+        counters[at.FREE_COUNT] -= 1
         return row
-    row = counters[FRESH]
-    counters[FRESH] += 1
+    row = counters[at.FRESH]
+    counters[at.FRESH] += 1
     return row
 
 
 @jitable
 def release_row(row, rows, free, counters):
     """Release one claim on a row."""
-    rows[row, NEEDED] -= 1
-    if rows[row, NEEDED] == 0:
-        free[(counters[FREE_HEAD] + counters[FREE_COUNT]) % len(free)] = row
-        counters[FREE_COUNT] += 1
+    rows[row, at.NEEDED] -= 1
+    if rows[row, at.NEEDED] == 0:
+        free[(counters[at.FREE_HEAD] + counters[at.FREE_COUNT]) % len(free)] = row
+        counters[at.FREE_COUNT] += 1
 
 
 @jitable
@@ -115,76 +55,80 @@ def emit_task(node, update, mixed, tables, output):
     nodes, rows, messages = tables.nodes, tables.rows, tables.messages
     free, counters = tables.free, tables.counters
     tasks, merges, merge_keep = output.tasks, output.merges, output.merge_keep
-    source = nodes[node, CURRENT]
-    wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
-    first = counters[MERGES]
-    message = nodes[node, HEAD]
-    while message != NONE:
-        row = messages[message, CARRIED]
-        merge = counters[MERGES]
+    source = nodes[node, at.CURRENT]
+    wave = max(counters[at.BASE_WAVE], rows[source, at.WRITTEN]) + 1
+    first = counters[at.MERGES]
+    message = nodes[node, at.HEAD]
+    while message != at.NONE:
+        row = messages[message, at.CARRIED]
+        merge = counters[at.MERGES]
         merges[merge, 0], merges[merge, 1], merge_keep[merge] = row, message, tables.keeps[message]
-        counters[MERGES] += 1
-        wave = max(wave, rows[row, WRITTEN] + 1)
-        message = messages[message, NEXT]
-    counters[QUEUED + nodes[node, INBOX]] -= counters[MERGES] - first
-    nodes[node, HEAD] = nodes[node, TAIL] = NONE
+        counters[at.MERGES] += 1
+        wave = max(wave, rows[row, at.WRITTEN] + 1)
+        message = messages[message, at.NEXT]
+    counters[at.QUEUED + nodes[node, at.INBOX]] -= counters[at.MERGES] - first
+    nodes[node, at.HEAD] = nodes[node, at.TAIL] = at.NONE
     if mixed != UNMIXED:
-        held, merge = nodes[node, HELD], counters[MERGES]
-        merges[merge, 0], merges[merge, 1], merge_keep[merge] = held, nodes[node, PUSHED], mixed
-        counters[MERGES] += 1
-        wave = max(wave, rows[held, WRITTEN] + 1)
-        nodes[node, HELD] = NONE  # its claim is released with the messages' claims
+        held, merge = nodes[node, at.HELD], counters[at.MERGES]
+        merges[merge, 0], merges[merge, 1], merge_keep[merge] = held, nodes[node, at.PUSHED], mixed
+        counters[at.MERGES] += 1
+        wave = max(wave, rows[held, at.WRITTEN] + 1)
+        nodes[node, at.HELD] = at.NONE  # its claim is released with the messages' claims
     target = source
-    if rows[source, NEEDED] > 1:
+    if rows[source, at.NEEDED] > 1:
         target = allocate_row(rows, free, counters)
-        rows[target, NEEDED] = 1
-        nodes[node, CURRENT] = target
-    wave = max(wave, rows[target, WRITTEN] + 1, rows[target, READ] + 1)
-    for merge in range(first, counters[MERGES]):
+        rows[target, at.NEEDED] = 1
+        nodes[node, at.CURRENT] = target
+    wave = max(wave, rows[target, at.WRITTEN] + 1, rows[target, at.READ] + 1)
+    for merge in range(first, counters[at.MERGES]):
         row = merges[merge, 0]
-        rows[row, READ] = max(rows[row, READ], wave)
+        rows[row, at.READ] = max(rows[row, at.READ], wave)
         release_row(row, rows, free, counters)
     if target != source:
-        rows[source, READ] = max(rows[source, READ], wave)
+        rows[source, at.READ] = max(rows[source, at.READ], wave)
         release_row(source, rows, free, counters)
-    rows[target, WRITTEN] = wave
-    task = counters[TASKS]
-    tasks[task, NODE], tasks[task, SOURCE], tasks[task, TARGET] = node, source, target
-    tasks[task, UPDATE], tasks[task, WAVE] = update, wave
-    counters[TASKS] += 1
-    output.ends[task] = counters[MERGES]
-    counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
+    rows[target, at.WRITTEN] = wave
+    task = counters[at.TASKS]
+    tasks[task, at.NODE], tasks[task, at.SOURCE], tasks[task, at.TARGET] = node, source, target
+    tasks[task, at.UPDATE], tasks[task, at.WAVE] = update, wave
+    counters[at.TASKS] += 1
+    output.ends[task] = counters[at.MERGES]
+    counters[at.LAST_WAVE] = max(counters[at.LAST_WAVE], wave)
 
 
 @jitable
 def release_base(node, nodes, rows, free, counters):
     """Release the node's base version."""
-    if nodes[node, BASE] != NONE:
-        release_row(nodes[node, BASE], rows, free, counters)
-        nodes[node, BASE] = NONE
+    if nodes[node, at.BASE] != at.NONE:
+        release_row(nodes[node, at.BASE], rows, free, counters)
+        nodes[node, at.BASE] = at.NONE
 
 
 @jitable
 def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
     """Append the task that rewrites the pushed version into a new row; return the row."""
-    source, base = nodes[node, CURRENT], nodes[node, BASE]
+    source, base = nodes[node, at.CURRENT], nodes[node, at.BASE]
     target = allocate_row(rows, free, counters)
-    wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
-    wave = max(wave, rows[target, WRITTEN] + 1, rows[target, READ] + 1)
-    if base != NONE:
-        wave = max(wave, rows[base, WRITTEN] + 1)
-        rows[base, READ] = max(rows[base, READ], wave)
-    rows[source, READ] = max(rows[source, READ], wave)
-    rows[target, WRITTEN] = wave
-    task, k = counters[TASKS], counters[ENCODES]
-    tasks[task, NODE], tasks[task, SOURCE], tasks[task, TARGET] = node, source, target
-    tasks[task, UPDATE], tasks[task, WAVE] = NONE, wave
-    ends[task] = counters[MERGES]
-    encodes[k, ENCODER], encodes[k, PUSH_NUMBER], encodes[k, FROM] = task, nodes[node, PUSHES], base
-    counters[TASKS] += 1
-    counters[ENCODES] += 1
-    counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
-    nodes[node, PUSHES] += 1
+    wave = max(counters[at.BASE_WAVE], rows[source, at.WRITTEN]) + 1
+    wave = max(wave, rows[target, at.WRITTEN] + 1, rows[target, at.READ] + 1)
+    if base != at.NONE:
+        wave = max(wave, rows[base, at.WRITTEN] + 1)
+        rows[base, at.READ] = max(rows[base, at.READ], wave)
+    rows[source, at.READ] = max(rows[source, at.READ], wave)
+    rows[target, at.WRITTEN] = wave
+    task, k = counters[at.TASKS], counters[at.ENCODES]
+    tasks[task, at.NODE], tasks[task, at.SOURCE], tasks[task, at.TARGET] = node, source, target
+    tasks[task, at.UPDATE], tasks[task, at.WAVE] = at.NONE, wave
+    ends[task] = counters[at.MERGES]
+    encodes[k, at.ENCODER], encodes[k, at.PUSH_NUMBER], encodes[k, at.FROM] = (
+        task,
+        nodes[node, at.PUSHES],
+        base,
+    )
+    counters[at.TASKS] += 1
+    counters[at.ENCODES] += 1
+    counters[at.LAST_WAVE] = max(counters[at.LAST_WAVE], wave)
+    nodes[node, at.PUSHES] += 1
     release_base(node, nodes, rows, free, counters)
     return target
 
@@ -197,16 +141,16 @@ def emit_update_task(node, tables, output):
     it.
     """
     nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
-    update = to_int64(nodes[node, UPDATES])
-    if update < nodes[node, LIMIT]:
-        if nodes[node, REWRITES]:
-            if nodes[node, HEAD] != NONE:
-                emit_task(node, NONE, UNMIXED, tables, output)
+    update = to_int64(nodes[node, at.UPDATES])
+    if update < nodes[node, at.LIMIT]:
+        if nodes[node, at.REWRITES]:
+            if nodes[node, at.HEAD] != at.NONE:
+                emit_task(node, at.NONE, UNMIXED, tables, output)
             release_base(node, nodes, rows, free, counters)
-            nodes[node, BASE] = nodes[node, CURRENT]
-            rows[nodes[node, BASE], NEEDED] += 1
+            nodes[node, at.BASE] = nodes[node, at.CURRENT]
+            rows[nodes[node, at.BASE], at.NEEDED] += 1
         emit_task(node, update, UNMIXED, tables, output)
-        nodes[node, UPDATES] += 1
+        nodes[node, at.UPDATES] += 1
 
 
 @jitable
@@ -216,14 +160,14 @@ def emit_reset(node, tables, output):
     Arrived versions are merged before, so that observers see them. The node's next task waits for its last one.
     """
     nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
-    if nodes[node, HEAD] != NONE:
-        emit_task(node, NONE, UNMIXED, tables, output)
+    if nodes[node, at.HEAD] != at.NONE:
+        emit_task(node, at.NONE, UNMIXED, tables, output)
     release_base(node, nodes, rows, free, counters)
-    before, first = nodes[node, CURRENT], len(nodes) + node
+    before, first = nodes[node, at.CURRENT], len(nodes) + node
     if before != first:
-        rows[first, WRITTEN] = max(rows[first, WRITTEN], rows[before, WRITTEN])
-        rows[first, NEEDED] += 1
-        nodes[node, CURRENT] = first
+        rows[first, at.WRITTEN] = max(rows[first, at.WRITTEN], rows[before, at.WRITTEN])
+        rows[first, at.NEEDED] += 1
+        nodes[node, at.CURRENT] = first
         release_row(before, rows, free, counters)
 
 
@@ -232,29 +176,29 @@ def enqueue_delivery(message, node, op, factor, tables, merging):
     """Queue a delivered version for merging by rule `op`; a weight or factor of zero changes nothing."""
     nodes, messages, counters = tables.nodes, tables.messages, tables.counters
     keeps, weights, mass = tables.keeps, merging.weights, merging.mass
-    full = weights[messages[message, SENDER]]
+    full = weights[messages[message, at.SENDER]]
     theirs = factor * full
-    if op == ADOPT:
+    if op == tape.ADOPT:
         keeps[message] = 0.0
-    elif op == APPRAISE:
-        keeps[message] = APPRAISED
+    elif op == tape.SCORE:
+        keeps[message] = at.UNRESOLVED
     else:
-        own = 0.0 if op == POOL else weights[node]  # a pool counts no version of the node itself
-        if op != BLEND:  # a blend ignores earlier deliveries
-            own += mass[node, WEIGHTED]
+        own = 0.0 if op == tape.POOL else weights[node]  # a pool counts no version of the node itself
+        if op != tape.BLEND:  # a blend ignores earlier deliveries
+            own += mass[node, at.WEIGHTED]
         keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0
-        if op != BLEND and theirs > 0.0:
-            mass[node, WEIGHTED] += theirs
-            mass[node, FULL] += full
-        if nodes[node, INBOX] and theirs > 0.0:
-            keeps[message] = APPRAISED
-    counters[QUEUED + nodes[node, INBOX]] += 1
-    messages[message, NEXT] = NONE
-    if nodes[node, HEAD] == NONE:
-        nodes[node, HEAD] = message
+        if op != tape.BLEND and theirs > 0.0:
+            mass[node, at.WEIGHTED] += theirs
+            mass[node, at.FULL] += full
+        if nodes[node, at.INBOX] and theirs > 0.0:
+            keeps[message] = at.UNRESOLVED
+    counters[at.QUEUED + nodes[node, at.INBOX]] += 1
+    messages[message, at.NEXT] = at.NONE
+    if nodes[node, at.HEAD] == at.NONE:
+        nodes[node, at.HEAD] = message
     else:
-        messages[nodes[node, TAIL], NEXT] = message
-    nodes[node, TAIL] = message
+        messages[nodes[node, at.TAIL], at.NEXT] = message
+    nodes[node, at.TAIL] = message
 
 
 @jitable
@@ -266,19 +210,23 @@ def emit_pool_deliveries(message, node, tables, pools):
     """
     rows, messages, counters, sightings = tables.rows, tables.messages, tables.counters, pools.sightings
     pools_of, pool_waves, pools_seen = pools.pools_of, pools.pool_waves, pools.pools_seen
-    row, victim, push = messages[message, CARRIED], messages[message, SENDER], messages[message, PUSH]
+    row, victim, push = (
+        messages[message, at.CARRIED],
+        messages[message, at.SENDER],
+        messages[message, at.PUSH],
+    )
     for pool in range(pools_of.shape[1]):
         if pools_of[node, pool] and not pools_seen[push, pool]:
             pools_seen[push, pool] = True
-            wave = max(counters[BASE_WAVE], rows[row, WRITTEN]) + 1
+            wave = max(counters[at.BASE_WAVE], rows[row, at.WRITTEN]) + 1
             wave = max(wave, pool_waves[pool, victim] + 1)
             pool_waves[pool, victim] = wave
-            rows[row, READ] = max(rows[row, READ], wave)
-            k = counters[SIGHTINGS]
-            sightings[k, POOL_ID], sightings[k, VICTIM], sightings[k, SEEN_ROW] = pool, victim, row
-            sightings[k, SEEN_WAVE], sightings[k, SEEN_MESSAGE] = wave, message
-            counters[SIGHTINGS] += 1
-            counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
+            rows[row, at.READ] = max(rows[row, at.READ], wave)
+            k = counters[at.SIGHTINGS]
+            sightings[k, at.POOL_ID], sightings[k, at.VICTIM], sightings[k, at.SEEN_ROW] = pool, victim, row
+            sightings[k, at.SEEN_WAVE], sightings[k, at.SEEN_MESSAGE] = wave, message
+            counters[at.SIGHTINGS] += 1
+            counters[at.LAST_WAVE] = max(counters[at.LAST_WAVE], wave)
 
 
 @jitable
@@ -286,8 +234,8 @@ def flush_inboxes(tables, output):
     """Append a task for every node with queued versions; inboxes wait until their node's model is read."""
     nodes = tables.nodes
     for i in range(len(nodes)):
-        if nodes[i, HEAD] != NONE and not nodes[i, INBOX]:
-            emit_task(i, NONE, UNMIXED, tables, output)
+        if nodes[i, at.HEAD] != at.NONE and not nodes[i, at.INBOX]:
+            emit_task(i, at.NONE, UNMIXED, tables, output)
 
 
 @jitable
@@ -295,23 +243,23 @@ def push_version(node, first, end, mixes, tables, mass, output):
     """Let the messages ``first .. end - 1`` carry a node's version; keep it if the node mixes with it later."""
     nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
     messages = tables.messages
-    if nodes[node, HEAD] != NONE:
-        emit_task(node, NONE, UNMIXED, tables, output)
-    mass[node, WEIGHTED] = mass[node, FULL] = 0.0
-    row = nodes[node, CURRENT]
+    if nodes[node, at.HEAD] != at.NONE:
+        emit_task(node, at.NONE, UNMIXED, tables, output)
+    mass[node, at.WEIGHTED] = mass[node, at.FULL] = 0.0
+    row = nodes[node, at.CURRENT]
     if mixes:
-        before = nodes[node, HELD]
-        nodes[node, HELD] = row
-        rows[row, NEEDED] += 1
-        if before != NONE:
+        before = nodes[node, at.HELD]
+        nodes[node, at.HELD] = row
+        rows[row, at.NEEDED] += 1
+        if before != at.NONE:
             release_row(before, rows, free, counters)
         if end > first:
-            nodes[node, PUSHED] = first
-    if nodes[node, REWRITES] and end > first:
+            nodes[node, at.PUSHED] = first
+    if nodes[node, at.REWRITES] and end > first:
         row = emit_encode_task(node, nodes, rows, free, counters, output.tasks, output.ends, output.encodes)
-    rows[row, NEEDED] += end - first
+    rows[row, at.NEEDED] += end - first
     for m in range(first, end):
-        messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = node, row, first
+        messages[m, at.SENDER], messages[m, at.CARRIED], messages[m, at.PUSH] = node, row, first
 
 
 @jitable
@@ -319,9 +267,9 @@ def receive_message(message, node, ops, tables, merging, pools, output):
     """Carry out the operations of a node that receives a message the moment it is sent."""
     emit_pool_deliveries(message, node, tables, pools)
     for op in ops:
-        if op == TRAIN:
+        if op == tape.TRAIN:
             emit_update_task(node, tables, output)
-        elif op != NOTHING and op != SEND:
+        elif op != tape.NOTHING and op != tape.SEND:
             enqueue_delivery(message, node, op, 1.0, tables, merging)
 
 
@@ -330,32 +278,32 @@ def plan_event(e, sent, events, rules, tables, merging, pools, output):
     """Turn event number `e` into tasks and pool deliveries; return the id of the next message."""
     kind, message, count = events.kind[e], to_int64(events.message[e]), to_int64(events.count[e])
     node, nodes, mass, behaviours = to_int64(events.node[e]), tables.nodes, merging.mass, rules.behaviours
-    if kind == DROP:
-        release_row(tables.messages[message, CARRIED], tables.rows, tables.free, tables.counters)
+    if kind == tape.DROP:
+        release_row(tables.messages[message, at.CARRIED], tables.rows, tables.free, tables.counters)
         return sent
-    if kind == RESET:
+    if kind == tape.RESET:
         emit_reset(node, tables, output)
-        mass[node, WEIGHTED] = mass[node, FULL] = 0.0
+        mass[node, at.WEIGHTED] = mass[node, at.FULL] = 0.0
         return sent
-    if kind == DELIVER:
+    if kind == tape.DELIVER:
         emit_pool_deliveries(message, node, tables, pools)
-    mixing = rules.mixing[nodes[node, ROLE]]
-    for op in behaviours[nodes[node, ROLE], kind]:
-        if op == TRAIN:
+    mixing = rules.mixing[nodes[node, at.ROLE]]
+    for op in behaviours[nodes[node, at.ROLE], kind]:
+        if op == tape.TRAIN:
             emit_update_task(node, tables, output)
-        elif op == SEND:
+        elif op == tape.SEND:
             end = sent + count
             push_version(node, sent, end, mixing > 0.0, tables, mass, output)
             for m in range(sent, end if rules.inline else sent):
                 receiver = to_int64(events.receiver[m - events.first_message])
-                ops = behaviours[nodes[receiver, ROLE], DELIVER]
+                ops = behaviours[nodes[receiver, at.ROLE], tape.DELIVER]
                 receive_message(m, receiver, ops, tables, merging, pools, output)
             sent = end
-        elif op == MIX:
-            if mass[node, WEIGHTED] > 0.0:
-                mixed = mixing * mass[node, WEIGHTED] / mass[node, FULL]
-                emit_task(node, NONE, mixed, tables, output)
-        elif op != NOTHING:
+        elif op == tape.MIX:
+            if mass[node, at.WEIGHTED] > 0.0:
+                mixed = mixing * mass[node, at.WEIGHTED] / mass[node, at.FULL]
+                emit_task(node, at.NONE, mixed, tables, output)
+        elif op != tape.NOTHING:
             factor = events.factor[e] if len(events.factor) > 0 else 1.0
             enqueue_delivery(message, node, op, factor, tables, merging)
     return sent
@@ -386,12 +334,12 @@ def plan_events(start, sent, events, rules, tables, merging, pools, output):
     """
     count, n_nodes, n_rows, counters = events.count, len(tables.nodes), len(tables.rows), tables.counters
     for e in range(start, len(count)):
-        if n_rows - counters[FRESH] + counters[FREE_COUNT] < 3 * n_nodes + count[e] + 1:
+        if n_rows - counters[at.FRESH] + counters[at.FREE_COUNT] < 3 * n_nodes + count[e] + 1:
             return e, sent
         sent = plan_event(e, sent, events, rules, tables, merging, pools, output)
-        in_use = counters[FRESH] - counters[FREE_COUNT]
-        if in_use > rules.soft_limit and 8 * counters[QUEUED] > n_nodes:
+        in_use = counters[at.FRESH] - counters[at.FREE_COUNT]
+        if in_use > rules.soft_limit and 8 * counters[at.QUEUED] > n_nodes:
             flush_inboxes(tables, output)
-    if counters[QUEUED] > 0:
+    if counters[at.QUEUED] > 0:
         flush_inboxes(tables, output)
     return len(count), sent

@@ -38,8 +38,8 @@ POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
 
 NONE = -1
 
-APPRAISED = -1.0
-"""Stands for a merge weight that the executor computes from the versions' performance for the receiver.
+UNRESOLVED = -1.0
+"""Placeholder of a merge weight that the executor computes from the versions' performance for the receiver.
 
 A hook that runs before the merge takes its absolute value, 1, as if nothing were merged. In a task of a
 node with an inbox it marks the entries that the node's aggregator reduces
@@ -175,15 +175,9 @@ def _check_counters(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> I64:
     most = np.full(len(counters), MOST_WAVES)
     most[[FREE_HEAD, FREE_COUNT]] = len(state["free"]) - 1, len(state["free"])
     most[[QUEUED, COLLECTED]] = len(state["messages"])
-    most[FRESH], most[RESERVE] = (
-        len(state["rows"]),
-        fresh["counters"][RESERVE],
-    )
+    most[FRESH], most[RESERVE] = (len(state["rows"]), fresh["counters"][RESERVE])
     least = np.zeros(len(counters), np.int64)
-    least[FRESH], least[RESERVE] = (
-        fresh["counters"][FRESH],
-        most[RESERVE],
-    )
+    least[FRESH], least[RESERVE] = (fresh["counters"][FRESH], most[RESERVE])
     if ((counters < least) | (counters > most)).any():
         place = int(np.flatnonzero((counters < least) | (counters > most))[0])
         raise ValueError(
@@ -199,12 +193,7 @@ def _check_nodes(state: Mapping[str, Any], fresh: Mapping[str, Any], counters: I
         if not np.array_equal(nodes[:, column], before[:, column]):
             raise ValueError(f"planner.nodes: column {column} does not match this scenario")
     check_range("planner.nodes: rows", nodes[:, CURRENT], 0, used - 1)
-    check_range(
-        "planner.nodes: rows",
-        nodes[:, [HELD, BASE]],
-        NONE,
-        used - 1,
-    )
+    check_range("planner.nodes: rows", nodes[:, [HELD, BASE]], NONE, used - 1)
     lists = nodes[:, [HEAD, TAIL, PUSHED]]
     check_range("planner.nodes: messages", lists, NONE, n_messages - 1)
     check_range("planner.nodes: pushes", nodes[:, PUSHES], 0, n_messages)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
-from gossiprec.compute.plan import planner_state
+from gossiprec.compute.plan import planner_state as at
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def build_execution_plan(
         All waves of the plan.
     """
     order = np.lexsort((-cost, wave))
-    seen_wave = sightings[:, planner_state.SEEN_WAVE]
+    seen_wave = sightings[:, at.SEEN_WAVE]
     seen = np.argsort(seen_wave, kind="stable")
     edges = np.arange(waves.start, waves.stop + 1)
     return ExecutionPlan(
@@ -160,10 +160,10 @@ def build_execution_plan(
         order=order.astype(np.int64),
         task_offsets=np.searchsorted(wave[order], edges).astype(np.int64),
         sightings=PoolDeliveries(
-            pool=sightings[seen, planner_state.POOL_ID],
-            victim=sightings[seen, planner_state.VICTIM],
-            row=sightings[seen, planner_state.SEEN_ROW],
-            message=sightings[seen, planner_state.SEEN_MESSAGE],
+            pool=sightings[seen, at.POOL_ID],
+            victim=sightings[seen, at.VICTIM],
+            row=sightings[seen, at.SEEN_ROW],
+            message=sightings[seen, at.SEEN_MESSAGE],
         ),
         sighting_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
     )

@@ -45,7 +45,7 @@ class Op(IntEnum):
     """Take the received version; the own user row stays."""
     POOL = 5
     """Average, by the senders' weights, the versions that arrived since the node's last push."""
-    APPRAISE = 6
+    SCORE = 6
     """Merge the received version by its performance and the own one's on the node's validation items."""
     AVERAGE = 8
     """Average, by weights, the node's own version and all that arrived since its last push."""
@@ -57,7 +57,7 @@ class Op(IntEnum):
 WAKE, DELIVER = int(TapeEvent.WAKE), int(TapeEvent.DELIVER)
 DROP, RESET = int(TapeEvent.DROP), int(TapeEvent.RESET)
 NOTHING, TRAIN, SEND, BLEND = int(Op.NOTHING), int(Op.TRAIN), int(Op.PUSH), int(Op.BLEND)
-ADOPT, POOL, APPRAISE, MIX = int(Op.ADOPT), int(Op.POOL), int(Op.APPRAISE), int(Op.MIX)
+ADOPT, POOL, SCORE, MIX = int(Op.ADOPT), int(Op.POOL), int(Op.SCORE), int(Op.MIX)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The rows that shards exchange, and when. Every shard derives the same routes from the same plan."""
+"""The division of nodes among shards, and the rows that shards exchange: all shards derive them from the plan."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,43 @@ import numpy.typing as npt
 from gossiprec.base.arrays import I64
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import ExecutionPlan
-from gossiprec.compute.shards.node_partition import NodePartition
+from gossiprec.compute.shards.channel import Channel
+
+MOST = 64
+"""Largest number of shards of a run: the holders of a row are the bits of one 64-bit number."""
+
+
+@dataclass(frozen=True)
+class NodePartition:
+    """A division of all nodes among shards, as one of the shards sees it.
+
+    Attributes
+    ----------
+    of : ndarray of int64, shape (n_nodes,)
+        The shard that owns each node.
+    n : int
+        Number of shards, no more than :data:`MOST`.
+    number : int
+        Number of this shard. Shard 0 leads: it holds the pools of observers, and writes the run directory.
+    """
+
+    of: I64
+    n: int
+    number: int
+
+    @property
+    def own(self) -> I64:
+        """The nodes of this shard, ascending."""
+        return self.of_shard(self.number)
+
+    def of_shard(self, number: int) -> I64:
+        """Return the nodes of a shard, ascending."""
+        return np.flatnonzero(self.of == number)
+
+    @property
+    def others(self) -> list[int]:
+        """The numbers of the other shards."""
+        return [number for number in range(self.n) if number != self.number]
 
 
 @dataclass(frozen=True)
@@ -177,3 +214,39 @@ class RowRouter:
 
 def _bits(shards: I64) -> npt.NDArray[np.uint64]:
     return np.left_shift(np.uint64(1), shards.astype(np.uint64))
+
+
+def _nothing(nodes: I64) -> None:
+    pass
+
+
+class ShardContext:
+    """The place of a process in a divided run; its partition and routes are set while the run is prepared.
+
+    Parameters
+    ----------
+    number : int
+        Number of the shard.
+    n : int
+        Number of shards.
+    exchange : Channel
+
+    Attributes
+    ----------
+    parts : NodePartition
+        Set by :meth:`take`.
+    routes : RowRouter
+    bring : callable
+        Function that writes the own parts of some nodes into the store, if this shard leads.
+    """
+
+    def __init__(self, number: int, n: int, exchange: Channel) -> None:
+        self.number, self.n, self.exchange = number, n, exchange
+        self.parts: NodePartition
+        self.routes: RowRouter
+        self.bring: Callable[[I64], None] = _nothing
+
+    def take(self, of: I64, *, keeps_first: bool) -> None:
+        """Set the shard that owns each node."""
+        self.parts = NodePartition(of, self.n, self.number)
+        self.routes = RowRouter(self.parts, keeps_first=keeps_first)

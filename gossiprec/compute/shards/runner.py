@@ -13,12 +13,11 @@ from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.shards.channel import Key
-from gossiprec.compute.shards.row_routing import RowBatch, ShardPlan
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import RowBatch, ShardContext, ShardPlan
 from gossiprec.compute.shards.store_codec import Packed, make_store_codec
 from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, sightings_in_wave
 
-ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
+ROWS, FOUND, SHARED, VALUES = "rows", "found", "shared", "values"
 """Kinds of letters, the first part of their keys."""
 
 
@@ -59,7 +58,7 @@ class ShardRunner(WaveRunner):
     place : ShardContext
     needed : callable
         Function of rows that returns whether each is still needed (:meth:`Planner.are_needed`).
-    tells_found : bool
+    shares_found : bool
         Whether the executors' findings about merges decide later events, so that all shards must know them.
 
     Attributes
@@ -77,13 +76,13 @@ class ShardRunner(WaveRunner):
         *,
         place: ShardContext,
         needed: Callable[[I64], Bools],
-        tells_found: bool,
+        shares_found: bool,
     ) -> None:
         super().__init__(executor, watchers, options)
         self._parts, self._routes, self._exchange = place.parts, place.routes, place.exchange
-        self._needed, self._tells_found = needed, tells_found
+        self._needed, self._shares_found = needed, shares_found
         self._number = 0  # of the plan
-        self._n_shared = self._n_told = 0
+        self._n_shared = self._n_broadcast = 0
         self.payloads = make_store_codec(executor.store)
         self._bytes_for: dict[int, int] = {}  # by the wave for which they are sent
         self._used: list[I64] = []
@@ -108,8 +107,8 @@ class ShardRunner(WaveRunner):
             self.payloads.follow(plan.program, part.elsewhere)
             self._executor.store.discard(part.outdated)
         self._note(plan, route)
-        if self._tells_found:
-            self._tell_found(plan.program)
+        if self._shares_found:
+            self._share_found(plan.program)
         self._number += 1
         waited = self.sent.waited_s - before
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy - waited
@@ -135,10 +134,10 @@ class ShardRunner(WaveRunner):
             elif len(some) and self._parts.number == shard:
                 self._fetch(0, key, some)
 
-    def told(self, found: I64) -> I64:
+    def broadcast_found(self, found: I64) -> I64:
         """Broadcast the values that shard 0 found. All shards must call this at the same point of the plan."""
-        key = (TOLD, self._n_told)
-        self._n_told += 1
+        key = (VALUES, self._n_broadcast)
+        self._n_broadcast += 1
         if self._parts.number != 0:
             return np.array(self._exchange.receive(0, key), np.int64)
         for shard in self._parts.others:
@@ -184,7 +183,7 @@ class ShardRunner(WaveRunner):
         if sum(len(some) for some in self._used) > len(self._parts.of) // (2 * self._parts.n):
             self.release()
 
-    def _tell_found(self, program: Program) -> None:
+    def _share_found(self, program: Program) -> None:
         """Exchange with all shards the findings about the merges of their nodes."""
         shard_of = self._parts.of[program.node]
         own, entries = self._of_shard(program, shard_of, self._parts.number)

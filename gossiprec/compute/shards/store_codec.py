@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Store
 from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
 from gossiprec.compute.store.update_store import UpdateStore
@@ -20,8 +18,8 @@ Packed: TypeAlias = Any
 NONE = np.zeros(0, np.int64)
 
 
-class StoreCodec(ABC):
-    """The codec of a store's payloads, for the part that one shard owns.
+class StoreCodec:
+    """The codec of a store's payloads, for the part that one shard owns; of an arena, unless a subclass says otherwise.
 
     Attributes
     ----------
@@ -29,37 +27,43 @@ class StoreCodec(ABC):
         Whether a node's whole state, except for its optimizer state, is under its handle.
     """
 
-    in_rows: ClassVar[bool]
+    in_rows: ClassVar[bool] = True
+    _store: Any
 
-    @abstractmethod
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
     def pack(self, handles: I64, nodes: I64) -> Packed:
         """Return copies of the payloads under some handles, for the shard that owns `nodes`."""
+        return self._store.rows[handles]
 
-    @abstractmethod
     def unpack(self, handles: I64, found: Packed, nodes: I64) -> None:
         """Store the payloads that :meth:`pack` gave in another shard; this shard owns `nodes`."""
+        self._store.rows[handles] = found
 
-    @abstractmethod
     def made(self, handles: I64) -> I64:
         """Return the handles that hold results of the shard's nodes, without the versions they were sent."""
+        return handles
 
-    @abstractmethod
     def own(self, current: I64, nodes: I64) -> F32:
         """Return copies of some nodes' own parts; `current` are the current handles of all nodes."""
+        models: F32 = self._store.models(current, nodes)
+        return models
 
-    @abstractmethod
     def take_own(self, current: I64, nodes: I64, values: F32) -> None:
         """Store the own parts that :meth:`own` gave."""
+        self._store.rows[current[nodes]] = values
 
-    @abstractmethod
     def state(self, nodes: I64) -> dict[str, Any]:
         """Return copies of some nodes' state that is not under handles, for a checkpoint."""
+        return {name: getattr(self._store, name)[of] for name, of in self._kept(nodes)}
 
-    @abstractmethod
     def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
+        for name, of in self._kept(nodes):
+            getattr(self._store, name)[of] = state[name]
 
-    def follow(self, program: Program, tasks: I64) -> None:  # noqa: B027 (a handle of an arena is only a row)
+    def follow(self, program: Program, tasks: I64) -> None:
         """Update the handles that other shards' tasks changed, after the tasks of this wave."""
 
     def common(self, current: I64) -> I64:
@@ -70,49 +74,18 @@ class StoreCodec(ABC):
         """Return a number for the version under each handle, equal for equal versions."""
         return NONE
 
-    def refer(self, handles: I64, versions: I64) -> None:  # noqa: B027
+    def refer(self, handles: I64, versions: I64) -> None:
         """Let handles refer to versions that arrive later; equal numbers refer to one version."""
+
+    def _kept(self, nodes: I64) -> list[tuple[str, I64]]:
+        """Return the arrays of :meth:`state` with the rows of some nodes."""
+        trained = nodes if len(self._store.first) else NONE
+        return [("first", trained), ("second", trained), ("steps", nodes)]
 
 
 def make_store_codec(store: Store) -> StoreCodec:
     """Return the codec of a store."""
-    if isinstance(store, UpdateStore):
-        return _Updates(store)
-    assert isinstance(store, Arena), "one of the two"
-    return _Rows(store)
-
-
-class _Rows(StoreCodec):
-    """The codec of an arena, of which the rows are the nodes' whole models."""
-
-    in_rows = True
-
-    def __init__(self, arena: Arena) -> None:
-        self._arena = arena
-
-    def pack(self, handles: I64, nodes: I64) -> Packed:
-        return self._arena.rows[handles]
-
-    def unpack(self, handles: I64, found: Packed, nodes: I64) -> None:
-        self._arena.rows[handles] = found
-
-    def made(self, handles: I64) -> I64:
-        return handles
-
-    def own(self, current: I64, nodes: I64) -> F32:
-        return self._arena.models(current, nodes)
-
-    def take_own(self, current: I64, nodes: I64, values: F32) -> None:
-        self._arena.rows[current[nodes]] = values
-
-    def state(self, nodes: I64) -> dict[str, Any]:
-        arena, trained = self._arena, nodes if len(self._arena.first) else NONE
-        return {"first": arena.first[trained], "second": arena.second[trained], "steps": arena.steps[nodes]}
-
-    def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
-        trained = nodes if len(self._arena.first) else NONE
-        for name, of in (("first", trained), ("second", trained), ("steps", nodes)):
-            getattr(self._arena, name)[of] = state[name]
+    return _Updates(store) if isinstance(store, UpdateStore) else StoreCodec(store)
 
 
 class _Updates(StoreCodec):
@@ -123,9 +96,7 @@ class _Updates(StoreCodec):
     """
 
     in_rows = False
-
-    def __init__(self, store: UpdateStore) -> None:
-        self._store = store
+    _store: UpdateStore
 
     def pack(self, handles: I64, nodes: I64) -> Packed:
         store = self._store
@@ -168,13 +139,6 @@ class _Updates(StoreCodec):
     def take_own(self, current: I64, nodes: I64, values: F32) -> None:
         self._store.own[nodes] = values
 
-    def state(self, nodes: I64) -> dict[str, Any]:
-        return {name: getattr(self._store, name)[of] for name, of in self._kept(nodes)}
-
-    def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
-        for name, of in self._kept(nodes):
-            getattr(self._store, name)[of] = state[name]
-
     def follow(self, program: Program, tasks: I64) -> None:
         store = self._store
         published = program.node[tasks] == store.n_nodes - 1
@@ -212,7 +176,6 @@ class _Updates(StoreCodec):
         }
 
     def _kept(self, nodes: I64) -> list[tuple[str, I64]]:
-        store = self._store
-        clients = nodes[nodes < len(store.own)]
-        trained = clients if len(store.first) else NONE
+        clients = nodes[nodes < len(self._store.own)]
+        trained = clients if len(self._store.first) else NONE
         return [("own", clients), ("first", trained), ("second", trained), ("steps", nodes)]

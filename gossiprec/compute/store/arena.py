@@ -1,7 +1,8 @@
 """The arena, which holds every live model version as one row of one array.
 
-Also here: rows that take memory only when written (:class:`LazyRows`), and the keys by which rows are rounded to
-float16 (:func:`merge_keys`, :func:`update_keys`, :func:`push_keys`).
+Also here: the arena of one row, for runs with one model (:class:`SingleModelStore`), rows that take memory only when
+written (:class:`LazyRows`), and the keys by which rows are rounded to float16 (:func:`merge_keys`,
+:func:`update_keys`, :func:`push_keys`).
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class Arena(Store):
         Adam's moments; :meth:`owned` gives the row of a node.
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
-    anew : bool
+    fresh_moments : bool
         Whether items and shared weights are new to a node at each local update: their moments and steps begin at zero.
     """
 
@@ -151,7 +152,7 @@ class Arena(Store):
         sparse: bool = False,
     ) -> None:
         self.layout = layout
-        self.anew = False
+        self.fresh_moments = False
         self.n_nodes = n_nodes
         self._kind = np.dtype(storage)
         self._sparse = sparse
@@ -212,7 +213,7 @@ class Arena(Store):
         """Return received versions for an aggregation rule: the columns that receivers merge."""
         return Inbox(self.host_rows(handles)[:, self.layout.merged], handles, weights, own_weight)
 
-    def shown(
+    def iter_pool_rows(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield all rows at once: a handle is the number of its row."""
@@ -229,7 +230,7 @@ class Arena(Store):
         found: F32 = self.host_rows(handles)[handles]
         return found
 
-    def readable(self, current: I64, users: I64) -> ScoringView:
+    def scoring_view(self, current: I64, users: I64) -> ScoringView:
         """Return a view of the users' rows, without a copy."""
         handles = current[users]
         return ScoringView(self.layout, self.host_rows(handles), handles, self.layout.user_index(users))
@@ -321,3 +322,50 @@ class Arena(Store):
             f"{capacity} model versions; raise the limit (ulimit -v), or lower dataset.limit_users or "
             "model.dim"
         )
+
+
+class SingleModelStore(Arena):
+    """An arena of one row, the coordinator's model, by which all users are scored.
+
+    Parameters
+    ----------
+    layout : Layout
+        The layout with the rows of all users.
+    moments : bool
+        Whether there are Adam moments.
+    """
+
+    def __init__(self, layout: Layout, *, moments: bool) -> None:
+        super().__init__(layout, n_nodes=1, capacity=1, moments=moments)
+
+    def load(self, handles: Handles) -> F32:
+        """Return copies of the model, shape (n, row_size)."""
+        return super().load(np.zeros_like(handles))
+
+    def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
+        """Store the last of the given models."""
+        self.rows[0] = values[-1]
+
+    def are_finite(self, handles: Handles, nodes: I32) -> Bools:
+        """Return whether the model is finite."""
+        return np.full(len(handles), are_all_finite(self.rows[0]))
+
+    def models(self, current: I64, nodes: I64) -> F32:
+        """Return copies of the model."""
+        return self.load(nodes)
+
+    def scoring_view(self, current: I64, users: I64) -> ScoringView:
+        """Return the model, shared by all the given users."""
+        return ScoringView(self.layout, self.rows, np.zeros(len(users), np.int64), users, together=True)
+
+    def grow(self, capacity: int) -> None:
+        """Do nothing: the one row serves all handles."""
+
+    def note(self, program: Program) -> None:
+        """Note that the model changes."""
+        self._rows_written.note(np.zeros(1, np.int64))
+        self._moments_written.note(np.arange(len(self.first)))
+
+    def state(self, needed: I64, now: float) -> dict[str, Any]:
+        """Return the model and its optimizer's state, for a checkpoint."""
+        return super().state(np.zeros(1, np.int64), now)

@@ -114,7 +114,7 @@ class Store(ABC):
         return Inbox(rows, np.arange(len(rows)), weights.copy(), own_weight)
 
     @abstractmethod
-    def shown(
+    def iter_pool_rows(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield pool deliveries first .. last - 1 with the rows of their models, base and update together.
@@ -123,7 +123,7 @@ class Store(ABC):
         deliveries first .. last - 1 are meant.
         """
 
-    def delivered(self, program: Program, tasks: I64) -> Any:
+    def rows_of_tasks(self, program: Program, tasks: I64) -> Any:
         """Return `rows`, up to date for the versions that some tasks read: their own and those they merge."""
         return self.rows
 
@@ -136,17 +136,17 @@ class Store(ABC):
         """Return copies of the present models of some nodes; `current` are the present handles of all nodes."""
 
     @abstractmethod
-    def readable(self, current: I64, users: I64) -> ScoringView:
+    def scoring_view(self, current: I64, users: I64) -> ScoringView:
         """Return the present models of some users for scoring."""
 
     def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (only clients without a model use extras)
         """Keep the extras that a coordinator sends with the version under a handle."""
 
-    def told_users(self, handles: Handles) -> F32 | None:
+    def uploaded_users(self, handles: Handles) -> F32 | None:
         """Return the user uploads that came with updates (:attr:`gossiprec.rules.servers.base.ClientAnswers.users`)."""
         return None
 
-    def forget(self, planner: Planner) -> None:  # noqa: B027 (an arena's rows need no action)
+    def drop_unneeded(self, planner: Planner) -> None:  # noqa: B027 (an arena's rows need no action)
         """Free the payloads that are no longer referenced once all planned tasks have run."""
 
     def discard(self, rows: I64) -> None:  # noqa: B027

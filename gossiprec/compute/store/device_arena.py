@@ -114,8 +114,8 @@ class DeviceArena(Arena):
     """An arena of which the rows and moments are trained, merged and kept on a device.
 
     The host arrays are copies. Before host code reads rows, those that are newer on the device are copied over
-    (:meth:`host_rows`, :meth:`delivered`); rows stored by host code are copied when the device next needs them. So a
-    wave that no host code reads copies none.
+    (:meth:`host_rows`, :meth:`rows_of_tasks`); rows stored by host code are copied when the device next needs them.
+    So a wave that no host code reads copies none.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class DeviceArena(Arena):
             part.fetch(owned)
         return self.first, self.second
 
-    def delivered(self, program: Program, tasks: I64) -> F32:
+    def rows_of_tasks(self, program: Program, tasks: I64) -> F32:
         """Return all rows; the versions that the tasks merge, and their own, are up to date."""
         received = program.merge_row[row_entries(program.merge_offsets, tasks)[0]]
         return self.host_rows(np.concatenate([program.source[tasks], received]))

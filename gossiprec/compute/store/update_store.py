@@ -176,19 +176,23 @@ class UpdateStore(Store):
                 row[self.layout.users] = held.user
         return rows
 
-    def told_users(self, handles: Handles) -> F32 | None:
+    def uploaded_users(self, handles: Handles) -> F32 | None:
         """Return the user uploads, NaN if a client sent none, or None if no client sent one."""
         unknown = np.full(self.user_upload_width, np.nan, np.float32)
         held = [self.held(handle) for handle in handles.tolist()]
-        told = [each.user if isinstance(each, Update) else None for each in held]
-        if all(row is None for row in told):
+        uploads = [each.user if isinstance(each, Update) else None for each in held]
+        if all(row is None for row in uploads):
             return None
-        return np.stack([unknown if row is None else row for row in told])
+        return np.stack([unknown if row is None else row for row in uploads])
 
     def _load_uploads(self, handles: Handles) -> F32:
         """Return the user uploads that came with updates, NaN if there is none, shape (n, user_upload_width)."""
-        told = self.told_users(handles)
-        return np.full((len(handles), self.user_upload_width), np.nan, np.float32) if told is None else told
+        uploads = self.uploaded_users(handles)
+        return (
+            np.full((len(handles), self.user_upload_width), np.nan, np.float32)
+            if uploads is None
+            else uploads
+        )
 
     def _load_bases(self, handles: Handles) -> F32:
         """Return the versions from which updates were made, as whole models, shape (n, row_size)."""
@@ -246,7 +250,7 @@ class UpdateStore(Store):
         assert len(updates) == len(held), "clients answer with updates"
         return updates
 
-    def shown(
+    def iter_pool_rows(
         self, sightings: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield pool deliveries with their whole models, in blocks of a few models."""
@@ -264,14 +268,14 @@ class UpdateStore(Store):
         rows[np.ix_(clients, self.own_columns(self.layout))] = self._own_of(current, nodes[clients])
         return rows
 
-    def readable(self, current: I64, users: I64) -> ScoringView:
+    def scoring_view(self, current: I64, users: I64) -> ScoringView:
         """Return one row: the user rows of the given users, then the coordinator's current version.
 
         If nodes have private weights, each has a row; if they use personal models, each personal model has a row.
         """
         personal = self._personal(current, users)
         if personal is not None:
-            return self._readable_by(personal, current, users)
+            return self._personal_view(personal, current, users)
         if self.layout.of(BlockRole.PRIVATE):
             return ScoringView(
                 self.layout,
@@ -292,7 +296,7 @@ class UpdateStore(Store):
         handle = int(current[-1])
         return self.mixture(users, self.version(handle), self.extras(handle))
 
-    def _readable_by(self, personal: PersonalModels, current: I64, users: I64) -> ScoringView:
+    def _personal_view(self, personal: PersonalModels, current: I64, users: I64) -> ScoringView:
         """Return a row for each personal version, and one for each user who trained the current version."""
         present, of = self.version(int(current[-1])), personal.of.copy()
         held = [self._held.get(handle) for handle in current[users].tolist()]
@@ -306,10 +310,10 @@ class UpdateStore(Store):
             models[row] = personal.versions[of[place]]
             held[place].move(models[row], personal.local)  # type: ignore[union-attr]
             of[place] = row
-        alike = len(rows) == 1 and not personal.local
-        return ScoringView(layout, rows, of, np.arange(len(users)), together=alike)
+        is_common = len(rows) == 1 and not personal.local
+        return ScoringView(layout, rows, of, np.arange(len(users)), together=is_common)
 
-    def forget(self, planner: Planner) -> None:
+    def drop_unneeded(self, planner: Planner) -> None:
         """Drop versions that are no longer referenced, and updates that all receivers have read.
 
         A client without an update has no model until it is sent the next version: the coordinator's current version
@@ -370,16 +374,16 @@ class UpdateStore(Store):
         for name in ("needed", "version"):
             check_array(f"arena.{name}", state[name], np.zeros(len(needed), np.int64))
         check_range("arena.needed", needed, 0, 2**31 - 1)
-        check_array("arena.versions", versions, np.zeros((0, self.n_columns), np.float32), grows=True)
+        _check_tables(
+            state, versions=self.n_columns, told=self.user_upload_width, rows=self.layout.item_width,
+            shared=self.layout.n_shared,
+        )  # fmt: skip
         check_range("arena.version", state["version"], 0, len(versions) - 1)
         check_array("arena.is_update", is_update, np.zeros(len(needed), np.bool_))
         if int(is_update.sum()) != len(state["touched"]):
             raise ValueError(
                 "arena.touched: the number of updates differs from the number of handles that hold one"
             )
-        check_array(
-            "arena.told", state["told"], np.zeros((0, self.user_upload_width), np.float32), grows=True
-        )
         _check_packed(state, self.layout)
         for name in ("own", "first", "second", "steps"):
             check_array(f"arena.{name}", state[name], getattr(self, name))
@@ -404,19 +408,23 @@ class UpdateStore(Store):
             getattr(self, name)[...] = state[name]
 
 
+def _check_tables(state: Mapping[str, Any], **widths: int) -> None:
+    """Refuse tables of float32 that have other widths."""
+    for name, width in widths.items():
+        check_array(f"arena.{name}", state[name], np.zeros((0, width), np.float32), grows=True)
+
+
 def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
     """Refuse packed updates with items that are out of range or not ascending."""
     check_range("arena.touched", state["touched"], 0, layout.n_items)
     check_array("arena.items", state["items"], np.zeros(0, np.int32), grows=True)
     check_range("arena.items", state["items"], 0, layout.n_items - 1)
-    check_array("arena.rows", state["rows"], np.zeros((0, layout.item_width), np.float32), grows=True)
-    check_array("arena.shared", state["shared"], np.zeros((0, layout.n_shared), np.float32), grows=True)
     touched, items = state["touched"], state["items"]
     if not touched.sum() == len(items) == len(state["rows"]) or len(state["shared"]) != len(touched):
         raise ValueError("arena: found updates that do not match the tables of items and rows")
-    tells = state["tells"]
-    check_array("arena.tells", tells, np.zeros(0, np.bool_), grows=True)
-    if len(tells) != len(touched) or np.count_nonzero(tells) != len(state["told"]):
+    has_upload = state["tells"]
+    check_array("arena.tells", has_upload, np.zeros(0, np.bool_), grows=True)
+    if len(has_upload) != len(touched) or np.count_nonzero(has_upload) != len(state["told"]):
         raise ValueError(
             "arena.tells: found another number of updates with user uploads than the table of uploads has rows"
         )

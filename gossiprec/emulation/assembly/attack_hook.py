@@ -39,7 +39,8 @@ class AttackHook(DeliveryHook):
     first_pool : int
         The number of the attack's first pool in pool deliveries.
     weigh : callable, optional
-        Computes the weights of merges by performance for attacks that need them (:meth:`Executor.weighed`).
+        Computes the weights of merges by performance for attacks that need them
+        (:meth:`Executor.with_resolved_weights`).
 
     Notes
     -----
@@ -91,13 +92,13 @@ class AttackHook(DeliveryHook):
             self._about[2].learn(found)
         return found
 
-    def watched(self, program: Program, tasks: I64) -> I64:
+    def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of the attack's single nodes."""
         return tasks[self._own[program.node[tasks]]] if len(self.attack.nodes) else tasks[:0]
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """Show the attack the versions that its single nodes are about to merge."""
-        mine = self.watched(program, tasks)
+        mine = self.select_tasks(program, tasks)
         if len(mine):
             program = self.weighed(program, mine)
             beside = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else (None, None)
@@ -110,7 +111,7 @@ class AttackHook(DeliveryHook):
         """Return the program with the merge weights that the attack sees."""
         return program if self._weigh is None else self.call(self._weigh, program, tasks)
 
-    def sight(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
+    def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
         """Show the attack the pool deliveries ``first .. last - 1``."""
         if not self._n_pools:
             return

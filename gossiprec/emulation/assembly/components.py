@@ -15,13 +15,13 @@ from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import DataError, PluginError, ScenarioError
 from gossiprec.base.isolation import CallOnly, copied, is_foreign_class
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.scorer import Scorer
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.arrays import I64
-from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.local_update import NodeSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.availability import make_availability
 from gossiprec.emulation.assembly.components import RunComponents, build_components

@@ -16,15 +16,14 @@ from gossiprec.base import portable
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.inbox_reducer import InboxReducer
+from gossiprec.compute.inbox_reducer import InboxReducer, ServerRunner
 from gossiprec.compute.message_encoder import MessageEncoder, PushRoundCounter
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
-from gossiprec.compute.server_runner import ServerRunner
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.node_settings import TrainingMode
+from gossiprec.compute.train.local_update import TrainingMode
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import AttackHook
@@ -69,7 +68,7 @@ from gossiprec.models import BlockRole
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn, NetworkOptions
-from gossiprec.scenario.plugins import check_modules
+from gossiprec.scenario.registries import check_modules
 
 LOOKS = 100
 """Number of nodes that the planner checks in the time that a message takes."""
@@ -399,7 +398,7 @@ def _metered(
         cast.mode.check_node_observer(single)
     meters: list[AttackHook] = []
     first_pool, hides = 0, cast.outgoing.hides(BlockRole.USER)
-    weigh = executor.weighed if weighs else None
+    weigh = executor.with_resolved_weights if weighs else None
     for attack in attacks:
         meters.append(AttackHook(attack, cast.layout, hides, deliveries, first_pool, weigh))
         first_pool += len(attack.pools)

@@ -12,13 +12,12 @@ import numpy as np
 
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.arrays import F32, I32, I64, check_array, check_range
-from gossiprec.compute.finite import FiniteCheck, NotFiniteError, update_times
+from gossiprec.compute.inbox_reducer import ServerRunner
 from gossiprec.compute.plan.planner_state import PastEvents
 from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
-from gossiprec.compute.server_runner import ServerRunner
 from gossiprec.compute.shards.runner import ShardRunner
-from gossiprec.compute.waves import WaveOptions, WaveRunner
+from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times
 from gossiprec.emulation.progress import Stopwatch
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class TapeRunner:
                 options,
                 place=prepared.seat,
                 needed=self._planner.are_needed,
-                tells_found=self._schedule.depends_on_values and self._serving is None,
+                shares_found=self._schedule.depends_on_values and self._serving is None,
             )
         self._runner = self.shard or WaveRunner(self._executor, self._meters, options)
         complete = self._schedule.meetings.complete
@@ -205,7 +204,7 @@ class TapeRunner:
     def _forget(self) -> None:
         """Free the versions that are no longer referenced, once after each arrival of answers."""
         with self._watch("compute"):
-            self._executor.store.forget(self._planner)
+            self._executor.store.drop_unneeded(self._planner)
 
     def _pieces(self, segment: TapeSegment) -> list[TapeSegment]:
         """Return the parts of a tape segment that are planned and computed together before unused versions are freed.
@@ -266,7 +265,7 @@ class TapeRunner:
     def _learn_groups(self, serving: ServerRunner) -> None:
         """Send the protocol the group of each client, if any has changed."""
         assert serving.groups is not None, "see assembly.participants"
-        found = serving.groups if self.shard is None else self.shard.told(serving.groups)
+        found = serving.groups if self.shard is None else self.shard.broadcast_found(serving.groups)
         groups = found.astype(np.int32)
         told = np.arange(0 if np.array_equal(groups, self._groups) else len(groups), dtype=np.int32)
         self._groups = groups

@@ -27,7 +27,7 @@ from gossiprec.emulation.estimate.run_estimate import (
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.models import BlockRole
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.plugins import check_modules
+from gossiprec.scenario.registries import check_modules
 
 MAX_PLAYED = 60_000
 """Upper bound of wakes and messages that are played to count them, which takes half a second."""

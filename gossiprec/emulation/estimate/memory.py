@@ -31,7 +31,7 @@ from gossiprec.network.protocols import Protocol
 from gossiprec.old_names import forward
 from gossiprec.rules.aggregators import Aggregator
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.plugins import modules_of
+from gossiprec.scenario.registries import modules_of
 
 MIB = 2**20
 LOADING = "data while loading"

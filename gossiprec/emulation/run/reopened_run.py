@@ -10,7 +10,7 @@ from typing import Any
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import ClockReadings, Progress
@@ -22,7 +22,7 @@ from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import scenario_hash
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.plugins import scenario_code_version
+from gossiprec.scenario.registries import scenario_code_version
 
 
 class NoCheckpointError(LogError):

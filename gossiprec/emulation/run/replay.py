@@ -20,7 +20,7 @@ from gossiprec.runs import Run, open_run, run_files
 from gossiprec.runs.reader import Columns
 from gossiprec.runs.run_files import read_regular
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.plugins import scenario_plugins
+from gossiprec.scenario.registries import scenario_plugins
 from gossiprec.scenario.sections import CheckpointOptions
 
 TABLES = (run_files.METRICS, run_files.ATTACKS, run_files.FINDINGS)

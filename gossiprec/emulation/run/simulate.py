@@ -37,7 +37,7 @@ from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import check_path_free
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.plugins import scenario_code_version, scenario_plugins
+from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
 
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
 

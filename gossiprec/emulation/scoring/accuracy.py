@@ -11,7 +11,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.base import Ranking
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
 from gossiprec.base.errors import ScenarioError
-from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.base.machine import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.measures.attack_accuracy import (
     Guess,
@@ -26,7 +26,7 @@ from gossiprec.measures.attack_accuracy import (
 )
 from gossiprec.measures.communities import Communities, jaccard_communities_by_size
 from gossiprec.measures.selectors import FILTERS
-from gossiprec.runs.adversaries import attack_key
+from gossiprec.runs.run_tables import attack_key
 
 
 @dataclass

@@ -21,8 +21,8 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.models.feeds.base import positives_bitset
 from gossiprec.numerics.relevance import MIA
-from gossiprec.runs.adversaries import attack_key
 from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.runs.run_tables import attack_key
 
 LABELS = {"observer", "relevance", "momentum"}
 """Labels of the rates of guesses."""

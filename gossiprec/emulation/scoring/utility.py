@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I32, I64
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.executor_selection import thread_count
 from gossiprec.emulation.assembly.poisoners import attacked_items
@@ -325,9 +325,9 @@ class UtilityEvaluator:
         counts = self._n_candidates[tests]
         contexts = {name: column[tests].repeat(counts) for name, column in self._before_tests.items()}
         histories = {name: column[users] for name, column in self._histories["test"].items()}
-        models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
+        models = self._executor.store.scoring_view(current, users)
         about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
-        scores = self._executor.score(ScoreQuery(*about, contexts, known, models.together, histories))
+        scores = self._executor.score(ScoreQuery(*about, contexts, None, models.together, histories))
         begins = candidates.offsets[:-1]
         level = np.minimum.reduceat(scores, begins) == np.maximum.reduceat(scores, begins)
         self._tied.append(users[level])
@@ -336,7 +336,7 @@ class UtilityEvaluator:
     def _scores_of_all(self, current: I64, users: I64, part: str) -> F32:
         """Return the scores of all items by the users' own models before a part, shape (n_users, n_items)."""
         contexts = {name: column[users] for name, column in self._before_next.items()}
-        models = self._executor.store.readable(current, users)
+        models = self._executor.store.scoring_view(current, users)
         histories = {name: column[users] for name, column in self._histories[part].items()}
         scores = self._executor.score_all(models, contexts, self._threads, histories)
         level = scores[:, 0] == scores[:, -1]  # checked with two columns, so that few rows are read in full
@@ -398,7 +398,7 @@ def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
     from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
     from gossiprec.numerics.torch_setup import single_torch_thread
 
-    work, readable = executor.work, executor.store.readable(current, users)
+    work, readable = executor.work, executor.store.scoring_view(current, users)
     model, constants, layout = work.model, constants_to_tensors(work.model.constants), readable.layout
     negatives = work.training.negatives
     # with only the rows of its own items, a user's loss takes a tenth of the time

@@ -17,8 +17,8 @@ from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.inbox_reducer import COUNTS
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.compute.shards.runner import ShardRunner
-from gossiprec.compute.shards.shard_context import ShardContext
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import Channel, Key, Mailbox, ShardLostError
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.emulation.assembly.executor_selection import require_ray, thread_count
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards.shard_group import ShardGroup, check_versions, local_versions
@@ -63,7 +63,7 @@ class ShardActor:
         self, scenario: Mapping[str, Any], split: Split, members: Mapping[int, Any], letterbox: Any
     ) -> None:
         """Set up the run, and follow shard 0 to its end."""
-        from gossiprec.compute.shards.shard_context import ShardContext
+        from gossiprec.compute.shards.row_routing import ShardContext
         from gossiprec.emulation.assembly.prepare import prepare
         from gossiprec.emulation.shards.leader import run_follower
         from gossiprec.scenario import load_scenario

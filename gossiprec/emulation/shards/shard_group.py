@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import ShardLostError
-from gossiprec.compute.shards.shard_context import ShardContext
+from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.emulation.progress import Progress
 from gossiprec.runs.manifest import package_versions
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.plugins import scenario_code_version
+from gossiprec.scenario.registries import scenario_code_version
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun

@@ -42,9 +42,9 @@ class ScoreQuery:
         Query q scores ``items[offsets[q]:offsets[q + 1]]``.
     contexts : mapping of str to ndarray of int32, shape (offsets[-1],)
         The feed's context columns: items by the layout's numbering, -1 if unknown. A missing column is all unknown.
-    constants : mapping of str to ndarray, shape (n_items, ...)
-        The model's constants for the layout's items. An executor that stacks rows also accepts one set per row, shape
-        (n_rows, n_items, ...).
+    constants : mapping of str to ndarray, shape (n_items, ...), or None
+        The model's constants for the layout's items, or None if these are the run's items. An executor that stacks
+        rows also accepts one set per row, shape (n_rows, n_items, ...).
     together : bool
         Whether all queries use row 0, which then need not be copied for each of them.
     histories : mapping of str to ndarray of int32, shape (n_queries, ...)
@@ -57,8 +57,8 @@ class ScoreQuery:
     user: I64
     offsets: I64
     items: I32
-    contexts: Mapping[str, I32]
-    constants: Mapping[str, F32]
+    contexts: Mapping[str, I32] = field(default_factory=dict)
+    constants: Mapping[str, F32] | None = None
     together: bool = False
     histories: Mapping[str, I32] = field(default_factory=dict)
 
@@ -126,8 +126,8 @@ class ModelKernels(ABC):
     merges_by_performance: ClassVar[bool] = False
     """Whether :meth:`run` computes the weights of merges by performance itself."""
 
-    appraises: ClassVar[bool] = False
-    """Whether :meth:`appraise` computes them before :meth:`run`, faster than the interpreter does."""
+    scores_performance: ClassVar[bool] = False
+    """Whether :meth:`score_performance` computes them before :meth:`run`, faster than the interpreter does."""
 
     apart: ClassVar[frozenset[str]] = frozenset()
     """Ways of training that are not part of :meth:`run` but of :meth:`train_apart`."""
@@ -158,8 +158,8 @@ class ModelKernels(ABC):
     def run(self, program: Any, tasks: I64, update: I32) -> None:
         """Run `tasks` of one wave: merges, then local updates number ``update[task]``, none if it is -1."""
 
-    def appraise(self, program: Any, tasks: I64) -> None:
-        """Compute merge weights by performance (:meth:`~gossiprec.compute.executors.base.Executor.appraise`)."""
+    def score_performance(self, program: Any, tasks: I64) -> None:
+        """Compute merge weights by performance, as :meth:`Executor.resolve_performance_weights`."""
         raise NotImplementedError(f"{type(self).__name__} does not score models by performance")
 
     def train_apart(self, way: str, program: Any, tasks: I64) -> None:

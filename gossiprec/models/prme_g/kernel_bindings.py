@@ -24,7 +24,7 @@ _NOWHERE = np.zeros((0, 3), np.float32)
 class PRMEGKernels(ModelKernels):
     """Kernels for gradient descent, optionally with a drift penalty; rows in either storage."""
 
-    ranks_open = appraises = True
+    ranks_open = scores_performance = True
     all_users = True
     score_kept, fit_user = observer_kernels.score_kept_rows, observer_kernels.fit_user
 
@@ -50,7 +50,7 @@ class PRMEGKernels(ModelKernels):
             work.node_settings.drift_penalty,
         )  # fmt: skip
 
-    def appraise(self, program: Any, tasks: I64) -> None:
+    def score_performance(self, program: Any, tasks: I64) -> None:
         """Compute the weights of merges by performance."""
         work = self.work
         if work.candidates is None:

@@ -1,4 +1,6 @@
-"""Compiled performance of received PRME-G models, bit-identical to :meth:`Executor.appraise` in the interpreter.
+"""Compiled performance of received PRME-G models.
+
+Its results are bit-identical to :meth:`Executor.resolve_performance_weights` in the interpreter.
 
 Candidates are scored without a previous visit, so only an item's vector in the preference space counts: half of its
 part of a row.

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.machine import usable_cores
-from gossiprec.native.loop_jit import jit_cached
+from gossiprec.native import jit_cached
 
 if TYPE_CHECKING:
     from gossiprec.network.graphs.measures import Matrix  # imports networkx, which a run may not need

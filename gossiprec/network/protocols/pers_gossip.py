@@ -49,7 +49,7 @@ class PersGossip(Gossip):
 
     Options = PersGossipOptions
     options: PersGossipOptions
-    merging = Op.APPRAISE
+    merging = Op.SCORE
 
     def __init__(self, options: Any, **setting: Any) -> None:
         super().__init__(options, **setting)

@@ -41,7 +41,7 @@ class FairShare:
         self._loop: Any = share_bandwidth
         self._grow(FIRST_PLACES)
         if compiled:
-            from gossiprec.native.loop_jit import jit_cached as machine_code
+            from gossiprec.native import jit_cached as machine_code
 
             self._loop = machine_code(share_bandwidth)
             self.run(-math.inf)

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.options import Options
 from gossiprec.base.ragged import Ragged
-from gossiprec.native.loop_jit import jit_cached
+from gossiprec.native import jit_cached
 from gossiprec.rules.aggregators import base
 from gossiprec.rules.aggregators.base import Aggregator, Inbox, ModelDelta
 

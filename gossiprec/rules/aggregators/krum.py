@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import LARGEST
-from gossiprec.native.loop_jit import jit_cached
+from gossiprec.native import jit_cached
 from gossiprec.rules.aggregators import AGGREGATORS, base
 from gossiprec.rules.aggregators.base import Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads

@@ -16,7 +16,7 @@ from pydantic import Field
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
-from gossiprec.native.loop_jit import jit_cached
+from gossiprec.native import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.rules.servers import SERVERS
