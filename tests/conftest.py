@@ -8,6 +8,7 @@ import sys
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 from gossiprec.base.cache_dir import cache_dir  # noqa: E402
@@ -23,3 +24,20 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(cache_dir() / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device", choices=["cpu", "cuda"], default="cpu",
+        help="device of tests that leave it open; cpu hides all others, cuda adds the tests of CUDA",
+    )  # fmt: skip
+
+
+def pytest_configure(config):
+    if config.getoption("--device") == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise pytest.UsageError("--device: found cuda, but torch finds no CUDA device; leave it out")
