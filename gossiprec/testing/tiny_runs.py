@@ -67,7 +67,7 @@ def tiny_scenario(**sections: Any) -> dict[str, Any]:
         "plots": False,
         "dataset": CITY,
         "model": {"name": "gmf"},
-        "training": {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 8},
+        "training": {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32},
         "protocol": GOSSIP,
         "evaluate": {"every": 2, "metrics": ["hr@5"]},
         **sections,

@@ -287,16 +287,7 @@ def test_no_order_of_a_set_decides_who_sends_to_whom(scenario, tmp_path):
     paths = [scenario(VIEWS[name]).rename(tmp_path / f"{name}.yaml") for name in names]
     for hashing in ("1", "2"):
         commands = [
-            (
-                "simulate",
-                path,
-                "--out",
-                tmp_path / f"{path.stem}-{hashing}",
-                "--executor",
-                "reference",
-                "--quiet",
-            )
-            for path in paths
+            ("simulate", path, "--out", tmp_path / f"{path.stem}-{hashing}", *SHORT) for path in paths
         ]
         assert [done.returncode for done in call_each(*commands, PYTHONHASHSEED=hashing)] == [0, 0]
 

@@ -71,8 +71,8 @@ def poisoned(run="updates", **more):
     return tiny(**{**POISONED, **RUNS[run], **more})
 
 
-def often_poisoned(run):
-    return often(**{**POISONED, **RUNS[run]})
+def often_poisoned(run, **more):
+    return often(**{**POISONED, **RUNS[run], **more})
 
 
 class Push_(Poisoner):  # noqa: N801
@@ -208,23 +208,38 @@ def test_the_least_popular_item_reaches_everyone_with_poisoners_and_nobody_witho
 # --- the same bytes, however it is run
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", RUNS)
-def test_threads_and_waves_change_no_byte(run, tmp_path):
-    runs = [
-        outcome(simulate(poisoned(run, executor={"name": "batched", **more}), out=tmp_path / str(number)).path)
-        for number, more in enumerate([{"threads": 1}, {"threads": 2, "wave_size": 3}])
-    ]  # fmt: skip
-    assert runs[0] == runs[1]
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Return a function that makes each run at most once, by its name, and returns it when it has ended."""
+    runs = {}
+
+    def simulated(name, scenario):
+        if name not in runs:
+            runs[name] = simulate(scenario, out=tmp_path_factory.mktemp("ended") / "run")
+        return runs[name]
+
+    return simulated
+
+
+ONE_THREAD = {"name": "batched", "threads": 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
-def test_a_run_goes_on_where_it_was(run, tmp_path):
-    scenario = often_poisoned(run)
-    whole = simulate(scenario, out=tmp_path / "whole")
+def test_threads_and_waves_change_no_byte(run, ended, tmp_path):
+    whole = ended(run, often_poisoned(run, executor=ONE_THREAD))
+    two = {"name": "batched", "threads": 2, "wave_size": 3}
+    assert outcome(simulate(often_poisoned(run, executor=two), out=tmp_path / "two").path) == outcome(
+        whole.path
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_goes_on_where_it_was(run, ended, tmp_path):
+    scenario = often_poisoned(run, executor=ONE_THREAD)
     broken = ended_early(tmp_path / "broken", scenario, 3)
-    assert outcome(resume(broken.path).path) == outcome(whole.path)
+    assert outcome(resume(broken.path).path) == outcome(ended(run, scenario).path)
 
 
 @pytest.mark.slow
@@ -258,15 +273,15 @@ def test_without_poisoners_nothing_is_said_of_them(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("none", [{"fraction": 0}, {"number": 0}])
 @pytest.mark.parametrize("run", ["updates", "gossip"])
-def test_no_poisoners_are_the_baseline_of_some(run, none, tmp_path):
+def test_no_poisoners_are_the_baseline_of_some(run, none, ended, tmp_path):
     entry = {"name": "a-hum", **none, "targets": TARGETS}
     evaluate = {"every": 1, "metrics": ["hr@5", "er@5"]}
     baseline = poisoned(run, attackers=[entry], evaluate={**evaluate, "targets": "attacked"})
     plain_run = {**baseline, "attackers": [], "evaluate": {**evaluate, "targets": TARGETS}}
-    ended, other = simulate(baseline, out=tmp_path / "none"), simulate(plain_run, out=tmp_path / "plain")
-    assert ended.manifest["log_digest"] == other.manifest["log_digest"]
-    assert {name: ended.summary["utility"][name] for name in ("hr@5", "er@5")} == other.summary["utility"]
-    assert ended.summary["poisoners"] == 0
+    found, other = simulate(baseline, out=tmp_path / "none"), ended(f"{run} without attackers", plain_run)
+    assert found.manifest["log_digest"] == other.manifest["log_digest"]
+    assert {name: found.summary["utility"][name] for name in ("hr@5", "er@5")} == other.summary["utility"]
+    assert found.summary["poisoners"] == 0
     assert estimate_run(load_scenario(baseline)).sizes["poisoners"] == 0
 
 

@@ -25,13 +25,20 @@ from gossiprec.testing.tiny_runs import FEDERATED, run_to_end, temporarily_regis
 from tests.slow import slow_except_first
 
 OPTIONS = {
-    "bert4rec": [{"dim": 8, "inner": 12}, {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False}],
+    "bert4rec": [
+        {"dim": 8, "inner": 12, "max_length": 12},
+        {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False, "max_length": 25},
+    ],
     "gmf": [{}, {"loss_reduction": "sum"}],
+    "gru4rec": [{"max_length": 12}],
     "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],
     "ncf": [{}, {"loss_reduction": "sum"}],
     "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}],
 }
-"""Options with which a model is checked; one that is not here is checked with its defaults."""
+"""Options with which a model is checked; one that is not here is checked with its defaults.
+
+Sequences are cut, for some users, or have places without an item.
+"""
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,17 @@ def ran(tmp_path):
         return json.loads(told.stdout)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """Compile the kernel once: a cache folder that tests copy and spoil."""
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "doubling.py").write_text(KERNEL)
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{os.getcwd()}"}
+    environment["XDG_CACHE_HOME"] = str(folder / "cache")
+    subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, check=True)
+    return folder / "cache"
 
 
 def written(folder, suffix):
@@ -114,9 +126,10 @@ def test_machine_code_serves_only_the_fields_for_which_it_was_made(tmp_path, nam
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
-def test_a_folder_that_others_can_write_to_is_not_read(ran, tmp_path, variable, mode):
+def test_a_folder_that_others_can_write_to_is_not_read(ran, template, tmp_path, variable, mode):
     cache, mark = tmp_path / "cache", tmp_path / "unpickled"
-    ran(**{variable: str(cache)})
+    (kernels,) = template.glob("gossiprec/kernels-*")
+    shutil.copytree(*((template, cache) if variable == "XDG_CACHE_HOME" else (kernels, cache)))
     (index,) = written(cache, ".nbi")
     index.write_bytes(pickle.dumps(Bomb(mark)))
     module = index.parent
@@ -135,9 +148,9 @@ def test_a_folder_that_others_can_write_to_is_not_read(ran, tmp_path, variable, 
 @pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("what", ["folder", "index", "data"])
-def test_what_belongs_to_another_user_is_not_read(ran, tmp_path, what):
+def test_what_belongs_to_another_user_is_not_read(ran, template, tmp_path, what):
     cache, mark = tmp_path / "cache", tmp_path / "unpickled"
-    ran(XDG_CACHE_HOME=str(cache))
+    shutil.copytree(template, cache)
     (index,), (data,) = written(cache, ".nbi"), written(cache, ".nbc")
     bad = data if what == "data" else index
     bad.write_bytes(pickle.dumps(Bomb(mark)))
