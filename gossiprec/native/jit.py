@@ -27,6 +27,7 @@ _FLAGS: dict[str, Any] = {
     "fastmath": {"contract", "reassoc", "arcp", "nsz"},
     "nogil": True,
     "error_model": "numpy",
+    "_nrt": True,
 }
 
 
@@ -63,6 +64,30 @@ def _within(function: Any, **flags: Any) -> Any:
 def inline(function: Any) -> Any:
     """Compile a function called from kernels only; inlined, so that constants such as sizes reach its loops."""
     return _within(function, forceinline=True)
+
+
+def borrow(function: Any) -> Any:
+    """Compile a function as :func:`inline` does, but without counting the references to arrays that it reads.
+
+    Counting calls a function that the compiler cannot look into, for every array that is read from a bundle: loops
+    around such calls are neither turned into vector code nor rearranged. The caller keeps the arrays alive, so the
+    function must neither make arrays, which nobody would free, nor return them, which is refused.
+    """
+    compiled = _within(function, forceinline=True, _nrt=False)
+    add = compiled.add_overload
+
+    def add_checked(result: Any) -> None:
+        if _holds_arrays(result.signature.return_type):
+            raise TypeError(f"{function.__qualname__} returns an array without counting it; use inline")
+        add(result)
+
+    compiled.add_overload = add_checked
+    return compiled
+
+
+def _holds_arrays(kind: Any) -> bool:
+    parts = kind.types if isinstance(kind, types.BaseTuple) else ()
+    return isinstance(kind, types.Array) or any(map(_holds_arrays, parts))
 
 
 def noinline(function: Any) -> Any:

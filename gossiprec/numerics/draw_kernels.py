@@ -18,7 +18,7 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.base.rng import NEGATIVES, SHUFFLE
-from gossiprec.native.jit import bits_of, float_of, inline, noinline
+from gossiprec.native.jit import bits_of, borrow, float_of, inline, noinline
 from gossiprec.numerics.dp_noise import DP_NOISE, GROUP, LANES
 
 
@@ -41,7 +41,7 @@ def bounded_word(word, bound):
     return np.int64((word * uint64(bound)) >> uint64(32))
 
 
-@inline
+@borrow
 def sample_negatives(positives, member, n_items, node, update, negatives, seed, items):
     """Fill `items` with each positive and its negatives (plain: ``draw_samples``)."""
     blocks = (negatives + 3) // 4
@@ -65,7 +65,7 @@ def sample_negatives(positives, member, n_items, node, update, negatives, seed, 
                 index += per_attempt
 
 
-@inline
+@borrow
 def shuffle(order, n, node, epoch, seed, wanted):
     """Make `order[:n]` a uniform permutation (plain: ``draw_order``), or leave it sorted if not `wanted`."""
     for k in range(n):

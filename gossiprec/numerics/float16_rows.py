@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.native.jit import copy_floats, inline, is_float32, load_float32, store_rounded
+from gossiprec.native.jit import borrow, copy_floats, is_float32, load_float32, store_rounded
 from gossiprec.numerics.rounding import FACTORS
 
 U32 = np.uint32
@@ -19,7 +19,7 @@ BLOCK = 2048
 """Numbers merged per block: the block stays in the first-level cache while all versions are merged into it."""
 
 
-@inline
+@borrow
 def rounding_noise(key, column):
     """Return 13 random bits, as :func:`gossiprec.numerics.rounding.rounding_noise`."""
     word = U32(U32(U32(column) + U32(key)) * U32(FACTORS[0]))  # numba adds in 64 bits
@@ -27,7 +27,7 @@ def rounding_noise(key, column):
     return U32(word >> U32(19))
 
 
-@inline
+@borrow
 def widen_row(wide, at, rows, low, count):
     """Copy numbers ``low .. low + count`` of the flat array `rows` to `wide`, as float32."""
     if is_float32(rows):
@@ -38,7 +38,7 @@ def widen_row(wide, at, rows, low, count):
             wide[uint64(at) + k] = load_float32(rows[uint64(low) + k])
 
 
-@inline
+@borrow
 def narrow_row(rows, low, column, wide, at, count, key):
     """Copy `count` float32 numbers to place `low` of the flat array `rows`, column `column` of its row."""
     if is_float32(rows):
@@ -51,7 +51,7 @@ def narrow_row(rows, low, column, wide, at, count, key):
             )
 
 
-@inline
+@borrow
 def merge_rounded(rows, width, source, target, begin, end, merge_row, merge_keep, first, last, key, block):
     """Write into row `target` row `source` with entries first .. last merged in turn, on columns begin .. end.
 

@@ -23,7 +23,7 @@ import math
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.native.jit import inline, noinline
+from gossiprec.native.jit import borrow, inline, noinline
 
 SPREAD = 1.07
 """Largest ratio of two r_j within a segment."""
@@ -43,7 +43,7 @@ def new_tables(n_steps):
     )
 
 
-@inline
+@borrow
 def fill_tables(tables, t, n_steps, rate, beta1, beta2):
     """Fill the tables for steps t + 1 .. t + n_steps; return the number of segments."""
     sums, segment, begin, centre, powers = tables
@@ -84,7 +84,7 @@ def fill_tables(tables, t, n_steps, rate, beta1, beta2):
     return count
 
 
-@inline
+@borrow
 def coefficients(tables, s, p, q):
     """Return segment s's part of a row's move over steps p + 1 .. q: A0..A4, the scales of m and of sqrt(v)."""
     sums, _segment, begin, centre, powers = tables
@@ -98,7 +98,7 @@ def coefficients(tables, s, p, q):
     return float32(a0), float32(a1), float32(a2), float32(a3), float32(a4), float32(scale1), float32(scale2)
 
 
-@inline
+@borrow
 def advance_rows(theta, first, second, tables, p, q, epsilon):
     """Move rows without gradient from step p to step q; three arrays of equal length."""
     _, segment, _, _, powers = tables
@@ -115,7 +115,7 @@ def advance_rows(theta, first, second, tables, p, q, epsilon):
         second[k] *= decay2
 
 
-@inline
+@borrow
 def record_offsets(c, dim):
     """Return the places of record c's values, of its two moments and of its gradient.
 
@@ -127,7 +127,7 @@ def record_offsets(c, dim):
     return theta, theta + width, theta + uint64(2) * width, theta + uint64(3) * width
 
 
-@inline
+@borrow
 def fill_moves(tables, q, moves):
     """Fill ``moves[p]``, p < q, with the coefficients of a record's move from step p to q in one segment."""
     powers = tables[4]
@@ -139,7 +139,7 @@ def fill_moves(tables, q, moves):
         moves[p, 8] = powers[1, q - p + LONGEST] ** 2
 
 
-@inline
+@borrow
 def move_record(records, c, dim, moves, p, epsilon):
     """Move record c, ``[theta | m | v | ...]``, by row p of :func:`fill_moves`."""
     a0, a1, a2, a3, a4 = moves[p, 0], moves[p, 1], moves[p, 2], moves[p, 3], moves[p, 4]
@@ -163,7 +163,7 @@ def advance_record(records, c, dim, tables, p, q, epsilon):
     advance_rows(record[:dim], record[dim : 2 * dim], record[2 * dim : 3 * dim], tables, p, q, epsilon)
 
 
-@inline
+@borrow
 def step_record(records, c, dim, factor, rate, correction, betas, epsilon):
     """Take one Adam step of record c, ``[theta | m | v | gradient]``, with `factor` times its gradient.
 

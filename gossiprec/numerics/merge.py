@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.native.jit import copy_floats, inline
+from gossiprec.native.jit import borrow, copy_floats, inline
 
 BLOCK = 2048
 """Numbers merged per block: the block stays in the first-level cache while all versions are merged into it."""
 
 
-@inline
+@borrow
 def merge_into(rows, source, target, begin, end, merge_row, merge_keep, first, last):
     """Write into row `target` row `source` with entries first .. last merged in turn, on columns begin .. end."""
     for low in range(begin, end, BLOCK):

@@ -11,10 +11,11 @@ import subprocess
 import sys
 
 import numba
+import numpy as np
 import pytest
 
 from gossiprec.native import numba_patches
-from gossiprec.native.jit import inline, jitable, kernel, noinline
+from gossiprec.native.jit import borrow, inline, jitable, kernel, noinline
 
 KERNELS = """
 import numpy as np
@@ -153,3 +154,43 @@ def test_a_function_of_another_package_with_the_name_of_a_kernel_is_left_alone(t
     assert [".of." in name for name in linked[-1]] == [True]
     assert theirs["same_name"](2.0) == 15.0
     assert [".of." in name for name in linked[-1]] == [False]
+
+
+@inline
+def counted_sum(pair):
+    total = 0.0
+    for values in pair:
+        for value in values[1:]:
+            total += value
+    return total
+
+
+borrowed_sum = borrow(counted_sum.py_func)
+
+
+@kernel
+def sums(x, y):
+    pair = (x.copy(), y.copy())
+    return counted_sum(pair) - borrowed_sum(pair)
+
+
+def test_borrowed_arrays_are_not_counted_and_stay_alive():
+    x = np.arange(5.0)
+    assert sums(x, x) == 0.0
+    (counted,), (borrowed,) = (each.overloads.values() for each in (counted_sum, borrowed_sum))
+    assert "NRT_incref" in counted.library.get_llvm_str()
+    assert "NRT_incref" not in borrowed.library.get_llvm_str()
+
+
+@borrow
+def halves(values):
+    return values[:2], values[2:]
+
+
+def test_borrowing_functions_do_not_return_arrays():
+    @kernel
+    def caller(values):
+        return halves(values)
+
+    with pytest.raises(TypeError, match="without counting"):
+        caller(np.ones(4))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.models.gmf.performance_kernels import merge_by_performance
-from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, borrow, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.lazy_adam import (
     advance_record,
@@ -32,7 +32,7 @@ from gossiprec.numerics.lazy_adam import (
 from gossiprec.numerics.merge import merge_into
 
 
-@inline
+@borrow
 def load_records(items, n, begin, dim, theta, first, second, records, record_of, held):
     """Copy the rows of the sampled items into records; return the number of records."""
     count = 0
@@ -49,7 +49,7 @@ def load_records(items, n, begin, dim, theta, first, second, records, record_of,
     return count
 
 
-@inline
+@borrow
 def store_records(count, begin, dim, theta, first, second, records, record_of, held):
     """Copy the records back and clear them."""
     for c in range(count):
@@ -61,7 +61,7 @@ def store_records(count, begin, dim, theta, first, second, records, record_of, h
         copy_floats(second, low, records, at + 2 * dim, dim)
 
 
-@inline
+@borrow
 def logit_gradients(batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim):
     """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples.
 
@@ -89,7 +89,7 @@ def logit_gradients(batch, negatives, summed, items, record_of, records, slope, 
     return total
 
 
-@inline
+@borrow
 def core_gradient(core, gradient, dim, touched, slope, records, total):
     """Fill `gradient` for ``core = [user | h | b]`` (records still hold the values of the forward pass)."""
     for k in range(dim):
@@ -123,7 +123,7 @@ def new_workspace(n, size, n_items, dim):
     )
 
 
-@inline
+@borrow
 def sync_records(
     batch, step, items, record_of, touched, at_step, records, tables, moves, dim, adam, one_segment, epsilon
 ):
@@ -144,7 +144,7 @@ def sync_records(
     return count
 
 
-@inline
+@borrow
 def step_adam(step, touched, records, slope, core, mixed, dim, rate, beta1, beta2, epsilon):
     """Take optimizer step number `step` (from 1) on the touched records and the core."""
     betas = (float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2))
@@ -156,7 +156,7 @@ def step_adam(step, touched, records, slope, core, mixed, dim, rate, beta1, beta
     step_record(core, 0, 2 * dim + 1, float32(1.0), now, correction, betas, epsilon)
 
 
-@inline
+@borrow
 def step_sgd(touched, records, slope, core, mixed, dim, rate):
     """Take one step of plain gradient descent."""
     span = 2 * dim + 1
@@ -168,7 +168,7 @@ def step_sgd(touched, records, slope, core, mixed, dim, rate):
         core[k] -= rate * core[3 * span + k]
 
 
-@inline
+@borrow
 def add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim):
     """Fill the gradients of the touched records, including ``pull * (theta - anchor)``; their slope becomes one."""
     for c in touched:
@@ -179,7 +179,7 @@ def add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim):
             records[gradient + uint64(k)] = e * mixed[k] + pull * drift
 
 
-@inline
+@borrow
 def step_anchored(
     step, touched, records, slope, core, mixed, anchor, pull, dim, adam, rate, beta1, beta2, epsilon
 ):
@@ -202,7 +202,7 @@ def step_anchored(
             core[k] -= float32(rate) * core[3 * span + k]
 
 
-@inline
+@borrow
 def run_epoch(
     n, size, done, count, theta, m, v, space, tables, moves, dim, negatives, summed, adam, rate, beta1, beta2,
     epsilon, anchor, pull,
@@ -264,7 +264,7 @@ def run_epoch(
     return n_steps
 
 
-@inline
+@borrow
 def train(
     i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, summed, once,
     batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, anchor, pull,
@@ -299,7 +299,7 @@ def train(
         theta[at], m[at], v[at] = core[k], core[span + k], core[2 * span + k]
 
 
-@inline
+@borrow
 def max_samples(tasks, node, update, offsets, negatives, batch_size):
     """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
     longest = 0

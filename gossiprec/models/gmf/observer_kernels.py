@@ -16,7 +16,7 @@ from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
-from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, borrow, inline, kernel, noinline, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives
 from gossiprec.numerics.lazy_adam import step_vector
 from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
@@ -85,7 +85,7 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
     due[a] = now + refit_every
 
 
-@inline
+@borrow
 def item_moments(theta, begin, shared, dim, centre, second):
     """Fill `centre` and `second` with the mean of the item rows and the sum of their centred outer products."""
     n_items = (shared - begin) // dim
@@ -109,7 +109,7 @@ def item_moments(theta, begin, shared, dim, centre, second):
             second[other, k] = second[k, other]
 
 
-@inline
+@borrow
 def standardized_among_all(scores, bias, mixed, n_items, dim, centre, second):
     """Return ``standardized`` of target scores against all other items, from the moments of the items.
 
@@ -170,7 +170,7 @@ def build_column_table(theta, begin, dim, users, weights, table, place):
             table[k, place[item]] = theta[begin + item * dim + k]
 
 
-@inline
+@borrow
 def ndcg_among_all(targets, table, place, mixed, bias, own, scores, best):
     """Return ``ndcg`` of the targets against all other items; `own`, all False, marks their columns temporarily."""
     for item in targets:

@@ -11,7 +11,15 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.base.geodesy import EARTH_RADIUS_KM
-from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, load_float32, swap_float_mode
+from gossiprec.native.jit import (
+    NO_DENORMALS,
+    borrow,
+    copy_floats,
+    inline,
+    kernel,
+    load_float32,
+    swap_float_mode,
+)
 from gossiprec.numerics.draw_kernels import philox, sample_negatives, shuffle
 from gossiprec.numerics.float16_rows import BLOCK, merge_rounded, narrow_row, widen_row
 from gossiprec.numerics.rounding import MERGED, TRAINED
@@ -19,7 +27,7 @@ from gossiprec.numerics.rounding import MERGED, TRAINED
 DIAMETER = float32(2.0 * EARTH_RADIUS_KM)
 
 
-@inline
+@borrow
 def travel_weight(places, one, other):
     """Return ``(1 + km)^0.25`` for the great-circle distance of two items."""
     square = float32(0.0)
@@ -30,7 +38,7 @@ def travel_weight(places, one, other):
     return np.sqrt(np.sqrt(float32(1.0) + DIAMETER * np.arcsin(min(half, float32(1.0)))))
 
 
-@inline
+@borrow
 def squared_distance(one, a, other, b, dim):
     """Return the squared distance of ``one[a : a + dim]`` and ``other[b : b + dim]``."""
     total = float32(0.0)
@@ -41,7 +49,7 @@ def squared_distance(one, a, other, b, dim):
     return total
 
 
-@inline
+@borrow
 def add_distance_gradient(gradient, at, one, a, other, b, factor, dim):
     """Add ``factor * (one - other)`` to a gradient."""
     for j in range(dim):
@@ -49,7 +57,7 @@ def add_distance_gradient(gradient, at, one, a, other, b, factor, dim):
         gradient[uint64(at) + k] += factor * (one[uint64(a) + k] - other[uint64(b) + k])
 
 
-@inline
+@borrow
 def add_l2_gradient(gradient, at, values, low, factor, dim):
     """Add the gradient of the L2 penalty."""
     for j in range(dim):
@@ -57,7 +65,7 @@ def add_l2_gradient(gradient, at, values, low, factor, dim):
         gradient[uint64(at) + k] += factor * values[uint64(low) + k]
 
 
-@inline
+@borrow
 def distance_weights(places, item, previous, alpha):
     """Return the weights of the two squared distances in D (CDA paper, eq. 2)."""
     if previous < 0:
@@ -66,7 +74,7 @@ def distance_weights(places, item, previous, alpha):
     return weight * alpha, weight * (float32(1.0) - alpha)
 
 
-@inline
+@borrow
 def add_sample(records, own, positive, negative, previous, weights, share, l2, dim):
     """Add a sample's gradient, times `share`, to its records and to the user ``own = [u | gradient]``.
 
@@ -102,7 +110,7 @@ def add_sample(records, own, positive, negative, previous, weights, share, l2, d
         add_l2_gradient(records, previous + gradient, records, c, decay, dim)
 
 
-@inline
+@borrow
 def sgd_step(values, at, count, rate):
     """Take one step on ``values[at : at + count]``, which its gradient follows, and clear the gradient."""
     for j in range(count):
@@ -111,7 +119,7 @@ def sgd_step(values, at, count, rate):
         values[k + uint64(count)] = float32(0.0)
 
 
-@inline
+@borrow
 def add_drift_gradient(records, at, starts, start, count, factor):
     """Add the gradient of a drift penalty to the gradient of the record ``records[at : at + count]``."""
     for j in range(count):
@@ -119,7 +127,7 @@ def add_drift_gradient(records, at, starts, start, count, factor):
         records[uint64(at + count) + k] += factor * (records[uint64(at) + k] - starts[uint64(start) + k])
 
 
-@inline
+@borrow
 def load_record(item, row, begin, dim, rows, records, record_of, held, count):
     """Make a record of `item` if it has none; return the number of records."""
     if item < 0 or record_of[item] >= 0:
@@ -132,7 +140,7 @@ def load_record(item, row, begin, dim, rows, records, record_of, held, count):
     return count + 1
 
 
-@inline
+@borrow
 def run_epoch(
     order, n, size, negatives, items, weights, previous, record_of, records, own, touched, seen, mark, dim, rate, l2,
     mean, starts, drift,
@@ -167,7 +175,7 @@ def run_epoch(
     return n_steps
 
 
-@inline
+@borrow
 def train(
     i, update, row, user, begin, mine, previous, member, n_items, rows, places, space, negatives, once, batch_size,
     epochs, rate, alpha, l2, mean, seed, dim, drift,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.native.jit import inline, kernel, load_float32, strict_math
+from gossiprec.native.jit import borrow, kernel, load_float32, strict_math
 from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.relevance_kernels import GAINS
 
@@ -48,7 +48,7 @@ def merge_models(own, other, keep):
         own[k] = other[k] if keep == float32(0.0) else keep * own[k] + give * other[k]
 
 
-@inline
+@borrow
 def performance(scores, lists, place_of, gained):
     """Return HR@20 x NDCG@20 of the lists' first items, by the scores of all their items."""
     hits = 0
@@ -66,7 +66,7 @@ def performance(scores, lists, place_of, gained):
     return float32(hits / n * (numpy_order_sum(gained[:n]) / n))
 
 
-@inline
+@borrow
 def predict_scores(model, count, dim, scores):
     """Fill `scores` with a model's scores of its items; the model is ``[user | items]``."""
     for c in range(count):
@@ -77,7 +77,7 @@ def predict_scores(model, count, dim, scores):
         scores[c] = -near
 
 
-@inline
+@borrow
 def load_submodel(rows, user, items, kept, count, dim, model):
     """Fill `model` with the user row at position `user` of `rows`, and the preference vectors of the kept items."""
     widen_row(model, 0, rows, user, dim)
