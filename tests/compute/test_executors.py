@@ -21,6 +21,7 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds import PointwiseFeed
 from tests.compute.worlds import (
     EVERY,
+    ON_CUDA,
     WavesBuilder,
     World,
     distance,
@@ -56,10 +57,10 @@ def supporting(name, world):
 
 
 def able(names, world):
-    """Yield the executors of these names that have kernels for all that the world asks for."""
+    """Yield the names of executors that have kernels for all that the world asks for, each with its executor."""
     for name in names:
         with suppress(ScenarioError):
-            yield make_executor(name, world.workload())
+            yield name, make_executor(name, world.workload())
 
 
 def furthest(found, expected):
@@ -69,9 +70,14 @@ def furthest(found, expected):
     )
 
 
-def assert_same_state(found, expected):
+def tolerance(name):
+    """Return the distance that is allowed; torch's fused Adam computes ``1 - 0.999`` on CUDA in float32, 1.3e-5 off."""
+    return 5 * TOLERANCE if name in ON_CUDA else TOLERANCE
+
+
+def assert_same_state(found, expected, within=TOLERANCE):
     assert found.steps.tolist() == expected.steps.tolist()
-    assert furthest(found, expected) < TOLERANCE
+    assert furthest(found, expected) < within
 
 
 def own_error(world, expected):
@@ -116,11 +122,11 @@ def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
         assume(
             finite or not world.noise_multiplier
         )  # under much noise layers can blow up, rounding with them
-        for executor in able(FAST, world):
+        for name, executor in able(FAST, world):
             found = run_waves(executor, world.waves())
             assert found.steps.tolist() == expected.steps.tolist()
             apart = furthest(found, expected)
-            assert apart < TOLERANCE or apart < 3 * own_error(world, expected)
+            assert apart < tolerance(name) or apart < 3 * own_error(world, expected)
 
     assert [*able(FAST, World(model=model))]
     agree()
@@ -132,7 +138,8 @@ def test_executor_agrees_with_the_reference_at_the_default_epsilon(name, seed):
     world = World(seed=seed, training=ADAM)
     expected = run_waves(make_executor("reference", world.workload()), world.waves())
 
-    assert_same_state(run_waves(supporting(name, world), world.waves()), expected)
+    found = run_waves(supporting(name, world), world.waves())
+    assert_same_state(found, expected, within=tolerance(name))
 
 
 @pytest.mark.parametrize("user_table", [False, True])
@@ -263,7 +270,7 @@ def test_negatives_drawn_once_are_those_of_the_first_update_for_ever(name, model
 
     assert same(name, after_update(name, world, 3), first)
     assert same(name, after_update(name, world, 0), first)
-    assert not same(name, after_update(name, anew, 3), first)
+    assert after_update(name, anew, 3) != first
 
 
 @pytest.mark.parametrize("model", list(MODELS))

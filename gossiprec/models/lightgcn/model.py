@@ -123,11 +123,11 @@ class LightGCN(GraphModel):
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the mean loss over the samples."""
-        from torch.nn.functional import logsigmoid
+        from torch.nn.functional import softplus
 
         user, items, negatives, weights = (batch[name] for name in ("user", "items", "negatives", "weights"))
         gain = (p["users"][user] * (p["items"][items] - p["items"][negatives])).sum(-1)
         users, table = p.get("ego_users", p["users"]), p.get("ego_items", p["items"])
         squares = sum(rows.square().sum(-1) for rows in (users[user], table[items], table[negatives]))
-        each = -logsigmoid(gain) + self.options.l2 / 2 * squares
+        each = softplus(-gain) + self.options.l2 / 2 * squares
         return (each * weights).sum() / weights.sum()
