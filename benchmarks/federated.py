@@ -215,7 +215,7 @@ def contributed(options: argparse.Namespace) -> None:
     ncf = {"dim": 32, "hidden": [32, 16, 8]}
     pdc = {"name": "pdc-frs", "similarity": {"name": "co-occurrence", "public_users": 0.1}, "epsilon": 20}
     prepared = prepare(world(ML_1M, ADAM, "touched-mean", 2, options.threads, pdc, **ncf))
-    work, between = prepared.executor.work, prepared.between
+    work, between = prepared.executor.work, prepared.coordinator_hook
     assert between is not None
     version = prepared.executor.store.load(np.zeros(1, np.int64))[0, work.layout.merged]
     say("PDC-FRS: the auxiliary model")

@@ -19,7 +19,7 @@ from common import emit, say
 from gossiprec import simulate
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare
-from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from gossiprec.runs import Run
 from gossiprec.scenario import load_scenario
 
@@ -79,7 +79,7 @@ def shuffled(data: str, seed: int) -> None:
     items = np.concatenate([split.train[user] for user in order.tolist()]).astype(np.int64)
     dealt = replace(split, train=Ragged.sets(users, items, split.n_users))
     truth, other = AttackRecord(split, 50), AttackRecord(dealt, 50)
-    for tick in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for tick in prepared.schedule.play(prepared.tape_runner().run_segment):
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         right = truth.score(rankings, time=tick.time, round=tick.round)
         wrong = other.score(rankings, time=tick.time, round=tick.round)

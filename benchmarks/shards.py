@@ -55,7 +55,7 @@ def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) 
     executor = {"name": "ray", "shards": shards, "inner": "reference", "threads": 1}
     scenario = load_scenario(scenario_of(nodes, items, rounds, ring, **executor))
     seat = ShardContext(0, shards, InProcessChannel(0, [Mailbox()]))
-    prepared = prepare(scenario, seat=seat)
+    prepared = prepare(scenario, shard=seat)
     waves, by_wave, plan_s, routes_s = 0, [0], 0.0, 0.0
     for tick in prepared.schedule.play(lambda segment: None):
         begin = time.process_time()
@@ -92,7 +92,7 @@ def rates(items: int, rounds: int) -> None:
     prepared = prepare(load_scenario(scenario_of(nodes, items, rounds, None, name="fused", threads=1)))
     runner = prepared.tape_runner(Stopwatch())
     begin = time.process_time()
-    for _ in prepared.schedule.play(runner.carry_out):
+    for _ in prepared.schedule.play(runner.run_segment):
         pass
     updates_per_s = float(prepared.planner.updates.sum()) / (time.process_time() - begin)
     rows = prepared.executor.work.arena.rows

@@ -23,7 +23,7 @@ from gossiprec.base.inputs import (
 )
 from gossiprec.data.parquet import is_parquet
 from gossiprec.data.sources import FileSource
-from gossiprec.emulation.assembly.input_files import read_column, read_matrix
+from gossiprec.emulation.assembly.data_loading import read_column, read_matrix
 from gossiprec.network.graphs.files import read_graph, write_graph
 
 

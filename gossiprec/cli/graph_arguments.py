@@ -144,8 +144,8 @@ def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
     ScenarioError, DataError
         If the scenario or its data cannot be read, or its graph is impossible with that number of users.
     """
-    from gossiprec.emulation.assembly.control_setup import make_protocol
     from gossiprec.emulation.assembly.data_loading import load_data
+    from gossiprec.emulation.assembly.schedule import make_protocol
     from gossiprec.scenario import check_sizes, load_scenario
 
     if asked.settings or asked.nodes is not None:

@@ -121,10 +121,10 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
         estimate = estimate_run(scenario, progress, kept_kernels=True)
     facts: dict[str, Any] = {
         **estimate.sizes,
-        "counts": estimate.sure,
-        "data": "read" if estimate.drawn else "estimated",
-        "memory_mib": {part: size / summary_text.MIB for part, size in estimate.needed.items()},
-        "available_mib": available_for(estimate.needed) / summary_text.MIB,
+        "counts": estimate.count_accuracy,
+        "data": "read" if estimate.data_loaded else "estimated",
+        "memory_mib": {part: size / summary_text.MIB for part, size in estimate.memory_bytes.items()},
+        "available_mib": available_for(estimate.memory_bytes) / summary_text.MIB,
         "seconds": estimate.duration and vars(estimate.duration),
         "fraction_met": estimate.fraction_met,
         "fraction_heard": estimate.fraction_heard,

@@ -154,7 +154,7 @@ def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
     click.exceptions.Exit
         After Ctrl-C.
     """
-    from gossiprec.emulation.assembly.executor_selection import require_ray
+    from gossiprec.emulation.assembly.shard_partition import require_ray
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.ray_runner import INSTEAD
     from gossiprec.study.runner import StudyRunner
@@ -184,7 +184,7 @@ def _run_simulations(
 ) -> StudyOutcome:
     """Run the open simulations; Ctrl-C and SIGTERM end the study with a hint on how to continue it."""
     from gossiprec.cli.study_display import study_progress_display
-    from gossiprec.emulation.run.graceful_stop import sigterm_as_interrupt
+    from gossiprec.emulation.progress import sigterm_as_interrupt
     from gossiprec.study.time_left import TimeLeft, estimate_runs, planned_run
 
     planned = {hash_: planned_run(outlook) for hash_, outlook in estimate_runs(todo).items()}
@@ -251,11 +251,11 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None
     click.echo(describe_plan_size(plan))
     estimates = estimate_runs(plan.simulations)
     possible = {hash_: found for hash_, found in estimates.items() if not isinstance(found, GossipRecError)}
-    largest = max(possible.values(), key=lambda each: sum(each.needed.values()), default=None)
+    largest = max(possible.values(), key=lambda each: sum(each.memory_bytes.values()), default=None)
     at_a_time = count_jobs(jobs, len(todo))
     if largest is not None:
-        memory = sum(largest.needed.values()) / 2**20
-        most = "at most " if largest.sure == "at most" else ""
+        memory = sum(largest.memory_bytes.values()) / 2**20
+        most = "at most " if largest.count_accuracy == "at most" else ""
         click.echo(
             f"largest: {most}{largest.sizes['node_updates']:,} local epochs of {largest.sizes['executor']}, about "
             f"{memory:,.0f} MiB; {at_a_time} run at a time"

@@ -13,19 +13,11 @@ if TYPE_CHECKING:
     from gossiprec.emulation.run.simulate import resume, simulate
 
 __all__ = [
-    "PreparedRun",
-    "Progress",
-    "Replay",
-    "RunEstimate",
-    "Status",
-    "estimate_run",
-    "prepare",
-    "replay",
-    "resume",
+    "PreparedRun", "Progress", "Replay", "RunEstimate", "Status", "estimate_run", "prepare", "replay", "resume",
     "simulate",
 ]  # fmt: skip
 
-_WHERE = {
+_MODULE_OF = {
     "RunEstimate": "estimate.run_estimate",
     "estimate_run": "estimate.estimate",
     "PreparedRun": "assembly.prepare",
@@ -41,8 +33,8 @@ _WHERE = {
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use, so that a run can be estimated without importing compilers."""
-    if name not in _WHERE:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

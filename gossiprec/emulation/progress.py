@@ -1,12 +1,15 @@
-"""Progress reports, and the clocks and stopwatch of a run."""
+"""Progress of a run: messages to the user, clocks, and requests to stop at the next report."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,30 @@ class NullProgress:
         """Ignore the message."""
 
 
+class ForwardedProgress:
+    """A progress that passes all messages on to another one.
+
+    Parameters
+    ----------
+    progress : Progress
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def phase(self, text: str) -> None:
+        """Pass the phase on."""
+        self._progress.phase(text)
+
+    def tick(self, status: Status) -> None:
+        """Pass the status on."""
+        self._progress.tick(status)
+
+    def note(self, text: str) -> None:
+        """Pass the note on."""
+        self._progress.note(text)
+
+
 class ClockReadings(NamedTuple):
     """The readings of two clocks, in seconds: wall time, and the processor time of this process."""
 
@@ -76,7 +103,7 @@ def read_clocks() -> ClockReadings:
 
 
 class Stopwatch:
-    """A stopwatch that adds up wall time by part: ``with watch("load"): ...``."""
+    """A stopwatch that adds up wall time by part: ``with stopwatch("load"): ...``."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -89,3 +116,53 @@ class Stopwatch:
             yield
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""The signals of Ctrl-C, and of schedulers and containers that reclaim their machine."""
+
+
+class StopRequest:
+    """Whether a stop was requested."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+
+@contextmanager
+def handle_signals(numbers: Iterable[int], handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Handle some signals until the body ends, in the main thread and if they are not ignored."""
+    is_main = threading.current_thread() is threading.main_thread()
+    handled = [n for n in numbers if is_main and signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in handled}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def sigterm_as_interrupt() -> AbstractContextManager[None]:
+    """Treat SIGTERM as Ctrl-C until the body ends, in the main thread and if it is not ignored."""
+    return handle_signals([signal.SIGTERM], signal.default_int_handler)
+
+
+@contextmanager
+def stop_on_signals(progress: Progress) -> Iterator[StopRequest]:
+    """Treat the first signal as a request to stop at the next report, and the next one as Ctrl-C, until the body ends.
+
+    Outside the main thread, or if a signal is ignored, nothing changes.
+    """
+    stop = StopRequest()
+
+    def request(number: int, frame: FrameType | None) -> None:
+        if stop.wanted:
+            raise KeyboardInterrupt
+        stop.wanted = True
+        progress.note(
+            "stopping at the next report and writing a checkpoint; press Ctrl-C again to stop "
+            "immediately without one"
+        )
+
+    with handle_signals(SIGNALS, request):
+        yield stop

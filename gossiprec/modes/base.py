@@ -51,21 +51,13 @@ class TrainingOutline:
     epochs: int
     layout: Layout
 
-    @classmethod
-    def of(cls, components: RunComponents, settings: NodeSettings, epochs: int) -> TrainingOutline:
-        """Return the outline of a run whose components exist."""
-        return cls(
-            components.scenario, components.model, components.training, components.recommender, settings, epochs,
-            components.layout,
-        )  # fmt: skip
-
 
 COPIES_PER_STEP = 8
-"""Copies of a model that a step of torch's training holds at a time: gradients, layers and views."""
+"""Copies of a model that a step of torch's training holds: gradients, layers and views."""
 
 
 class StoreMemory(NamedTuple):
-    """The memory of models, messages and optimizer state: bytes by part, and rows beside the nodes' own versions."""
+    """The memory of models, messages and optimizer state: bytes by part, and rows in addition to the nodes' own."""
 
     bytes: dict[str, int]
     rows: int
@@ -86,7 +78,7 @@ class RunMode(ABC):
     nodes_hold_models: ClassVar[bool] = False
     """Whether each node has a model of its own in the store, and trains it."""
     plans_by_round: ClassVar[bool] = False
-    """Whether a plan ends where a coordinator wakes, because messages take memory until it does."""
+    """Whether a plan ends when a coordinator wakes, because messages take memory until it does."""
     sizes_follow_training: ClassVar[bool] = False
     """Whether the size of a message is known only when it is computed."""
     reveals_items: ClassVar[bool] = False
@@ -117,16 +109,14 @@ class RunMode(ABC):
 
     @abstractmethod
     def make_executor(
-        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+        self, components: RunComponents, outline: TrainingOutline, *, divided: bool
     ) -> Executor:
         """Return the executor, with its store.
 
         Parameters
         ----------
         components : RunComponents
-        settings : NodeSettings
-        epochs : int
-            Local epochs of the whole run.
+        outline : TrainingOutline
         divided : bool
             Whether the run is divided among shards, so that most rows are in other processes.
 
@@ -136,7 +126,7 @@ class RunMode(ABC):
             If the scenario requests a feature that the mode does not support.
         """
 
-    def write_first_models(  # noqa: B027 (only where nodes hold models)
+    def write_first_models(  # noqa: B027 (only if nodes hold models)
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None
     ) -> None:
         """Write the first versions of the nodes' models into the store; of all nodes if `nodes` is None."""
@@ -168,9 +158,9 @@ class RunMode(ABC):
         protocol: Protocol,
         layout: Layout,
         server: Server | None,
-        n_telling: int,
+        n_uploading: int,
     ) -> None:
-        """Add the transforms of messages that the mode requires; the first `n_telling` nodes also send user rows.
+        """Add the transforms of messages that the mode requires; the first `n_uploading` nodes also send user rows.
 
         Raises
         ------
@@ -204,7 +194,7 @@ class RunMode(ABC):
         return protocol.depends_on_values
 
     def trained_node(self, user: int, n_users: int) -> int:
-        """Return the node whose training changes the recommendations to a user."""
+        """Return the node of which the training changes the recommendations to a user."""
         return user
 
     def waiting_handles(self, waiting: int) -> int:

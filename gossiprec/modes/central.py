@@ -13,7 +13,6 @@ from gossiprec.modes.base import COPIES_PER_STEP, RunMode, StoreMemory, Training
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
-    from gossiprec.compute.train.local_update import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.scenario import Scenario
@@ -64,7 +63,7 @@ class CentralTraining(RunMode):
         return "central"
 
     def make_executor(
-        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+        self, components: RunComponents, outline: TrainingOutline, *, divided: bool
     ) -> Executor:
         """Return the executor of the coordinator's model, with the first version of the model.
 
@@ -80,7 +79,7 @@ class CentralTraining(RunMode):
         from gossiprec.compute.store.arena import SingleModelStore
 
         scenario, layout, training = components.scenario, components.layout, components.training
-        n_samples = int(components.load.samples[-1]) // training.local_epochs
+        n_samples = int(components.node_load.samples[-1]) // training.local_epochs
         if training.batch_size is not None and training.batch_size > n_samples:
             raise ScenarioError(
                 f"training.batch_size: found {training.batch_size}, but an epoch has only {n_samples} samples; "
@@ -89,7 +88,7 @@ class CentralTraining(RunMode):
         arena = SingleModelStore(layout, moments=training.optimizer == "adam")
         arena.rows[0] = components.model.initial_row(layout, scenario.seed)
         work = ExecutorContext(
-            components.model, layout, training, components.feed, arena, scenario.seed, settings
+            components.model, layout, training, components.feed, arena, scenario.seed, outline.settings
         )
         scores = "batched" if scenario.executor.name == "auto" else scenario.executor.name
         return CentralExecutor(work, EXECUTORS[scores](work, "cpu"))

@@ -91,22 +91,22 @@ class ClientUpdates(RunMode):
         return trains, scores
 
     def make_executor(
-        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+        self, components: RunComponents, outline: TrainingOutline, *, divided: bool
     ) -> Executor:
         """Return the executor that trains clients on the rows that they touch, with its store of updates."""
         from gossiprec.compute.executors import EXECUTORS, ExecutorContext
         from gossiprec.compute.executors.clients import ClientExecutor
         from gossiprec.compute.store.arena import Arena
 
-        self._check_model(components, settings)
+        self._check_model(components, outline.settings)
         scenario, model, layout = components.scenario, components.model, components.layout
         empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
         work = ExecutorContext(
-            model, layout, components.training, components.feed, empty, scenario.seed, settings,
+            model, layout, components.training, components.feed, empty, scenario.seed, outline.settings,
             recommender=components.recommender,
         )  # fmt: skip
         store = _make_store(components)
-        training, scoring = self.select_executors(TrainingOutline.of(components, settings, epochs))
+        training, scoring = self.select_executors(outline)
         device = scenario.executor.device
         return ClientExecutor(_make_trainer(training, work, store, device), EXECUTORS[scoring](work, device))
 
@@ -149,13 +149,13 @@ class ClientUpdates(RunMode):
         protocol: Protocol,
         layout: Layout,
         server: Server | None,
-        n_telling: int,
+        n_uploading: int,
     ) -> None:
         """Leave the user's row out of messages, and refuse messages and networks that updates cannot have."""
         from gossiprec.compute.messages import WithholdUserRow
 
         if layout.user_width:
-            outgoing.add("protocol.client_model", WithholdUserRow(), np.arange(n_telling, protocol.n_nodes))
+            outgoing.add("protocol.client_model", WithholdUserRow(), np.arange(n_uploading, protocol.n_nodes))
         if scenario.executor.storage != "float32":
             raise unsupported_with_updates(
                 f"executor.storage: found {scenario.executor.storage!r}; expected 'float32'"
@@ -187,7 +187,7 @@ class ClientUpdates(RunMode):
         sizes = {
             "versions": 4 * VERSIONS * layout.row_size,
             "updates": updates,
-            **({"updates side by side": SIDE_BY_SIDE * updates} if inputs.side_by_side else {}),
+            **({"updates side by side": SIDE_BY_SIDE * updates} if inputs.stacks_updates else {}),
             "clients": 4 * kept * own,
             "training": 4 * 4 * AT_ONCE,
         }
@@ -211,9 +211,9 @@ def _make_store(components: RunComponents) -> UpdateStore:
         moments=components.training.optimizer == "adam",
         user_upload_width=components.user_upload_width,
     )
-    if components.between is not None:
-        store.begin(components.between.start)
-        store.own_extras = components.between.own_extras
+    if components.coordinator_hook is not None:
+        store.begin(components.coordinator_hook.start)
+        store.own_extras = components.coordinator_hook.own_extras
     if components.recommender is not None and overrides_method(components.recommender, "personal_models"):
         store.mixture = components.recommender.personal_models
     return store

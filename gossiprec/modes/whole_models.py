@@ -12,7 +12,6 @@ from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
-    from gossiprec.compute.train.local_update import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
 
@@ -57,14 +56,14 @@ class WholeModels(RunMode):
         return "fused" if missing() is None else "batched"
 
     def make_executor(
-        self, components: RunComponents, settings: NodeSettings, epochs: int, *, divided: bool
+        self, components: RunComponents, outline: TrainingOutline, *, divided: bool
     ) -> Executor:
         """Return a reference, batched or fused executor on an arena with a row for every node."""
         from gossiprec.compute.executors import EXECUTORS, ExecutorContext
 
         scenario, layout, training = components.scenario, components.layout, components.training
         device = scenario.executor.device
-        kind = EXECUTORS[self.training_executor(TrainingOutline.of(components, settings, epochs))]
+        kind = EXECUTORS[self.training_executor(outline)]
         arena = kind.make_arena(
             layout,
             n_nodes=components.protocol.n_nodes,
@@ -75,8 +74,8 @@ class WholeModels(RunMode):
         )
         candidates = components.validation_candidates()
         work = ExecutorContext(
-            components.model, layout, training, components.feed, arena, scenario.seed, settings, candidates
-        )
+            components.model, layout, training, components.feed, arena, scenario.seed, outline.settings, candidates
+        )  # fmt: skip
         return kind(work, device)
 
     def memory(self, inputs: MemoryInputs) -> StoreMemory:

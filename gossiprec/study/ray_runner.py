@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.emulation.assembly.executor_selection import require_ray
+from gossiprec.emulation.assembly.shard_partition import require_ray
 from gossiprec.emulation.shards.ray_backend import LOCAL, connect_to_cluster, start_local_ray
 from gossiprec.runs.run_directory import remove_run
 from gossiprec.runs.run_files import temporary_name, wrap_write_errors

@@ -185,7 +185,7 @@ def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | No
 def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> Run | None:
     """Return the run of an earlier attempt, resumed from its checkpoint, or None if it must start again."""
     from gossiprec.emulation import resume
-    from gossiprec.emulation.run.reopened_run import NoCheckpointError
+    from gossiprec.emulation.run.execution import NoCheckpointError
     from gossiprec.runs import open_run
     from gossiprec.scenario import load_scenario
 

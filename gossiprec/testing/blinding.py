@@ -31,8 +31,7 @@ from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.emulation.assembly import components
-from gossiprec.emulation.assembly import prepare as preparing
+from gossiprec.emulation.assembly import attack_hook
 from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed
@@ -180,8 +179,8 @@ class AccessMonitor:
     def installed(self) -> Iterator[None]:
         """Intercept all that runs give to their attacks until the body ends."""
         with (
-            patch.object(components, "AttackContext", self._context),
-            patch.object(preparing, "AttackHook", self._metered),
+            patch.object(attack_hook, "AttackContext", self._context),
+            patch.object(attack_hook, "AttackHook", self._metered),
         ):
             yield
 
@@ -363,7 +362,7 @@ class Watch:
             "feed": prepared.feed,
             "models": prepared.executor.store,
             "deliveries": prepared.deliveries,
-            "meetings": prepared.schedule.meetings,
+            "meetings": prepared.schedule.deliveries,
         }
         self._objects = {
             id(thing): name
@@ -454,7 +453,7 @@ def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
         prepared = prepare(load_scenario({**run, "executor": {"name": "reference", "threads": 1}}))
         watch = Watch(prepared)
         with looked_at(kind, method, watch), _programs_protected(watch):
-            for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+            for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
                 pass
     assert watch.calls, f"{method} was never called, so nothing was checked."
     ways = "; ".join(f"{way} leads to the run's {what}" for way, what in list(watch.found.items())[:6])

@@ -158,7 +158,7 @@ def it_runs_alike_with_any_threads(case: PoisonerCase) -> None:
 def _outcome(run: Mapping[str, Any], **executor: Any) -> Any:
     """Return the models at the end of a run."""
     prepared = prepare(load_scenario({**run, "executor": executor}))
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     if not prepared.mode.nodes_hold_models:
         store = prepared.executor.store

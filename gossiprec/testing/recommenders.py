@@ -61,7 +61,7 @@ class _Checked:
     def run(self, **sections: Any) -> PreparedRun:
         """Return a tiny run at its end."""
         prepared = self.prepared(**sections)
-        for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
             pass
         return prepared
 

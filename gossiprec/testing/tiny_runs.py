@@ -78,7 +78,7 @@ def run_to_end(run: Mapping[str, Any], **executor: Any) -> tuple[PreparedRun, F6
     """Return a finished run, and its initial models."""
     prepared = prepare(load_scenario({**run, "executor": executor}))
     first = current_models(prepared)
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     return prepared, first
 

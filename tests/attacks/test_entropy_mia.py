@@ -9,8 +9,12 @@ from pydantic import ValidationError
 from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.emulation.scoring.findings import FindingRecord, MembershipRecord, membership_metric_rows
+from gossiprec.emulation.scoring.attack_scores import (
+    AttackRecord,
+    FindingRecord,
+    MembershipRecord,
+    membership_metric_rows,
+)
 from gossiprec.numerics.relevance import MEMBERS, count_members, entropy, get_rule, rule_code
 from tests.attacks.glimpses import (
     N_USERS,

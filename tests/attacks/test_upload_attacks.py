@@ -39,7 +39,7 @@ def attacked(scenario, monitor):
 
     with monitor.installed():
         prepared = prepare(load_scenario(scenario), load=load)
-        for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
             pass
     assert isinstance(prepared.attacks[-1], UploadAttack)
     return prepared

@@ -156,7 +156,7 @@ def test_code_from_outside_computes_the_same_bytes(name):
 
     def played():
         prepared = prepare(run)
-        for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
             pass
         store = prepared.executor.store
         scores = [r.scores.tobytes() for attack in prepared.attacks for r in attack.rankings()]

@@ -24,7 +24,7 @@ class Threads(ShardGroup):
     def __init__(self, scenario, say):
         self.scenario, n = scenario, scenario.executor.shards
         self.mailboxes = [Mailbox() for _ in range(n)]
-        self.seat = self.seat_of(0)
+        self.shard = self.seat_of(0)
         self.threads = []
 
     def seat_of(self, number):
@@ -37,7 +37,7 @@ class Threads(ShardGroup):
 
     def _run(self, number, lead):
         try:
-            run_follower(prepare(lead.scenario, load=lambda _: lead.split, seat=self.seat_of(number)))
+            run_follower(prepare(lead.scenario, load=lambda _: lead.split, shard=self.seat_of(number)))
         except BaseException as problem:
             self.fail(problem)
 

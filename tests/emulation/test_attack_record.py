@@ -10,7 +10,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from gossiprec.runs.run_tables import attack_key
 from tests.chances import chances, expected_accuracy
 

@@ -46,7 +46,7 @@ def test_popularity_agrees_with_a_slow_loop():
         ideal = sum(1 / np.log2(place + 2) for place in range(len(tests)))
         gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
     found = UtilityEvaluator(
-        split, ASKED, executor_for(split), 3, UtilityOptions(beside=["popularity"])
+        split, ASKED, executor_for(split), 3, UtilityOptions(baselines=["popularity"])
     ).measure(CURRENT)
     assert found["recall@40[popularity]"] == pytest.approx(np.mean(recalls))
     assert found["full_ndcg@40[popularity]"] == pytest.approx(np.mean(gains))
@@ -58,7 +58,7 @@ def test_sampled_metrics_rank_the_same_candidates_by_popularity():
     split = drawn_split()
     executor, place = executor_for(split), {item: at for at, item in enumerate(best_first(split))}
     executor.asked.clear()
-    found = UtilityEvaluator(split, ["hr@20"], executor, 3, UtilityOptions(beside=["popularity"])).measure(
+    found = UtilityEvaluator(split, ["hr@20"], executor, 3, UtilityOptions(baselines=["popularity"])).measure(
         CURRENT
     )
     (_, asked), hits = executor.asked[-1], []
@@ -76,9 +76,9 @@ def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
     assert len({tuple(row) for row in np.concatenate([one, other]).tolist()}) == 2 * N_USERS
     assert (np.sort(one, axis=1) == np.arange(N_ITEMS)).all()
     recalls = [
-        UtilityEvaluator(split, ASKED, executor_for(split), seed, UtilityOptions(beside=["random"])).measure(
-            CURRENT
-        )["recall@40[random]"]
+        UtilityEvaluator(
+            split, ASKED, executor_for(split), seed, UtilityOptions(baselines=["random"])
+        ).measure(CURRENT)["recall@40[random]"]
         for seed in range(200)
     ]
     # 20 test items of 5 users, each among the first 40 of 138 with this probability: 200 draws of their mean
@@ -89,7 +89,7 @@ def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
 @pytest.mark.parametrize("shares", [False, True])
 def test_in_large_data_too_each_random_order_has_every_item_once(shares, monkeypatch):
     split = drawn_split()
-    monkeypatch.setattr(metric_inputs, "PAIRS", 0 if shares else 2**26)
+    monkeypatch.setattr(metric_inputs, "MAX_PAIRS", 0 if shares else 2**26)
     monkeypatch.setattr(metric_inputs, "SHARED_BY", 3)
     found = ORDERS["random"](split, 3).of_all(np.arange(N_USERS))
     assert (np.sort(found, axis=1) == np.arange(N_ITEMS)).all()
@@ -99,7 +99,7 @@ def test_in_large_data_too_each_random_order_has_every_item_once(shares, monkeyp
 
 def test_orders_that_share_permutations_find_what_chance_finds(monkeypatch):
     """A test item is among the first 5 of N at random: 3,000 draws give 5 / N within 5 standard errors."""
-    monkeypatch.setattr(metric_inputs, "PAIRS", 0)
+    monkeypatch.setattr(metric_inputs, "MAX_PAIRS", 0)
     split = drawn_split()
     first = [ORDERS["random"](split, seed).of_all(np.arange(N_USERS)) >= N_ITEMS - 5 for seed in range(60)]
     share, n = np.mean(first, axis=(0, 1)), 60 * N_USERS
@@ -176,12 +176,10 @@ def test_popularity_on_movielens_1m_is_what_trials_have_found():
     path = str(real("ml-1m"))
     split = load_split("movielens-1m", {"path": path}, "random", {"test": 0.2, "validation": 0}, 1)
     assert [int(part.offsets[-1]) for part in (split.train, split.test)] == [800_193, 200_016]
-    order, masked = (
-        ORDERS["popularity"](split, 1),
-        FullRanker(split, [read_metric("recall@20")], np.zeros(0, np.int64)),
-    )
-    blocks = ((users, order.of_all(users)) for users in np.array_split(masked.users, 30))
-    seen = masked.seen(blocks)[RelevantRanks]
+    order = ORDERS["popularity"](split, 1)
+    ranker = FullRanker(split, [read_metric("recall@20")], np.zeros(0, np.int64))
+    blocks = np.array_split(ranker.users, 30)
+    seen = [RelevantRanks(ranker.rank(users, order.of_all(users))[0].seen) for users in blocks]
     found = [
         np.concatenate([MEASURES[name].of(some, 20) for some in seen]).mean() for name in ("recall", "ndcg")
     ]

@@ -12,8 +12,8 @@ import yaml
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.best_validation import ActivityGroupMetrics, split_into_groups
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
+from gossiprec.emulation.scoring.utility_summaries import ActivityGroupMetrics, split_into_groups
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import Measure
 from gossiprec.scenario import load_scenario

@@ -245,7 +245,7 @@ def test_a_client_keeps_the_moments_of_its_user_alone(executor):
     store, work = prepared.executor.store, prepared.executor.work
     user = torch.nn.Parameter(torch.from_numpy(store.own[3].copy()))
     of_user = torch.optim.Adam([user], lr=0.05)
-    for update, _ in enumerate(prepared.schedule.play(prepared.tape_runner().carry_out)):
+    for update, _ in enumerate(prepared.schedule.play(prepared.tape_runner().run_segment)):
         parts = np.split(version(prepared), [40 * 8, 40 * 8 + 8])  # what the round was begun with
         items, weight, bias = (torch.nn.Parameter(torch.from_numpy(part.copy())) for part in parts)
         of_version = torch.optim.Adam([items, weight, bias], lr=0.05)
@@ -310,7 +310,7 @@ def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, ex
 def test_nothing_is_kept_of_updates_that_have_arrived():
     prepared = prepare(load_scenario(star(rounds=8)))
     store = prepared.executor.store
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         held = list(store._held.values())
         updates = [each for each in held if not isinstance(each, np.ndarray)]
         versions = {id(each.base) for each in updates} | {

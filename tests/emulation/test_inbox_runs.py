@@ -204,7 +204,7 @@ def test_a_rule_that_returns_something_else_is_named():
 def broken_run(sections):
     """Return a run whose node 3 has no numbers in its answers after the first report, and the rest of its reports."""
     prepared = prepare(load_scenario(tiny(**sections)))
-    plays = prepared.schedule.play(prepared.tape_runner().carry_out)
+    plays = prepared.schedule.play(prepared.tape_runner().run_segment)
     next(plays)
     prepared.executor.work.arena.first[3] = np.nan
     return prepared, plays
@@ -232,9 +232,9 @@ def test_one_broken_model_ends_the_run_under_every_rule(rule):
 
 def test_the_memory_of_inboxes_is_told():
     row_bytes = prepare(load_scenario(tiny())).executor.work.layout.row_size * 4
-    assert prepare(load_scenario(scenario("star"))).needed["inboxes"] == 12 * row_bytes
-    assert prepare(load_scenario(scenario("gossip-slow"))).needed["inboxes"] == 12 * 2 * row_bytes
-    assert "inboxes" not in prepare(load_scenario(tiny())).needed
+    assert prepare(load_scenario(scenario("star"))).memory_bytes["inboxes"] == 12 * row_bytes
+    assert prepare(load_scenario(scenario("gossip-slow"))).memory_bytes["inboxes"] == 12 * 2 * row_bytes
+    assert "inboxes" not in prepare(load_scenario(tiny())).memory_bytes
 
 
 def test_attribute_inference_learns_from_answers_that_wait_in_an_inbox(tmp_path):

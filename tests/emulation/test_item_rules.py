@@ -64,7 +64,7 @@ def test_a_run_is_what_the_rule_makes_of_each_inbox(rule):
         return inboxes[-1]
 
     store.inbox = noted
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     assert len(inboxes) == 3
     for inbox in inboxes:
@@ -76,7 +76,7 @@ def test_a_run_is_what_the_rule_makes_of_each_inbox(rule):
 def spoiled(scenario):
     """Return a run whose client 3 has no numbers from its second answer on."""
     prepared = prepare(load_scenario(scenario))
-    plays = prepared.schedule.play(prepared.tape_runner().carry_out)
+    plays = prepared.schedule.play(prepared.tape_runner().run_segment)
     next(plays)
     prepared.executor.store.own[3] = np.nan
     return prepared, plays
@@ -104,7 +104,7 @@ def test_an_update_that_is_not_finite_is_left_out(rule):
         pass
 
     assert np.isfinite(version(prepared)).all()
-    assert prepared.reducing.report()["n_discarded"] > 0
+    assert prepared.reducer.report()["n_discarded"] > 0
 
 
 def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
@@ -190,13 +190,13 @@ def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
     prepared = prepare(load_scenario(scenario))
     reduce = prepared.executor.store.inbox
     prepared.executor.store.inbox = lambda *about: sizes.append(1 + len(about[0])) or reduce(*about)
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     sizes = [size for size in sizes if size > 1]
     small = sum(size < needed for size in sizes)
     assert 0 < small < len(sizes)
     expected = {"n": small, "of": len(sizes)}
-    assert prepared.reducing.report()["small_inboxes"] == expected
+    assert prepared.reducer.report()["small_inboxes"] == expected
 
     run = simulate(scenario, out=tmp_path / "run")
     assert run.summary["small_inboxes"] == expected
@@ -228,7 +228,9 @@ def forward(users, items, weights):
 
 def test_what_a_robust_rule_puts_side_by_side_is_in_the_estimate_of_memory():
     needed = {
-        rule: prepare(load_scenario(star(merge=rule if rule in ("sum", "hics") else RULES[rule]))).needed
+        rule: prepare(
+            load_scenario(star(merge=rule if rule in ("sum", "hics") else RULES[rule]))
+        ).memory_bytes
         for rule in ("sum", "hics", "median")
     }
     assert "updates side by side" not in needed["sum"]
@@ -269,7 +271,7 @@ def test_the_sum_of_one_step_clients_is_a_step_on_the_sum_of_their_gradients(ser
         server if not isinstance(server, dict) else "half", lambda: torch.optim.SGD(public, lr=RATE * 0.5)
     )()
     rows = []
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         rows.append(version(prepared).copy())
 
     for update in range(2):

@@ -97,7 +97,7 @@ def test_to_foresee_a_run_nothing_is_compiled(monkeypatch):
 
     monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
     scenario = load_scenario(tiny(executor={"name": "fused"}))
-    found, of_reference = (estimate_run(each).needed for each in (scenario, load_scenario(tiny())))
+    found, of_reference = (estimate_run(each).memory_bytes for each in (scenario, load_scenario(tiny())))
     assert {part: found[part] for part in found.keys() - PARTS} == {
         part: of_reference[part] for part in of_reference.keys() - PARTS
     }
@@ -110,5 +110,5 @@ def test_a_dry_run_names_the_executor_that_a_short_run_takes(compiled):
     short, told = (estimate_run(scenario, kept_kernels=kept) for kept in (False, True))
 
     assert (short.sizes["executor"], told.sizes["executor"]) == ("reference", "fused")
-    assert told.needed.keys() - short.needed.keys() == {"kernels"}
-    assert "torch" not in told.needed
+    assert told.memory_bytes.keys() - short.memory_bytes.keys() == {"kernels"}
+    assert "torch" not in told.memory_bytes

@@ -14,7 +14,7 @@ from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.progress import read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.scoring import utility
-from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from gossiprec.emulation.scoring.metric_inputs import draw_candidates
 from gossiprec.measures import attack_accuracy, communities
 from gossiprec.measures.communities import Communities, jaccard_communities, jaccard_communities_by_size
@@ -60,7 +60,7 @@ def test_a_run_looks_for_the_communities_of_its_adversaries_alone(tmp_path, monk
         asked.append(users.tolist())
         return jaccard_communities_by_size(sets, users, **options)
 
-    monkeypatch.setattr("gossiprec.emulation.scoring.accuracy.jaccard_communities_by_size", noted)
+    monkeypatch.setattr("gossiprec.emulation.scoring.attack_scores.jaccard_communities_by_size", noted)
     observers = [{**SINGLE, "nodes": [1, 4]}, {**SINGLE, "who": "coalition", "members": [4, 9]}]
     simulate(tiny(observers=observers), out=tmp_path / "run")
     assert asked == [[1, 4, 9]]

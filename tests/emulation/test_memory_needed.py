@@ -91,10 +91,10 @@ def test_a_prepared_run_tells_what_it_needs(optimizer):
     prepared = prepare(load_scenario(scenario))
     row_bytes = 4 * 352  # 8 of the user, 40 x 8 of the items, 9 shared: 337 numbers, in whole cache lines
 
-    assert prepared.needed["parameters"] == 12 * row_bytes
-    assert prepared.needed["versions in waiting"] == 24 * row_bytes
-    assert prepared.needed["moments"] == (2 * 12 * row_bytes if optimizer == "adam" else 0)
-    assert prepared.needed["observers"] == sum(attack.state_bytes for attack in prepared.attacks)
+    assert prepared.memory_bytes["parameters"] == 12 * row_bytes
+    assert prepared.memory_bytes["versions in waiting"] == 24 * row_bytes
+    assert prepared.memory_bytes["moments"] == (2 * 12 * row_bytes if optimizer == "adam" else 0)
+    assert prepared.memory_bytes["observers"] == sum(attack.state_bytes for attack in prepared.attacks)
     assert prepared.attacks[1].state_bytes == 12 * row_bytes + 4 * 6 * 12
 
 
@@ -105,9 +105,9 @@ def test_float16_takes_half_the_memory_but_for_moments():
     )
 
     assert half.executor.work.arena.rows.dtype == np.float16
-    assert half.needed["parameters"] == full.needed["parameters"] // 2
-    assert half.needed["versions in waiting"] == full.needed["versions in waiting"] // 2
-    assert half.needed["moments"] == full.needed["moments"] > 0
+    assert half.memory_bytes["parameters"] == full.memory_bytes["parameters"] // 2
+    assert half.memory_bytes["versions in waiting"] == full.memory_bytes["versions in waiting"] // 2
+    assert half.memory_bytes["moments"] == full.memory_bytes["moments"] > 0
 
 
 def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
@@ -159,7 +159,7 @@ LIBRARIES = {
 @pytest.mark.parametrize(("sections", "libraries"), LIBRARIES.values(), ids=LIBRARIES)
 def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections, libraries):
     scenario = load_scenario(tiny(**sections))
-    needed = estimate_run(scenario).needed
+    needed = estimate_run(scenario).memory_bytes
     of_process = {"python": PYTHON, **libraries}
 
     assert needed["data while loading"] == 160 * prepare(scenario).split.n_interactions
@@ -196,23 +196,23 @@ def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypat
 def test_compiling_counts_where_no_kernels_are_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
     scenario = load_scenario(tiny(executor={"name": "fused"}))
-    before = estimate_run(scenario).needed
+    before = estimate_run(scenario).memory_bytes
     (tmp_path / "kernels" / "gossiprec.some.module").mkdir(parents=True)
-    after = estimate_run(scenario).needed
+    after = estimate_run(scenario).memory_bytes
 
     assert before["compiling"] == COMPILING * MIB
     assert "compiling" not in after
-    assert "compiling" not in estimate_run(load_scenario(tiny())).needed
+    assert "compiling" not in estimate_run(load_scenario(tiny())).memory_bytes
 
 
 def test_pictures_count_as_far_as_the_run_gives_back_less():
     with_plots, without = (load_scenario(tiny(plots=plots)) for plots in (True, False))
-    small = estimate_run(with_plots).needed
-    small_run = prepare(with_plots).needed
+    small = estimate_run(with_plots).memory_bytes
+    small_run = prepare(with_plots).memory_bytes
 
     assert 80 * MIB < small["pictures"] < PICTURES * MIB
     assert small_run["pictures"] == pytest.approx(small["pictures"], rel=0.01)
-    assert "pictures" not in estimate_run(without).needed
+    assert "pictures" not in estimate_run(without).memory_bytes
     assert pictures_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
     assert pictures_bytes(with_plots, {"sklearn": 138 * MIB}) == {}
 
@@ -221,7 +221,7 @@ def test_models_that_are_trained_stacked_count():
     needed = {
         (name, dim): estimate_run(
             load_scenario(tiny(executor={"name": name}, model={"name": "gmf", "dim": dim}))
-        ).needed
+        ).memory_bytes
         for name, dim in (("batched", 8), ("batched", 1024), ("fused", 8))
     }
 
@@ -241,7 +241,7 @@ def test_negatives_of_sequences_that_are_trained_stacked_count():
                     training={"batch_size": "full", "negatives": negatives},
                 )
             )
-        ).needed["training"]
+        ).memory_bytes["training"]
         for negatives in (5, 25)
     )
     length = -(-150 // 12)

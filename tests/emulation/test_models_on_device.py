@@ -139,7 +139,7 @@ def test_between_reports_rows_nobody_looks_at_are_not_copied():
         prepared = prepare(load_scenario(scenario))
         runner, [arena] = prepared.tape_runner(Stopwatch()), made
         copied = []
-        for _ in prepared.schedule.play(runner.carry_out):
+        for _ in prepared.schedule.play(runner.run_segment):
             copied.append((arena.n_fetched, arena.n_brought))
 
     first_versions_and_their_moments = 3 * 12
@@ -151,9 +151,9 @@ def test_looking_at_a_few_nodes_copies_what_these_receive():
     nodes = {**SINGLE, "nodes": [0, 7]}
     with on_device() as made:
         prepared = prepare(load_scenario(tiny(observers=[nodes], executor=BATCHED)))
-        for _ in islice(prepared.schedule.play(prepared.tape_runner(Stopwatch()).carry_out), 3):
+        for _ in islice(prepared.schedule.play(prepared.tape_runner(Stopwatch()).run_segment), 3):
             pass
-        received = int(np.isin(prepared.schedule.meetings.receiver, [0, 7]).sum())
+        received = int(np.isin(prepared.schedule.deliveries.receiver, [0, 7]).sum())
 
     assert 0 < made[0].n_fetched <= received + 2 * 6
 
@@ -200,7 +200,7 @@ def test_a_run_on_cuda_ends_where_it_does_on_the_cpu(world):
     for device in ("cpu", "cuda"):
         prepared = prepare(load_scenario({**ON_CUDA[world], "executor": {**BATCHED, "device": device}}))
         first = current_models(prepared)
-        for _ in prepared.schedule.play(prepared.tape_runner(Stopwatch()).carry_out):
+        for _ in prepared.schedule.play(prepared.tape_runner(Stopwatch()).run_segment):
             pass
         found[device] = current_models(prepared)
     assert isinstance(prepared.executor.work.arena, DeviceArena) != (world in CLIENTS)

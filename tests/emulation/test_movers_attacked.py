@@ -80,6 +80,6 @@ def test_runs_of_all_executors_find_the_same(protocol, who, share_less):
 def test_the_meter_counts_what_observers_see():
     prepared = observed(GOSSIP, {"who": "single"}, executor="reference", upto=0)
     set_up = prepared.meters[0].seconds
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     assert prepared.meters[0].seconds > set_up

@@ -83,7 +83,7 @@ def candidates_of(split, executor, metrics=("hr@5",)):
 
 @pytest.mark.parametrize("many", [10, 10_000], ids=["one by one", "by keys"])
 def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypatch, many):
-    monkeypatch.setattr("gossiprec.emulation.scoring.metric_inputs.MANY", many)
+    monkeypatch.setattr("gossiprec.emulation.scoring.metric_inputs.MAX_KEYED", many)
     split = drawn_split()
     found = candidates_of(split, executor_for(split))
     assert sorted(found) == [user for user in range(N_USERS) if user not in TESTLESS]

@@ -66,11 +66,11 @@ def test_what_follows_from_sizes_is_what_the_run_takes(world):
     assert {**played.sizes, "executor": sizes["executor"]} == sizes
     assert {**found.sizes, **{key: sizes[key] for key in clocks}} == {**played.sizes}
     assert found.sizes["virtual_time"] == pytest.approx(sizes["virtual_time"], rel=0.15, abs=1.5)
-    assert found.needed.keys() == run.needed.keys()
-    for part, size in run.needed.items():
+    assert found.memory_bytes.keys() == run.memory_bytes.keys()
+    for part, size in run.memory_bytes.items():
         near = {"rel": 0.25} if part == "observers" else {"abs": 0}
-        assert found.needed[part] == pytest.approx(size, **near), part
-        assert played.needed[part] == pytest.approx(size, **near), part
+        assert found.memory_bytes[part] == pytest.approx(size, **near), part
+        assert played.memory_bytes[part] == pytest.approx(size, **near), part
 
 
 def test_what_the_parts_are_said_to_take_they_take():
@@ -84,19 +84,19 @@ def test_what_the_parts_are_said_to_take_they_take():
         if isinstance(array, np.ndarray)
     ]
     events = sum(array.nbytes for array in tape) + sum(
-        getattr(schedule.meetings, name).nbytes for name in ("message", "sender", "receiver", "time")
+        getattr(schedule.deliveries, name).nbytes for name in ("message", "sender", "receiver", "time")
     )
 
-    assert run.needed["parameters"] == arena.rows[:60].nbytes
-    assert run.needed["data"] == sum(part.nbytes for part in parts) + run.feed.member.nbytes
-    assert 0.4 * run.needed["events"] < events < run.needed["events"]
+    assert run.memory_bytes["parameters"] == arena.rows[:60].nbytes
+    assert run.memory_bytes["data"] == sum(part.nbytes for part in parts) + run.feed.member.nbytes
+    assert 0.4 * run.memory_bytes["events"] < events < run.memory_bytes["events"]
 
 
 def test_rows_that_are_told_of_are_rows_of_the_arena():
     beyond = set()
     for world in ("gossip", "resets", "inboxes", "half its size"):
         run = prepare(load_scenario(tiny(dataset=FEW, **WORLDS[world])))
-        rows, told = run.executor.work.arena.rows, run.needed
+        rows, told = run.executor.work.arena.rows, run.memory_bytes
         parts = ("parameters", "versions in waiting", "inboxes", "first versions")
         beyond.add(len(rows) - sum(told.get(part, 0) for part in parts) // rows[:1].nbytes)
     assert len(beyond) == 1  # what the planner has room for besides
@@ -118,11 +118,11 @@ def test_where_events_decide_counts_are_at_most_what_is_said(world):
     scenario = load_scenario(tiny(dataset=FEW, **protocol))
     found, played = (estimate_run(scenario, played=played) for played in (False, True))
 
-    assert played.sure == "exact"
+    assert played.count_accuracy == "exact"
     assert {**played.sizes} == prepare(scenario).sizes()
     for key in ("wakes", "messages", "node_updates"):
         assert played.sizes[key] <= found.sizes[key], key
-    assert "attackers" in world or found.sure == "at most"
+    assert "attackers" in world or found.count_accuracy == "at most"
 
 
 def test_data_that_take_long_to_draw_are_not_drawn(monkeypatch):
@@ -131,11 +131,11 @@ def test_data_that_take_long_to_draw_are_not_drawn(monkeypatch):
     monkeypatch.setattr(gossiprec.data.data_sizes, "MAX_SAMPLE", 1000)
     found = estimate_run(scenario)
 
-    assert not found.drawn
+    assert not found.data_loaded
     assert found.sizes["nodes"] == 400
     assert found.sizes["interactions"] == pytest.approx(6000, rel=0.01)
     assert found.sizes["messages"] == run.sizes()["messages"]
-    assert sum(found.needed.values()) == pytest.approx(sum(run.needed.values()), rel=0.1)
+    assert sum(found.memory_bytes.values()) == pytest.approx(sum(run.memory_bytes.values()), rel=0.1)
 
 
 @pytest.mark.parametrize("users", [60_000, 1_000_000])

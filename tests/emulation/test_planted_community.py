@@ -6,7 +6,7 @@ import pytest
 from gossiprec.adversaries.attacks.base import Ranking
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 GROUPS, MEMBERS, TASTES = 4, 7, 20

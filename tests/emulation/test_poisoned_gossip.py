@@ -54,7 +54,7 @@ def gossip(*, start=1, boost=1.0, network=None, policies=(), **protocol):
 def models_over_time(scenario):
     """Yield the time of each report and the users' models."""
     prepared = prepare(load_scenario(scenario))
-    for tick in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for tick in prepared.schedule.play(prepared.tape_runner().run_segment):
         yield tick.time, prepared.executor.store.load(prepared.planner.current[:N])
 
 

@@ -311,7 +311,7 @@ def test_a_poisoner_pushes_its_version_and_what_it_adds(run, plain):
     looking = Looking(prepared.deliveries)
     prepared.meters.append(looking)
     store, found = prepared.executor.store, []
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         last = {sender: row for sender, _, row in looking.seen}
         found += [(store.load(prepared.planner.current[[n]])[0], last[n]) for n in (N, N + 1) if n in last]
     layout = store.layout

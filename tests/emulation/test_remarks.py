@@ -8,8 +8,8 @@ import pytest
 from gossiprec.base.ragged import Ragged
 from gossiprec.cli import summary_text
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.remarks import Remarks, few_to_judge
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
+from gossiprec.emulation.scoring.utility_summaries import Remarks, few_to_judge
 from gossiprec.report.page import write_report
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_node_utility import (
@@ -46,7 +46,7 @@ def test_users_of_whom_all_scores_are_equal_are_counted(metric):
         rows[CURRENT[user], shared.start : shared.stop - 1] = 0.0  # logits are the bias alone
     utility.measure(CURRENT)
     assert utility.tied.tolist() == [1, 4]
-    looks = [utility.look(CURRENT, np.array(some)) for some in ([0, 1, 2], [3, 4, 5, 6])]
+    looks = [utility.metric_inputs(CURRENT, np.array(some)) for some in ([0, 1, 2], [3, 4, 5, 6])]
     assert [look.tied.tolist() for look in looks] == [[1], [4]]
     utility.measure(CURRENT, looks)
     assert utility.tied.tolist() == [1, 4]
@@ -76,7 +76,7 @@ def test_users_with_no_more_candidates_than_k_are_counted_per_metric():
 def test_baselines_are_the_metrics_of_orders_as_asked_for():
     split, metrics = drawn_split(), ["hr@5", "recall@40", "coverage@5"]
     asked = UtilityEvaluator(
-        split, metrics, executor_for(split), 3, UtilityOptions(beside=["popularity", "random"])
+        split, metrics, executor_for(split), 3, UtilityOptions(baselines=["popularity", "random"])
     )
     found = asked.measure(CURRENT)
     expected = {

@@ -15,8 +15,12 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.cli.summary_text import finding_table
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run.replay import replay
-from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.emulation.scoring.findings import FindingRecord, MembershipRecord, membership_metric_rows
+from gossiprec.emulation.scoring.attack_scores import (
+    AttackRecord,
+    FindingRecord,
+    MembershipRecord,
+    membership_metric_rows,
+)
 from gossiprec.measures.selectors import FILTERS, MeasureSelector
 from gossiprec.study.study_table import extract_rows
 from tests.emulation.counting_attack import Counting

@@ -220,7 +220,7 @@ def test_dead_slots_of_single_adversaries_are_left_out(tmp_path):
     extents = state.extents()
     slots = {(int(low), int(high)) for low, high in extents}
 
-    messages = prepared.schedule.meetings
+    messages = prepared.schedule.deliveries
     pairs = {}
     for time, pair in zip(
         messages.time, zip(messages.receiver.tolist(), messages.sender.tolist(), strict=True), strict=True

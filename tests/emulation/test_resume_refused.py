@@ -106,7 +106,7 @@ def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
 
 @pytest.mark.slow
 def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatch):
-    module = importlib.import_module("gossiprec.emulation.run.reopened_run")
+    module = importlib.import_module("gossiprec.emulation.run.execution")
     monkeypatch.setattr(module, "scenario_code_version", lambda scenario: "another")
 
     with pytest.raises(LogError, match=r"was written by code version .*, this is another.*--force"):

@@ -210,7 +210,7 @@ def test_hidden_blocks_of_rewritten_messages_are_not_there_to_be_read(seen):
             pass
 
     prepared.meters.append(Looking())
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     assert len(program_rows) == prepared.schedule.n_messages
     assert not np.any([row[LAYOUT.users] for row in program_rows])

@@ -177,7 +177,7 @@ def test_each_client_adopts_the_version_it_is_sent():
         return asked[-1]
 
     server.round = noted
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         last, held = asked[-1], final_models(prepared)[:12, LAYOUT.merged]
         np.testing.assert_allclose(held, last.versions[last.version_of], rtol=1e-6)
     assert len(asked) == 8

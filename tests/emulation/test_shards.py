@@ -89,7 +89,7 @@ def test_shards_write_it_in_every_world(world, tmp_path):
 
 def test_a_shard_that_plans_other_events_ends_the_run(tmp_path, monkeypatch):
     def by_number(service):
-        return [service.seat.number]
+        return [service.shard.number]
 
     monkeypatch.setattr(ShardStateService, "fingerprint", property(by_number))
     with pytest.raises(ResourceError, match="shard 1 planned different events than shard 0"):
@@ -110,6 +110,6 @@ def test_memory_of_rows_that_others_own_is_given_back(tmp_path):
     prepared = seats[0]
     rows, current = prepared.executor.work.arena.rows, prepared.planner.current
     written = np.flatnonzero(rows[:, rows.shape[1] // 2])
-    own = current[prepared.seat.parts.own]
+    own = current[prepared.shard.parts.own]
     assert set(own) <= set(written)
     assert len(written) <= 1.5 * len(own)

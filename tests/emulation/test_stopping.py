@@ -8,8 +8,7 @@ import time
 import pytest
 
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.progress import NullProgress
-from gossiprec.emulation.run.graceful_stop import SIGNALS, sigterm_as_interrupt, stop_on_signals
+from gossiprec.emulation.progress import SIGNALS, NullProgress, sigterm_as_interrupt, stop_on_signals
 from gossiprec.runs.checkpoints import read_stamp
 from tests.emulation.ended_early import checkpoints, often, outcome
 

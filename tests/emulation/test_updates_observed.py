@@ -51,7 +51,7 @@ def test_attribute_inference_takes_a_late_update_against_the_version_that_it_was
                 stale.append(not np.array_equal(update.base, seen.own_model(k)[store.layout.merged]))
 
     monkeypatch.setattr(attack, "observe", observe)
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     assert any(stale)
     assert not all(stale)

@@ -8,8 +8,8 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.best_validation import BestValidationReport
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
+from gossiprec.emulation.scoring.utility_summaries import BestValidationReport
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_node_utility import CURRENT, N_USERS, drawn_split, executor_for
@@ -53,7 +53,7 @@ def test_metrics_of_test_items_are_as_without_metrics_of_validation_items(mask):
             [*asked, *more],
             executor_for(split),
             3,
-            UtilityOptions(targets=np.array([7, 9]), beside=["popularity"], mask=mask),
+            UtilityOptions(targets=np.array([7, 9]), baselines=["popularity"], mask=mask),
         )
         return utility.measure(CURRENT)
 

@@ -60,7 +60,7 @@ def test_validation_items_stay_in_the_lists_unless_they_are_masked():
             "coverage@3": pytest.approx(len({j for shown in lists for j in shown[:3]}) / N_ITEMS),
         }
         utility = UtilityEvaluator(
-            split, list(expected), executor, 3, UtilityOptions(beside=["popularity"], mask=mask)
+            split, list(expected), executor, 3, UtilityOptions(baselines=["popularity"], mask=mask)
         )
         measured = utility.measure(CURRENT)
         assert {name: measured[name] for name in expected} == expected

@@ -38,7 +38,7 @@ def tiny(**sections):
 def carried_out(scenario, upto=None):
     """Return the prepared run after its last tick, or after its first `upto` ones."""
     prepared = prepare(load_scenario(scenario))
-    for _ in itertools.islice(prepared.schedule.play(prepared.tape_runner().carry_out), upto):
+    for _ in itertools.islice(prepared.schedule.play(prepared.tape_runner().run_segment), upto):
         pass
     return prepared
 

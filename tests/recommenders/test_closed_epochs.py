@@ -41,7 +41,7 @@ def sliced(recommender, *, close, rounds=2, **sections):
 def ended(plain):
     """Return a run at its end, its last version, and users' rows."""
     run = prepare(load_scenario(plain))
-    for _ in run.schedule.play(run.tape_runner().carry_out):
+    for _ in run.schedule.play(run.tape_runner().run_segment):
         pass
     store = run.executor.store
     return run, store.load(run.planner.current[-1:])[0, store.layout.merged], store.own.copy()

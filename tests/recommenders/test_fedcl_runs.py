@@ -73,7 +73,7 @@ def test_a_client_tells_its_vector_by_the_version_it_was_sent_and_before_it_trai
             begun[node, : work.layout.user_width], store.version(0).copy(), {},
         )  # fmt: skip
         due.append(work.recommender.user_uploads([at_hand])[0].tobytes())
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     updates = updates_of(prepared)
     assert sorted({update.user.tobytes() for update in updates}) == sorted(due)
@@ -102,7 +102,7 @@ def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
 @pytest.mark.slow
 def test_the_bank_has_what_came_and_clusters_follow():
     prepared = carried_out(fedcl({"epsilon": None}))
-    told, report = prepared.between, prepared.between.report()
+    told, report = prepared.coordinator_hook, prepared.coordinator_hook.report()
     assert told.counts.sum() >= 44  # 12 clients, four epochs; the last slice's answers are not there yet
     assert np.isfinite(told.latest).all()
     assert (np.abs(told.latest).sum(axis=1) <= 1 + 1e-5).all()

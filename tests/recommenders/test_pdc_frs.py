@@ -206,7 +206,7 @@ def test_soft_labels_are_learned(executor):
     store, work = prepared.executor.store, prepared.executor.work
     layout, sent = work.layout, store.version(0).copy()
     users = store.own.copy()
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     extras = prepared.serving.extras
     again = prepare(load_scenario(scenario))  # its extras of the first round

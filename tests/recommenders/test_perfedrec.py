@@ -232,7 +232,7 @@ def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
 def test_each_cluster_has_its_share_of_those_asked():
     prepared = prepare(load_scenario(personal()))
     found = []
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         found.append((prepared.serving.groups.copy(), prepared.protocol._asked_in.copy()))
     decided = 0
     for number, (known, (_, asked)) in enumerate(
@@ -267,7 +267,11 @@ AUTHORS = {
 def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     """Clients begin with the coordinator's rows, and every user is scored by what was published last."""
     prepared = carried_out(personal(**AUTHORS, executor={"name": "reference"}))
-    store, current, table = prepared.executor.store, prepared.planner.current, prepared.between._table.rows
+    store, current, table = (
+        prepared.executor.store,
+        prepared.planner.current,
+        prepared.coordinator_hook._table.rows,
+    )
     readable, users = store.scoring_view(current, np.arange(12)), np.arange(12)
     width = store.layout.user_width
     for user in users.tolist():

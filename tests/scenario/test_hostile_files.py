@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.emulation.assembly.input_files import read_column, read_csv_records, read_matrix
+from gossiprec.emulation.assembly.data_loading import read_column, read_csv_records, read_matrix
 from gossiprec.network.graphs.files import read_graph
 from gossiprec.network.overlay.graph_options import _snapshots
 from gossiprec.scenario import load_scenario

@@ -15,7 +15,7 @@ import pytest
 from small_studies import carried_out, planned, tables
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.emulation.assembly.executor_selection import require_ray
+from gossiprec.emulation.assembly.shard_partition import require_ray
 from gossiprec.emulation.shards import ray_backend
 from gossiprec.emulation.shards.ray_backend import LOCAL
 from gossiprec.study import ray_runner as cluster_module

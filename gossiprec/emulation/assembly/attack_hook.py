@@ -1,15 +1,17 @@
-"""The hook through which an attack sees deliveries, and the meter of the time that the attack takes."""
+"""The attacks of a run: their limits, the hook through which each sees deliveries, and the meter of its time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import get_ident
 from typing import Any, TypeVar
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import Attack
+from gossiprec.adversaries.attacks import ATTACKS, Attack
+from gossiprec.adversaries.attacks.base import AttackContext
 from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
@@ -17,11 +19,18 @@ from gossiprec.adversaries.attacks.observations import (
     MessageIndex,
     Observations,
 )
+from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS
 from gossiprec.base.arrays import F32, I64, Bools
-from gossiprec.base.isolation import copied, is_foreign
+from gossiprec.base.errors import PluginError
+from gossiprec.base.isolation import CallOnly, copied, is_foreign, is_foreign_class
+from gossiprec.base.machine import ThreadPool
+from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.program import PoolDeliveries, Program
+from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
+from gossiprec.emulation.assembly.components import RunComponents
+from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout
 
 T = TypeVar("T")
@@ -35,7 +44,7 @@ class AttackHook(DeliveryHook):
     attack : Attack
     layout : Layout
     hides_user : ndarray of bool, shape (n_nodes,)
-    deliveries : Deliveries
+    deliveries : MessageIndex
     first_pool : int
         The number of the attack's first pool in pool deliveries.
     weigh : callable, optional
@@ -84,13 +93,13 @@ class AttackHook(DeliveryHook):
         """Time spent so far."""
         return sum(self._spent.values())
 
-    def known(self, meetings: KnownDeliveries) -> KnownDeliveries:
+    def known(self, deliveries: KnownDeliveries) -> KnownDeliveries:
         """Return the deliveries that the attack may know: those to its own nodes."""
-        found = meetings.at(self._knows)
+        known = deliveries.at(self._knows)
         if self._copies:
-            found = copied(found)
-            self._about[2].learn(found)
-        return found
+            known = copied(known)
+            self._about[2].learn(known)
+        return known
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of the attack's single nodes."""
@@ -101,8 +110,8 @@ class AttackHook(DeliveryHook):
         mine = self.select_tasks(program, tasks)
         if len(mine):
             program = self.weighed(program, mine)
-            beside = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else (None, None)
-            raw = MergeDeliveries(rows, program, mine, *beside)
+            more = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else ()
+            raw = MergeDeliveries(rows, program, mine, *more)
             if self._copies:
                 raw = own_tasks(Observations(raw, *self._about), *self._about[:2])
             self.call(self.attack.observe, Observations(raw, *self._about))
@@ -153,7 +162,7 @@ def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDel
     shown = received(seen, layout, hides_user)
     n, own = len(shown), np.arange(len(tasks), dtype=np.int32)
     counts = program.merge_offsets[tasks + 1] - program.merge_offsets[tasks]
-    alone = Program(
+    merges = Program(
         node=np.array(program.node[tasks]),
         source=n + own,
         target=np.zeros_like(own),
@@ -168,7 +177,7 @@ def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDel
     if raw.bases is not None:
         bases = np.concatenate([raw.bases[seen.rows, :], np.full_like(versions, np.nan)])
     uploads = None if raw.uploads is None else np.array(raw.uploads[seen.rows, :])
-    return MergeDeliveries(np.concatenate([shown, versions]), alone, np.arange(len(tasks)), bases, uploads)
+    return MergeDeliveries(np.concatenate([shown, versions]), merges, np.arange(len(tasks)), bases, uploads)
 
 
 def attack_seconds_by_label(meters: Sequence[AttackHook]) -> dict[str, float]:
@@ -178,3 +187,145 @@ def attack_seconds_by_label(meters: Sequence[AttackHook]) -> dict[str, float]:
         label = meter.attack.label
         seconds[label] = seconds.get(label, 0.0) + meter.seconds
     return seconds
+
+
+class OwnNodes:
+    """The nodes that observe for one attack, and all users if the coordinator is one of them.
+
+    An attack may request data while it is constructed, before its nodes are known; :meth:`limit_to` checks these
+    requests later.
+
+    Parameters
+    ----------
+    name : str
+        The name of the attack in the scenario.
+    context : AttackContext
+    """
+
+    def __init__(self, name: str, context: AttackContext) -> None:
+        self._name, self._context = name, context
+        self._own: Bools | None = None
+        self._requested: list[I64] = []
+
+    def limited(self) -> AttackContext:
+        """Return a context of which the functions answer only for the attack's own nodes."""
+        context = self._context
+        return replace(
+            context,
+            feed_of_nodes=self._checked(context.feed_of_nodes, "data"),
+            models_of_nodes=self._checked(context.models_of_nodes, "models"),
+        )
+
+    def limit_to(self, attack: Attack) -> None:
+        """Limit the context to the nodes that the attack observes.
+
+        Raises
+        ------
+        PluginError
+            If the attack requested the data of another node while it was constructed.
+        """
+        n_users, coordinator = self._context.n_users, self._context.coordinator
+        own = np.zeros(n_users + 1 if coordinator is None else max(n_users, coordinator) + 1, np.bool_)
+        own[np.concatenate([attack.nodes, *attack.pools]).astype(np.int64)] = True
+        if coordinator is not None and own[coordinator]:
+            own[:n_users] = True
+        self._own = own
+        for nodes in self._requested:
+            self._check(nodes, "data")
+        self._requested.clear()
+
+    def _checked(self, answer: Callable[[I64], T], of: str) -> Callable[[I64], T]:
+        def checked(nodes: I64) -> T:
+            self._check(np.asarray(nodes), of)
+            return answer(nodes)
+
+        return checked
+
+    def _check(self, nodes: I64, of: str) -> None:
+        if self._own is not None:
+            known = (nodes >= 0) & (nodes < len(self._own))
+            foreign = np.unique(nodes[~(known & self._own[np.where(known, nodes, 0)])]).tolist()
+            if foreign:
+                raise PluginError(
+                    f"observers: {self._name} asked for the {of} of nodes {foreign}, which are not its own; expected "
+                    "nodes that observe, or users if the coordinator observes; ask for these only"
+                )
+        elif of == "data":
+            self._requested.append(nodes.copy())
+        else:
+            raise PluginError(
+                f"observers: {self._name} asked for models before the run began; ask for them in rankings() only"
+            )
+
+
+def make_attacks(
+    components: RunComponents,
+    executor: Executor,
+    threads: ThreadPool,
+    deliveries: KnownDeliveries,
+    models_of_nodes: Callable[[I64], F32],
+) -> list[Attack]:
+    """Return the scenario's attacks; the recommender's attack on uploads comes last, if it is enabled.
+
+    Colluders may be placed by the deliveries known before the run.
+    """
+    protocol = components.protocol
+    context = AttackContext(
+        scorer=Scorer(executor),
+        n_users=components.split.n_users,
+        coordinator=protocol.n_users if protocol.has_coordinator else None,
+        seed=components.scenario.seed,
+        threads=threads,
+        hides_user=components.outgoing.hides(BlockRole.USER),
+        deliveries=deliveries,
+        feed_of_nodes=components.feed.restricted_to,
+        models_of_nodes=models_of_nodes,
+        has_inbox=np.isin(np.arange(protocol.n_nodes), list(components.receivers)),
+    )
+    attacks = [
+        _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
+        for choice in components.scenario.observers
+    ]
+    requested = None if components.recommender is None else components.recommender.upload_attack
+    if requested is not None and components.coordinator_hook is not None:
+        name, options = requested
+        cls, context = UPLOAD_ATTACKS[name], replace(context, knowledge=components.coordinator_hook.knowledge)
+        attacks.append(_make_attack(cls, name, cls.Options(**options), context))
+    return attacks
+
+
+def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
+    """Return an attack that reaches its own nodes only; an attack of a plug-in gets copies."""
+    own = OwnNodes(name, context)
+    limited = own.limited()
+    if is_foreign_class(cls):
+        limited = replace(
+            limited,
+            threads=ThreadPool(limited.threads.size),
+            hides_user=limited.hides_user.copy(),
+            deliveries=copied(limited.deliveries),
+            feed_of_nodes=CallOnly(limited.feed_of_nodes),
+            models_of_nodes=CallOnly(limited.models_of_nodes),
+        )
+    attack = cls(options, limited)
+    own.limit_to(attack)
+    return attack
+
+
+def make_hooks(
+    components: RunComponents,
+    attacks: list[Attack],
+    deliveries: MessageIndex,
+    weigh: Callable[[Program, I64], Program] | None,
+) -> list[AttackHook]:
+    """Return the hook of each attack, which shows it the deliveries to its own nodes."""
+    coordinator, hides_user = components.protocol.n_users, components.outgoing.hides(BlockRole.USER)
+    for attack in attacks:
+        if (attack.nodes != coordinator).any():
+            components.mode.check_node_observer(attack.label)
+    hooks: list[AttackHook] = []
+    first_pool = 0
+    for attack in attacks:
+        hooks.append(AttackHook(attack, components.layout, hides_user, deliveries, first_pool, weigh))
+        first_pool += len(attack.pools)
+    return hooks

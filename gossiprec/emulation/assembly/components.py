@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack
-from gossiprec.adversaries.attacks.base import AttackContext
-from gossiprec.adversaries.attacks.observations import KnownDeliveries
-from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS
-from gossiprec.base.arrays import F32, F64, I64, Bools
-from gossiprec.base.errors import DataError, PluginError, ScenarioError
-from gossiprec.base.isolation import CallOnly, copied, is_foreign_class
-from gossiprec.base.machine import ThreadPool
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
-from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.messages import OutgoingTransforms, Transform
-from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
-from gossiprec.emulation.assembly.network_setup import NodeLoad
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
     add_poisoners,
@@ -36,85 +26,29 @@ from gossiprec.emulation.assembly.poisoners import (
 from gossiprec.emulation.progress import Progress
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
 from gossiprec.federated.coordinator_hook import RecommenderServer
-from gossiprec.models import MODELS, BlockRole, Layout, Model
+from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
-from gossiprec.rules.aggregators import InboxConfig
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
 
-T = TypeVar("T")
 
+@dataclass(frozen=True)
+class NodeLoad:
+    """The message size and the training samples of every node.
 
-class OwnNodes:
-    """The nodes that observe for one attack, and all users if the coordinator is one of them.
-
-    An attack may request data while it is constructed, before its nodes are known; :meth:`limit_to` checks these
-    requests later.
-
-    Parameters
+    Attributes
     ----------
-    name : str
-        The name of the attack in the scenario.
-    context : AttackContext
+    message_bytes : ndarray of int64, shape (n_nodes,)
+        Size of each node's messages.
+    samples : ndarray of int64, shape (n_nodes,)
+        Training samples of one local update, all epochs.
     """
 
-    def __init__(self, name: str, context: AttackContext) -> None:
-        self._name, self._context = name, context
-        self._own: Bools | None = None
-        self._asked: list[I64] = []
-
-    def limited(self) -> AttackContext:
-        """Return a context of which the functions answer only for the attack's own nodes."""
-        context = self._context
-        return replace(
-            context,
-            feed_of_nodes=self._checked(context.feed_of_nodes, "data"),
-            models_of_nodes=self._checked(context.models_of_nodes, "models"),
-        )
-
-    def limit_to(self, attack: Attack) -> None:
-        """Limit the context to the nodes that the attack observes.
-
-        Raises
-        ------
-        PluginError
-            If the attack requested the data of another node while it was constructed.
-        """
-        n_users, coordinator = self._context.n_users, self._context.coordinator
-        own = np.zeros(n_users + 1 if coordinator is None else max(n_users, coordinator) + 1, np.bool_)
-        own[np.concatenate([attack.nodes, *attack.pools]).astype(np.int64)] = True
-        if coordinator is not None and own[coordinator]:
-            own[:n_users] = True
-        self._own = own
-        for nodes in self._asked:
-            self._check(nodes, "data")
-        self._asked.clear()
-
-    def _checked(self, answer: Callable[[I64], T], of: str) -> Callable[[I64], T]:
-        def ask(nodes: I64) -> T:
-            self._check(np.asarray(nodes), of)
-            return answer(nodes)
-
-        return ask
-
-    def _check(self, nodes: I64, of: str) -> None:
-        if self._own is not None:
-            known = (nodes >= 0) & (nodes < len(self._own))
-            foreign = np.unique(nodes[~(known & self._own[np.where(known, nodes, 0)])]).tolist()
-            if foreign:
-                raise PluginError(
-                    f"observers: {self._name} asked for the {of} of nodes {foreign}, which are not its own; expected "
-                    "nodes that observe, or users if the coordinator observes; ask for these only"
-                )
-        elif of == "data":
-            self._asked.append(nodes.copy())
-        else:
-            raise PluginError(
-                f"observers: {self._name} asked for models before the run began; ask for them in rankings() only"
-            )
+    message_bytes: I64
+    samples: I64
 
 
 @dataclass(frozen=True)
@@ -127,17 +61,17 @@ class RunComponents:
         The users' data; poisoners have none.
     mode : RunMode
         The mode of the run, which decides which model each node holds.
-    attackers : list of Attackers
+    attackers : list of PoisonerGroup
         Groups of nodes that come after the users' nodes and before a coordinator.
     contribution : object or None
         The values that clients send to the coordinator before the first round.
-    between : Between or None
+    coordinator_hook : CoordinatorHook or None
         The computation that the recommender adds to the coordinator.
-    receivers : dict of int to Receiver
+    receivers : dict of int to ReceiverConfig
         The aggregation of nodes with inboxes, by node.
-    waiting : int
+    inbox_capacity : int
         Number of models that wait in inboxes at the same time.
-    load : Load
+    node_load : NodeLoad
         The message size and training samples of every node.
     """
 
@@ -153,12 +87,12 @@ class RunComponents:
     attackers: list[PoisonerGroup]
     recommender: Recommender | None
     contribution: Any
-    between: CoordinatorHook | None
+    coordinator_hook: CoordinatorHook | None
     server: Server | None
     outgoing: OutgoingTransforms
     receivers: dict[int, ReceiverConfig]
-    waiting: int
-    load: NodeLoad
+    inbox_capacity: int
+    node_load: NodeLoad
 
     @property
     def n_poisoners(self) -> int:
@@ -201,34 +135,34 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     feed = model.make_feed(add_poisoners(split, n_poisoners).training_data() if n_poisoners else data)
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
-    server, contribution, between = protocol.server(), None, None
+    server, contribution, hook = protocol.server(), None, None
     if recommender is not None:
         popularity = np.bincount(split.train.values, minlength=split.n_items)
         contribution = recommender.initial_contribution(data, scenario.seed)
-        known = CoordinatorContext(
+        context = CoordinatorContext(
             model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
             protocol.server, protocol.closes_epochs,
         )  # fmt: skip
-        between = recommender.coordinator_hook(known)
-        server = server if between is None else RecommenderServer(server, between)
+        hook = recommender.coordinator_hook(context)
+        server = server if hook is None else RecommenderServer(server, hook)
     grouped = server is not None and server.groups is not None
     if protocol.has_coordinator and mode.depends_on_values(protocol) and not grouped:
         raise ScenarioError(
             "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
             "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
         )
-    tells = recommender is not None and recommender.user_upload_width(layout) > 0
-    n_telling = split.n_users if tells else 0
-    outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_telling)
+    uploads = recommender is not None and recommender.user_upload_width(layout) > 0
+    n_uploading = split.n_users if uploads else 0
+    outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
     for entry in attackers:
         outgoing.forge(entry.nodes)
-    receivers, waiting = make_receiver_configs(scenario, policies, protocol, split)
+    receivers, inbox_capacity = make_receiver_configs(scenario, policies, protocol, split)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
-    learnt = feed.n_samples(training.negatives) * training.local_epochs
-    samples = mode.samples_per_node(learnt, protocol.n_nodes)
+    per_update = feed.n_samples(training.negatives) * training.local_epochs
+    samples = mode.samples_per_node(per_update, protocol.n_nodes)
     return RunComponents(
         scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, recommender, contribution,
-        between, server, outgoing, receivers, waiting, NodeLoad(outgoing.message_bytes, samples),
+        hook, server, outgoing, receivers, inbox_capacity, NodeLoad(outgoing.message_bytes, samples),
     )  # fmt: skip
 
 
@@ -314,14 +248,14 @@ def make_policies(
     return policies
 
 
-def note_large_deltas(scenario: Scenario, split: Split, say: Progress) -> None:
+def note_large_deltas(scenario: Scenario, split: Split, progress: Progress) -> None:
     """Note each delta that is so large that epsilon does not protect any single interaction of some user."""
     largest = int(split.train.sizes.max(initial=0))
     for index, choice in enumerate(scenario.policies):
         delta = getattr(choice.options, "delta", None)
         unused = getattr(choice.options, "noise", "gaussian") != "gaussian"
         if delta is not None and not unused and delta * largest >= 1.0:
-            say.note(
+            progress.note(
                 f"policies.{index}.delta: found {delta:g}; expected less than 1 / the number of a user's "
                 f"interactions, here {1 / largest:.2g}: a larger delta makes epsilon meaningless; lower it"
             )
@@ -343,7 +277,7 @@ def make_outgoing_transforms(
     protocol: Protocol,
     layout: Layout,
     server: Server | None,
-    n_telling: int,
+    n_uploading: int,
 ) -> OutgoingTransforms:
     """Return the transforms of every node's messages, including the server's extras for the coordinator."""
     outgoing = OutgoingTransforms(layout, protocol.n_nodes)
@@ -355,7 +289,7 @@ def make_outgoing_transforms(
         extras = Transform()
         extras.extra_bytes = server.extra_bytes
         outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
-    choose_mode(protocol).add_transforms(outgoing, scenario, protocol, layout, server, n_telling)
+    choose_mode(protocol).add_transforms(outgoing, scenario, protocol, layout, server, n_uploading)
     return outgoing
 
 
@@ -370,8 +304,8 @@ def make_receiver_configs(
         If two policies set the aggregation of a node, or a rule needs more models than arrive.
     """
     receivers: dict[int, ReceiverConfig] = {}
-    waiting, claimed = 0, reported_positives(split, protocol.n_users - split.n_users)
-    weights = protocol.merge_weights(claimed)
+    waiting = 0
+    weights = protocol.merge_weights(reported_positives(split, protocol.n_users - split.n_users))
     rules = [
         (choice.name, policy.nodes, policy.inbox())
         for choice, policy in zip(scenario.policies, policies, strict=True)
@@ -380,7 +314,14 @@ def make_receiver_configs(
         if rule is None:
             continue
         waiting += len(nodes) * rule.expected
-        _check_size(name, rule)
+        group_size = rule.expected if rule.together is None else rule.together
+        minimum = rule.make().min_models
+        if minimum > group_size:
+            raise ScenarioError(
+                f"{name}: {rule.name} needs at least {minimum} models at a time, but at most {group_size} are "
+                "aggregated together; lower the rule's drop, byzantine or keep, or let more models arrive (a higher "
+                "participation or buffer)"
+            )
         for node in nodes.tolist():
             if node in receivers:
                 raise ScenarioError(
@@ -391,69 +332,3 @@ def make_receiver_configs(
                 rule.name, rule.make(), rule.buffer, float(weights[node]), invalid=rule.invalid
             )
     return receivers, waiting
-
-
-def _check_size(where: str, rule: InboxConfig) -> None:
-    together = rule.expected if rule.together is None else rule.together
-    least = rule.make().min_models
-    if least > together:
-        raise ScenarioError(
-            f"{where}: {rule.name} needs at least {least} models at a time, but at most {together} are aggregated "
-            "together; lower the rule's drop, byzantine or keep, or let more models arrive (a higher participation "
-            "or buffer)"
-        )
-
-
-def make_attacks(
-    cast: RunComponents,
-    executor: Executor,
-    threads: ThreadPool,
-    meetings: KnownDeliveries,
-    models_of_nodes: Callable[[I64], F32],
-) -> list[Attack]:
-    """Return the scenario's attacks; the recommender's attack on uploads comes last, if it is enabled.
-
-    Colluders may be placed by the deliveries known before the run.
-    """
-    protocol = cast.protocol
-    context = AttackContext(
-        scorer=Scorer(executor),
-        n_users=cast.split.n_users,
-        coordinator=protocol.n_users if protocol.has_coordinator else None,
-        seed=cast.scenario.seed,
-        threads=threads,
-        hides_user=cast.outgoing.hides(BlockRole.USER),
-        deliveries=meetings,
-        feed_of_nodes=cast.feed.restricted_to,
-        models_of_nodes=models_of_nodes,
-        has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
-    )
-    attacks = [
-        _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
-        for choice in cast.scenario.observers
-    ]
-    requested = None if cast.recommender is None else cast.recommender.upload_attack
-    if requested is not None and cast.between is not None:
-        kind, context = UPLOAD_ATTACKS[requested[0]], replace(context, knowledge=cast.between.knowledge)
-        attacks.append(_make_attack(kind, requested[0], kind.Options(**requested[1]), context))
-    return attacks
-
-
-def _make_attack(kind: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
-    own = OwnNodes(name, context)
-    limited = own.limited()
-    attack = kind(options, isolated(limited) if is_foreign_class(kind) else limited)
-    own.limit_to(attack)
-    return attack
-
-
-def isolated(context: AttackContext) -> AttackContext:
-    """Return a context that holds copies, and functions that cannot reach the run."""
-    return replace(
-        context,
-        threads=ThreadPool(context.threads.size),
-        hides_user=context.hides_user.copy(),
-        deliveries=copied(context.deliveries),
-        feed_of_nodes=CallOnly(context.feed_of_nodes),
-        models_of_nodes=CallOnly(context.models_of_nodes),
-    )

@@ -1,17 +1,25 @@
-"""Loading the data that a scenario names."""
+"""Loading the files that a scenario names: its data, and small files of numbers such as delays and sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gossiprec.base.errors import GossipRecError
-from gossiprec.base.inputs import changed_files
+import numpy as np
+
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
+from gossiprec.base.inputs import changed_files, note_input, open_regular_file
 from gossiprec.data import load_split
 from gossiprec.data.data_sizes import DataSizes, estimate_sizes
+from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.scenario import Scenario
+
+MAX_BYTES = 2**30
+"""Largest size of a file of numbers."""
 
 
 def load_data(scenario: Scenario) -> Split:
@@ -48,15 +56,6 @@ def reads_files(scenario: Scenario) -> bool:
     return any(isinstance(option, Path) for option in options)
 
 
-def changed_data_fingerprint(scenario: Scenario, then: str) -> str | None:
-    """Return the fingerprint of the scenario's data if it differs from `then`, or None; missing data do not differ."""
-    try:
-        now = data_fingerprint(load_data(scenario))
-    except GossipRecError:
-        return None
-    return None if now == then else now
-
-
 def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None:
     """Return a description of the input files that changed since a run, or None; missing files do not count.
 
@@ -69,10 +68,10 @@ def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None
     inputs, data = manifest.get("inputs"), manifest.get("data") or {}
     changed = [] if inputs is None else changed_files(inputs)
     if (changed or inputs is None) and data and reads_files(scenario):
-        then = str(data["fingerprint"])
-        now = changed_data_fingerprint(scenario, then)
-        if now is not None:
-            return f"fingerprint {then} then, {now} now"
+        with suppress(GossipRecError):
+            old, new = str(data["fingerprint"]), data_fingerprint(load_data(scenario))
+            if new != old:
+                return f"fingerprint {old} then, {new} now"
     return f"{', '.join(changed)} changed" if changed else None
 
 
@@ -86,3 +85,144 @@ def _named(scenario: Scenario) -> dict[str, Any]:
         "seed": scenario.seed,
         "limit_users": choice.limit_users,
     }
+
+
+def read_column(path: str, key: str, *, column: str | None = None, positive: bool = False) -> F64:
+    """Return the numbers of a text file with one number per line, or of a column of a csv file with a header.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be read, is empty, or holds a cell that is not a finite non-negative number.
+    """
+    names = _first_cells(path, key)
+    if column is None:
+        names = ("number", *names[1:])
+    elif column not in names:
+        raise ScenarioError(f"{key}: {path} has no column {column!r}; it has: {', '.join(names) or 'none'}")
+    allowed = f"a finite number, {'above 0' if positive else '0 or more'}"
+
+    def accept(values: F64) -> Bools:
+        return np.isfinite(values) & (values > 0 if positive else values >= 0)
+
+    return _columns(path, key, names, [column or "number"], allowed, accept, header=column is not None)[:, 0]
+
+
+def read_matrix(path: str, key: str, n: int) -> F64:
+    """Return an n x n matrix of non-negative numbers from a .npy or .csv file; the diagonal becomes 0.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be read, or does not hold such a matrix.
+    """
+    if path.endswith(".npy"):
+        matrix = _read_array(path, key)
+    else:
+        names = tuple(map(str, range(1, len(_first_cells(path, key)) + 1)))
+        matrix = _columns(
+            path, key, names, names, "a number", lambda values: np.ones(len(values), np.bool_), header=False
+        )
+    if matrix.shape != (n, n):
+        found = " x ".join(map(str, matrix.shape)) or "one number"
+        raise ScenarioError(f"{key}: {path} is {found}, must be {n} x {n}: sender by receiver, for {n} nodes")
+    np.fill_diagonal(matrix, 0.0)
+    bad = ~(np.isfinite(matrix) & (matrix >= 0.0))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ScenarioError(
+            f"{key}: {path}: row and column {row + 1}, {column + 1}: found {matrix[row, column]:g}, must be "
+            "a finite number, 0 or more"
+        )
+    return matrix
+
+
+def _read_array(path: str, key: str) -> F64:
+    with _about(key):
+        _check_regular(path)
+    note_input(path)
+    try:
+        # mapped, it takes no more memory than the size of the file, whatever its header claims
+        raw = np.load(path, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
+    if raw.dtype.kind not in "fiu":
+        raise ScenarioError(f"{key}: {path} holds {raw.dtype}; expected numbers")
+    return np.array(raw, np.float64)
+
+
+def _check_regular(path: str) -> None:
+    """Refuse a path that is not a file, or a file that is too large; a missing file fails when it is read."""
+    with suppress(OSError):
+        open_regular_file(path, most_bytes=MAX_BYTES).close()
+
+
+def read_csv_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], F64]:
+    """Return the header of a csv file, one of those allowed, and its numbers, shape (n_rows, n_columns).
+
+    Raises
+    ------
+    ScenarioError
+        If it has another header, no row, or a cell that is not a finite number.
+    """
+    header = _first_cells(path, key)
+    if header not in headers:
+        allowed = " or ".join(",".join(names) for names in headers)
+        raise ScenarioError(
+            f"{key}: {path} has the header {','.join(header) or 'nothing'!r}; expected {allowed}"
+        )
+    return header, _columns(path, key, header, header, "a finite number", np.isfinite, header=True)
+
+
+def check_node_ids(values: F64, path: str, key: str, n_users: int) -> I64:
+    """Return a column of node ids.
+
+    Raises
+    ------
+    ScenarioError
+        If a value is not a node id.
+    """
+    bad = ~((values >= 0) & (values < n_users) & (values == np.floor(values)))
+    if bad.any():
+        found = values[bad][0]
+        raise ScenarioError(f"{key}: {path}: found node {found:g}; expected 0 to {n_users - 1}")
+    return values.astype(np.int64)
+
+
+def _first_cells(path: str, key: str) -> tuple[str, ...]:
+    from gossiprec.data.delimited_text import read_first_row  # pyarrow, which few runs need
+    from gossiprec.data.text_blocks import TextFormat
+
+    with _about(key):
+        _check_regular(path)
+        return read_first_row(FileSource(Path(path)), TextFormat((), ",", quote='"'))
+
+
+def _columns(
+    path: str,
+    key: str,
+    names: tuple[str, ...],
+    wanted: Sequence[str],
+    allowed: str,
+    accept: Callable[[F64], Bools],
+    *,
+    header: bool,
+) -> F64:
+    """Return some columns of accepted numbers, shape (n_rows, n_columns); `allowed` describes these numbers."""
+    from gossiprec.data.column_parsers import number_parser  # pyarrow, which few runs need
+    from gossiprec.data.delimited_text import read_columns
+    from gossiprec.data.text_blocks import TextFormat
+
+    readers = dict.fromkeys(wanted, number_parser(allowed, accept))
+    with _about(key):
+        columns = read_columns(FileSource(Path(path)), TextFormat(names, ",", header, quote='"'), readers)
+    return np.stack([columns[name] for name in wanted], axis=1)
+
+
+@contextmanager
+def _about(key: str) -> Iterator[None]:
+    """Turn an error about a file into an error about the scenario key that names it."""
+    try:
+        yield
+    except DataError as error:
+        raise ScenarioError(f"{key}: {error}") from error

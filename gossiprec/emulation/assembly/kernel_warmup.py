@@ -21,26 +21,26 @@ from gossiprec.native.numba_support import is_plain
 Part = Callable[[], None]
 """A function that compiles the kernels of a part of the run, or loads them from the cache."""
 
-MOST_PROCESSES = 4
+MAX_PROCESSES = 4
 """Upper bound of compiling processes; a run has about eight kernels, and one takes a third of the time."""
 
 
-def compile_kernels(parts: Sequence[Part], say: Progress) -> None:
+def compile_kernels(parts: Sequence[Part], progress: Progress) -> None:
     """Compile the kernels of a run's parts, and report it if they are not all in the cache.
 
     The compiler holds the interpreter's lock, so forked processes compile. Each starts at another part, skips the
     kernels that others have begun, and leaves its kernels on disk. A note names a cache folder that cannot be used.
     """
     for problem in unreported_problems():
-        say.note(problem)
+        progress.note(problem)
     try:
         with missing_kernel_policy(MissingKernelPolicy.REFUSE):
             warm_up(parts)
     except KernelNotCachedError:
-        say.phase(
+        progress.phase(
             "compiling kernels (in every process)" if is_plain() else "compiling kernels (once per machine)"
         )
-        n_helpers = 0 if is_plain() else min(usable_cores(), len(parts), MOST_PROCESSES) - 1
+        n_helpers = 0 if is_plain() else min(usable_cores(), len(parts), MAX_PROCESSES) - 1
         # the compiler makes many objects: garbage collection takes 7 % of the time
         with gc_paused(), _helpers(parts, n_helpers):
             _compile_unclaimed(parts)
@@ -68,7 +68,7 @@ def _helpers(parts: Sequence[Part], count: int) -> Iterator[None]:
     try:
         for number in range(1, count + 1):
             start = number * len(parts) // (count + 1)
-            child = _fork()
+            child = fork()
             if child == 0:
                 _compile_and_leave([*parts[start:], *parts[:start]])
             children.append(child)
@@ -79,7 +79,8 @@ def _helpers(parts: Sequence[Part], count: int) -> Iterator[None]:
             os.waitpid(child, 0)
 
 
-def _fork() -> int:
+def fork() -> int:
+    """Fork this process, of which the other threads are idle; 0 is returned in the child."""
     with warnings.catch_warnings():
         # this warning is about forks while threads run; ours are idle now
         warnings.simplefilter("ignore", DeprecationWarning)

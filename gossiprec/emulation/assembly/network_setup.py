@@ -1,9 +1,9 @@
-"""The engine conditions of a run: distributions of times, network, compute times, and trace lengths."""
+"""The conditions under which the engine plays a run: network, compute times and availability of nodes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,38 @@ from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.emulation.assembly.components import NodeLoad, select_nodes
+from gossiprec.emulation.assembly.data_loading import (
+    check_node_ids,
+    read_column,
+    read_csv_records,
+    read_matrix,
+)
 from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim import distributions
+from gossiprec.network.sim.availability import (
+    AlternatingAvailability,
+    Availability,
+    Lives,
+    PeriodicAvailability,
+    clip_sessions,
+)
 from gossiprec.network.sim.clock import ComputeTime
 from gossiprec.network.sim.fair_share import FairShare
 from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition
 from gossiprec.network.sim.transport import Transport
 from gossiprec.scenario import Scenario
+from gossiprec.scenario.network import PeriodicSessions, TraceSessions
+
+UP, DOWN, PLACE = purpose_id("upload-rate"), purpose_id("download-rate"), purpose_id("node-coordinates")
+JOIN, LEAVE = purpose_id("join"), purpose_id("leave")
+MIN_RATE = 1e-3
+"""Lowest rate that a file may hold."""
+MIN_COMPILED = 20_000
+"""Number of messages from which the loop of shared bandwidth is compiled."""
+MAX_CHANGES = 20_000_000
+"""Largest number of times that nodes go online or offline in one entry of a scenario."""
+TRACE_HEADERS = [("node", "time", "online"), ("node", "from", "until")]
 
 
 def make_distribution(options: Any, key: str, *, positive: bool = False) -> distributions.Distribution:
@@ -50,48 +75,22 @@ def make_distribution(options: Any, key: str, *, positive: bool = False) -> dist
             return distributions.Lognormal(options.median, options.sigma)
         case "weibull":
             return distributions.Weibull(options.scale, options.shape)
-    from gossiprec.emulation.assembly.input_files import read_column  # pyarrow, which few runs need
-
     values = read_column(options.path, f"{key}.path", column=options.column, positive=positive)
     return distributions.Empirical(values, order=options.order, end=options.end)
-
-
-UP, DOWN = purpose_id("upload-rate"), purpose_id("download-rate")
-PLACE = purpose_id("node-coordinates")
-
-SLOWEST = 1e-3
-"""Lowest rate that a file may hold."""
-MANY = 20_000
-"""Number of messages from which the loop of shared bandwidth is compiled."""
-
-
-@dataclass(frozen=True)
-class NodeLoad:
-    """The message size and the training samples of every node.
-
-    Attributes
-    ----------
-    message_bytes : ndarray of int64, shape (n_nodes,)
-        Size of each node's messages.
-    samples : ndarray of int64, shape (n_nodes,)
-        Training samples of one local update, all epochs.
-    """
-
-    message_bytes: I64
-    samples: I64
 
 
 def _latency(options: Any, n_nodes: int, seed: int) -> Latency:
     key = "network.latency"
     if options.law == "pairs":
-        from gossiprec.emulation.assembly.input_files import read_matrix  # pyarrow, which few runs need
-
         return MatrixLatency(read_matrix(options.path, f"{key}.path", n_nodes))
     if options.law == "geographic":
+        from haversine import haversine_vector
+
         places = _coordinates(options.coordinates, f"{key}.coordinates", n_nodes, seed)
-        return MatrixLatency(options.base + _kilometres(places) / options.speed_km)
-    law = make_distribution(options, key)
-    return Latency(law, per=getattr(options, "per", "message"), n_nodes=n_nodes, seed=seed)
+        kilometres: F64 = np.asarray(haversine_vector(places, places, comb=True, check=False), np.float64)
+        return MatrixLatency(options.base + kilometres / options.speed_km)
+    distribution = make_distribution(options, key)
+    return Latency(distribution, per=getattr(options, "per", "message"), n_nodes=n_nodes, seed=seed)
 
 
 def _coordinates(source: str, key: str, n_nodes: int, seed: int) -> F64:
@@ -100,8 +99,6 @@ def _coordinates(source: str, key: str, n_nodes: int, seed: int) -> F64:
         height, turn = (uniforms(seed, k, np.arange(n_nodes), PLACE) for k in (0, 1))
         globe = np.stack([np.arcsin(2.0 * height - 1.0), np.pi * (2.0 * turn - 1.0)], axis=1)
         return np.asarray(np.degrees(globe), np.float64)
-    from gossiprec.emulation.assembly.input_files import check_node_ids, read_csv_records
-
     _, rows = read_csv_records(source, key, [("node", "latitude", "longitude")])
     nodes = check_node_ids(rows[:, 0], source, key, n_nodes)
     counts = np.bincount(nodes, minlength=n_nodes)
@@ -189,40 +186,30 @@ def _sharing(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> FairShar
     options = scenario.network.bandwidth
     if not options.limited:
         return None
-    up, down = (
-        _rates(rate, purpose, f"network.bandwidth.{key}", protocol, options.coordinator, scenario.seed)
-        for key, rate, purpose in (("up", options.up, UP), ("down", options.down, DOWN))
-    )
-    expected = (
-        len(protocol.clock.node_ids) * protocol.wakes * (protocol.messages_per_wake or protocol.n_users)
-    )
-    return FairShare(up, down, load.message_bytes.astype(np.float64), compiled=expected >= MANY)
+    up, down = (_rates(scenario, protocol, key, purpose) for key, purpose in (("up", UP), ("down", DOWN)))
+    n_wakes = len(protocol.clock.node_ids) * protocol.wakes
+    expected = n_wakes * (protocol.messages_per_wake or protocol.n_users)
+    return FairShare(up, down, load.message_bytes.astype(np.float64), compiled=expected >= MIN_COMPILED)
 
 
-def _rates(
-    options: Any, purpose: int, key: str, protocol: Protocol, coordinator: float | None, seed: int
-) -> F64:
-    n_users = protocol.n_users
-    nodes = np.arange(n_users)
-    if options is None:
-        rates = np.full(n_users, math.inf)
-    elif isinstance(options, float):
-        rates = np.full(n_users, options)
+def _rates(scenario: Scenario, protocol: Protocol, direction: str, purpose: int) -> F64:
+    """Return the rate of every node in one direction, ``up`` or ``down``."""
+    n_users, key = protocol.n_users, f"network.bandwidth.{direction}"
+    options: Any = getattr(scenario.network.bandwidth, direction)
+    if options is None or isinstance(options, float):
+        rates = np.full(n_users, math.inf if options is None else options)
     elif options.law == "file":
-        from gossiprec.emulation.assembly.input_files import read_column
-
         rates = read_column(options.path, f"{key}.path", positive=True)
-        if rates.min() < SLOWEST:
-            found = f"has a rate of {rates.min():g}, must be {SLOWEST:g} or more"
+        if rates.min() < MIN_RATE:
+            found = f"has a rate of {rates.min():g}, must be {MIN_RATE:g} or more"
             raise ScenarioError(f"{key}.path: {options.path} {found}")
         if len(rates) != n_users:
             raise ScenarioError(
                 f"{key}.path: {options.path} has {len(rates)} rates; expected one for each of {n_users} nodes"
             )
-    elif options.law == "uniform":
-        rates = distributions.Uniform(options.low, options.high).draw(seed, 0, nodes, purpose)
     else:
-        rates = distributions.Lognormal(options.median, options.sigma).draw(seed, 0, nodes, purpose)
+        rates = make_distribution(options, key).draw(scenario.seed, 0, np.arange(n_users), purpose)
+    coordinator = scenario.network.bandwidth.coordinator
     centre = math.inf if coordinator is None else coordinator
     return np.append(rates, [centre] * protocol.has_coordinator)
 
@@ -244,7 +231,7 @@ def _work(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> ComputeTime
 
 
 def trains_on_event(behaviours: Sequence[Behaviour]) -> Bools:
-    """Return whether each role trains on a wake and on a delivery, shape (n_roles, 2)."""
+    """Return whether each role trains when it wakes and when it receives, shape (n_roles, 2)."""
     return np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in behaviours])
 
 
@@ -261,15 +248,190 @@ def check_trace_lengths(scenario: Scenario, *, messages: int, updates: int) -> N
     ScenarioError
     """
     compute = scenario.network.compute
-    used: list[tuple[str, Any, int, str]] = [
-        ("network.latency", scenario.network.latency, messages, "messages")
-    ]
+    traces: list[tuple[str, Any, int, str]]
+    traces = [("network.latency", scenario.network.latency, messages, "messages")]
     if compute is not None and compute.per == "update":
-        used.append(("network.compute.time", compute.time, updates, "local updates"))
-    for key, options, count, what in used:
+        traces.append(("network.compute.time", compute.time, updates, "local updates"))
+    for key, options, count, what in traces:
         length = make_distribution(options, key).length if options.law == "trace" else None
         if length is not None and count > length:
             raise ScenarioError(
                 f"{key}: {options.path} has {length} times, but a node has {count} {what}; "
                 "write end: repeat or end: hold, or shorten the run"
             )
+
+
+def make_availability(
+    scenario: Scenario, protocol: Protocol, note: Callable[[str], None], n_users: int
+) -> Availability:
+    """Return the online times of every node; poisoners and a coordinator are always online.
+
+    Parameters
+    ----------
+    note : callable
+        Receives notes for the user, for example that a trace is repeated.
+    n_users : int
+        The number of users; their nodes come first and may go offline.
+
+    Raises
+    ------
+    ScenarioError
+        If a file does not fit, or the churn leaves no node to talk to.
+    """
+    churn = scenario.churn
+    if churn.plain:
+        return Availability.forever(protocol.n_nodes)
+    horizon = protocol.horizon
+    starts = [True] * protocol.n_nodes
+    changes = [np.zeros(0)] * protocol.n_nodes
+    last_seen = np.full(n_users, math.inf)  # the time at which a node leaves permanently
+    taken = np.zeros(n_users, np.bool_)
+    for number, options in enumerate(churn.sessions):
+        key = f"churn.sessions.{number}"
+        nodes, (online, times), is_permanent = _sessions(options, key, n_users, horizon, scenario.seed, note)
+        if taken[nodes].any():
+            twice = nodes[taken[nodes]][0]
+            raise ScenarioError(
+                f"{key}: node {twice} already has sessions from an earlier entry; give each node one entry"
+            )
+        taken[nodes] = True
+        for node, is_online, row in zip(nodes.tolist(), online.tolist(), times, strict=True):
+            starts[node], changes[node] = is_online, row
+            if is_permanent and not is_online ^ bool(len(row) % 2):
+                last_seen[node] = row[-1] if len(row) else 0.0
+    begin, end = (_join_or_leave_times(scenario, key, n_users) for key in ("join", "leave"))
+    for node in np.flatnonzero((begin > 0.0) | np.isfinite(end)).tolist():
+        if begin[node] >= end[node] and np.isfinite(end[node]):
+            raise ScenarioError(
+                f"churn: node {node} leaves at {end[node]:g}, but joins only at {begin[node]:g}"
+            )
+        starts[node], changes[node] = clip_sessions(starts[node], changes[node], begin[node], end[node])
+    availability = Availability(starts, changes)
+    _check_online(availability, np.minimum(last_seen, end), horizon)
+    return availability
+
+
+def _sessions(
+    options: Any, key: str, n_users: int, horizon: float, seed: int, note: Callable[[str], None]
+) -> tuple[I64, Lives, bool]:
+    """Return the nodes of an entry, their sessions, and whether the last state is permanent."""
+    if isinstance(options, TraceSessions):
+        nodes, lives = _read_sessions(options, key, n_users, horizon, note)
+        return nodes, lives, options.end == "hold"
+    nodes = select_nodes(options.nodes, n_users, seed, "session-nodes")
+    cycles: PeriodicAvailability | AlternatingAvailability
+    if isinstance(options, PeriodicSessions):
+        length = options.period
+        cycles = PeriodicAvailability(length, options.offline_from, options.offline_until, options.jitter)
+    else:
+        online, offline = (
+            make_distribution(getattr(options, part), f"{key}.{part}", positive=True)
+            for part in ("online", "offline")
+        )
+        length = online.mean + offline.mean
+        cycles = AlternatingAvailability(online, offline, options.start == "stationary")
+    _check_changes(len(nodes) * horizon / length, key)
+    return nodes, cycles.lives(nodes, horizon, seed), False
+
+
+def _check_changes(cycles: float, key: str) -> None:
+    if 2.0 * cycles > MAX_CHANGES:
+        raise ScenarioError(
+            f"{key}: nodes would go online or offline {2.0 * cycles:.2g} times, but at most {MAX_CHANGES:,} "
+            "changes are supported; use longer sessions or a shorter run"
+        )
+
+
+def _join_or_leave_times(scenario: Scenario, key: str, n_users: int) -> F64:
+    """Return the time at which each node joins (0 means at the start) or leaves (inf means never)."""
+    seed, joins = scenario.seed, key == "join"
+    times = np.full(n_users, 0.0 if joins else math.inf)
+    for number, entry in enumerate(getattr(scenario.churn, key)):
+        nodes = select_nodes(entry.nodes, n_users, seed, f"{key}-nodes")
+        low, high = (entry.at,) * 2 if isinstance(entry.at, float) else (entry.at.low, entry.at.high)
+        drawn = distributions.Uniform(low, high).draw(seed, number, nodes, JOIN if joins else LEAVE)
+        times[nodes] = (np.maximum if joins else np.minimum)(times[nodes], drawn)
+    return times
+
+
+def _read_sessions(
+    options: TraceSessions, key: str, n_users: int, horizon: float, note: Callable[[str], None]
+) -> tuple[I64, Lives]:
+    """Return the sessions in a file, over the whole run."""
+    path, place = options.trace, f"{key}.trace"
+    header, rows = read_csv_records(path, place, TRACE_HEADERS)
+    if not (np.isfinite(rows[:, 1:]) & (rows[:, 1:] >= 0.0)).all():
+        raise ScenarioError(f"{place}: {path}: times must be finite and at least 0")
+    ids = check_node_ids(rows[:, 0], path, place, n_users)
+    has_states = header == TRACE_HEADERS[0]
+    span = float(rows[:, 1 if has_states else 2].max())
+    if span <= 0.0:
+        raise ScenarioError(f"{place}: {path} ends at time 0; expected a trace of positive length")
+    if span < horizon:
+        if options.end == "refuse":
+            raise ScenarioError(
+                f"{place}: {path} ends at {span:g}, but the run lasts until {horizon:g}; "
+                "write end: repeat or end: hold, or shorten the run"
+            )
+        ending = "repeated" if options.end == "repeat" else "held in its last state"
+        note(f"{place}: the trace ends at {span:g} and the run at {horizon:g}, so the trace is {ending}")
+    nodes = np.unique(ids)
+    _check_changes(len(rows) * max(1.0, horizon / span), key)
+    read = _sessions_of_states if has_states else _sessions_of_spans
+    rows = rows[np.argsort(rows[:, 1], kind="stable")]
+    lives = [read(rows[rows[:, 0] == node], f"{place}: {path}: node {node:g}") for node in nodes.tolist()]
+    if options.end == "repeat":
+        lives = [_repeat_sessions(*life, span, horizon) for life in lives]
+    return nodes, (np.array([online for online, _ in lives], np.bool_), [times for _, times in lives])
+
+
+def _sessions_of_states(rows: F64, place: str) -> tuple[bool, F64]:
+    """Return a node's sessions from rows (node, time, online) by time, each of which gives its state from then on."""
+    if not np.isin(rows[:, 2], (0.0, 1.0)).all():
+        raise ScenarioError(f"{place}: online must be 0 or 1")
+    if (np.diff(rows[:, 1]) == 0.0).any():
+        raise ScenarioError(f"{place} has two rows for the same time")
+    times, states = rows[:, 1], rows[:, 2] == 1.0
+    starts = bool(states[0]) if times[0] == 0.0 else not states[0]
+    changed = states != np.append(starts, states[:-1])
+    return starts, times[changed]
+
+
+def _sessions_of_spans(rows: F64, place: str) -> tuple[bool, F64]:
+    """Return a node's sessions from rows (node, from, until) by time."""
+    flat = rows[:, 1:].ravel()
+    if (rows[:, 1] >= rows[:, 2]).any() or (np.diff(flat) < 0.0).any():
+        raise ScenarioError(f"{place}: sessions must end after they begin and not overlap")
+    keep = np.ones(len(flat), np.bool_)
+    joint = np.flatnonzero(np.diff(flat) == 0.0)  # one session begins where another ends
+    keep[joint] = keep[joint + 1] = False
+    flat = flat[keep]
+    return (True, flat[1:]) if flat[0] == 0.0 else (False, flat)
+
+
+def _repeat_sessions(online: bool, times: F64, span: float, horizon: float) -> tuple[bool, F64]:
+    """Return sessions that are repeated after every span."""
+    times = times[times < span]
+    if len(times) % 2:
+        times = np.append(times, span)  # back to the first state
+    rounds = np.arange(int(horizon / span) + 1) * span
+    whole = (rounds[:, None] + times).ravel()
+    return online, whole[whole <= horizon]
+
+
+def _check_online(availability: Availability, last_seen: F64, horizon: float) -> None:
+    """Refuse churn under which no two nodes can ever exchange models, or all nodes leave before the end."""
+    n_users = len(last_seen)
+    if last_seen.max() < horizon:
+        raise ScenarioError(
+            f"churn: all {n_users} nodes are permanently offline from time {last_seen.max():g}, but the run "
+            f"lasts until {horizon:g}; let some nodes stay, or shorten the run"
+        )
+    time, _, online = availability.log()
+    steps = np.cumsum(2 * online[time <= horizon].astype(np.int64) - 1)
+    together = int(availability.starts_online.sum() + max(0, steps.max(initial=0)))
+    if together < 2:
+        raise ScenarioError(
+            f"churn: at most {together} of {len(availability.changes)} nodes are online at the same time "
+            f"until the end of the run at {horizon:g}; at least two must be online to exchange models"
+        )

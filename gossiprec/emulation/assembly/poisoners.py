@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class PoisonerGroup:
     ----------
     choice : AttackerChoice
     nodes : ndarray of int64
-        Node ids, which come after those of users and of earlier entries.
+        Node ids, which come after the ids of users and of earlier entries.
     targets : ndarray of int32
         Ascending.
     """
@@ -63,21 +63,13 @@ def add_poisoners(split: Split, count: int) -> Split:
     """Return the data with `count` more users, who have no items and no coordinates."""
     if not count:
         return split
-    train, validation, test = (_longer(part, count) for part in (split.train, split.validation, split.test))
-    n_users = split.n_users + count
-    return replace(
-        split,
-        n_users=n_users,
-        train=train,
-        validation=validation,
-        test=test,
-        check_ins=None,
-        sequences=split.sequences and _longer(split.sequences, count),
-    )
-
-
-def _longer(sets: Ragged, count: int) -> Ragged:
-    return Ragged.from_sizes(np.append(sets.sizes, np.zeros(count, np.int64)), sets.values)
+    parts = {name: getattr(split, name) for name in ("train", "validation", "test", "sequences")}
+    longer: dict[str, Any] = {
+        name: Ragged.from_sizes(np.append(sets.sizes, np.zeros(count, np.int64)), sets.values)
+        for name, sets in parts.items()
+        if sets is not None
+    }
+    return replace(split, n_users=split.n_users + count, check_ins=None, **longer)
 
 
 def reported_positives(split: Split, count: int) -> I64:
@@ -101,7 +93,7 @@ def make_poisoner_groups(
     ScenarioError
         If they do not fit the model or the protocol, or all users hold a target.
     """
-    found, first = [], split.n_users
+    groups, first = [], split.n_users
     for index, choice in enumerate(scenario.attackers):
         if protocol.whole_user_table:
             raise ScenarioError(
@@ -111,19 +103,15 @@ def make_poisoner_groups(
         POISONERS[choice.name].check(model, layout, choice.name)
         nodes = np.arange(first, first + _count(choice, split.n_users))
         first += len(nodes)
-        found.append(
-            PoisonerGroup(choice, nodes, _targets(choice.targets, split, f"attackers.{index}.targets"))
-        )
-    return found
+        targets = _select_targets(choice.targets, split, f"attackers.{index}.targets")
+        groups.append(PoisonerGroup(choice, nodes, targets))
+    return groups
 
 
-def _targets(chosen: Targets, split: Split, key: str) -> I32:
+def _select_targets(chosen: Targets, split: Split, key: str) -> I32:
     """Return target items: the least popular of training and test together, with lower ids first on ties."""
     if isinstance(chosen, LeastPopular):
-        held = np.concatenate([split.train.values, split.test.values])
-        popularity = np.bincount(held, minlength=split.n_items)
-        order = np.argsort(popularity, kind="stable")
-        items = np.sort(order[: chosen.least_popular])
+        items = least_popular_items(chosen, split, [split.train, split.test])
     else:
         items = np.unique(np.array(chosen, np.int64))
     parts = (split.train, split.validation, split.test)
@@ -137,33 +125,39 @@ def _targets(chosen: Targets, split: Split, key: str) -> I32:
     return items.astype(np.int32)
 
 
+def least_popular_items(chosen: LeastPopular, split: Split, parts: Sequence[Ragged]) -> I64:
+    """Return the items that the fewest users have in some parts of the split, ascending; lower ids first on ties."""
+    popularity = np.bincount(np.concatenate([part.values for part in parts]), minlength=split.n_items)
+    return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])
+
+
 def attacked_items(attackers: Sequence[PoisonerGroup]) -> I64:
     """Return the targets of all poisoners, ascending."""
     targets = [entry.targets.astype(np.int64) for entry in attackers]
     return np.unique(np.concatenate([np.zeros(0, np.int64), *targets]))
 
 
-def make_forgeries(cast: RunComponents, executor: Executor) -> dict[int, Forgery]:
+def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, Forgery]:
     """Return the forgery of every poisoner, by node."""
-    if not cast.attackers:
+    if not components.attackers:
         return {}
     from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
 
-    scorer, empty_feed = Scorer(executor), cast.feed.restricted_to(np.zeros(0, np.int64))
+    scorer, empty_feed = Scorer(executor), components.feed.restricted_to(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
-    for entry in cast.attackers:
+    for entry in components.attackers:
         choice = entry.choice
         context = poisoner_context(
-            cast.model, cast.layout, empty_feed, cast.training.negatives, entry.targets
+            components.model, components.layout, empty_feed, components.training.negatives, entry.targets
         )
         forging = PoisonedMessages(
             name=choice.name,
             poisoner=POISONERS[choice.name](choice.options, context),
             start=choice.start,
-            rate=cast.training.learning_rate,
+            rate=components.training.learning_rate,
             boost=choice.boost,
             clip=choice.clip,
-            norm=SimulatedClient(scorer, empty_feed, mean_positives(cast.split))
+            norm=SimulatedClient(scorer, empty_feed, mean_positives(components.split))
             if choice.scale == "matched"
             else None,
         )
@@ -180,13 +174,13 @@ def poisoner_context(
     return PoisonerContext(ModelFormula(model, layout), empty_feed, negatives, targets)
 
 
-def make_push_rounds(cast: RunComponents) -> PushRoundCounter | None:
+def make_push_rounds(components: RunComponents) -> PushRoundCounter | None:
     """Return the counter of rounds in which poisoners push, or None if there are no poisoners."""
-    if not cast.attackers:
+    if not components.attackers:
         return None
-    protocol = cast.protocol
+    protocol = components.protocol
     nodes = np.zeros(protocol.n_nodes, np.bool_)
-    for entry in cast.attackers:
+    for entry in components.attackers:
         nodes[entry.nodes] = True
     coordinator = protocol.n_users if protocol.has_coordinator else None
     return PushRoundCounter(nodes, protocol.roles, protocol.behaviours, coordinator, protocol.wakes_per_round)

@@ -1,6 +1,6 @@
-"""The schedule of a run: its events in tape segments, with reports between.
+"""The schedule of a run: its events in tape segments, with reports between, played before or between local updates.
 
-The engine plays the control plane up to each report, before any model is trained or between local updates.
+:func:`build_and_schedule` checks a scenario against its data, builds the components and schedules the events.
 """
 
 from __future__ import annotations
@@ -14,19 +14,43 @@ from typing import ClassVar
 import numpy as np
 
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
-from gossiprec.base.arrays import I64
+from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment, insert_resets
+from gossiprec.compute.train.local_update import NodeSettings
+from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.components import NodeLoad, RunComponents, build_components
 from gossiprec.emulation.assembly.network_setup import (
     EngineConditions,
-    NodeLoad,
     check_trace_lengths,
+    make_availability,
     make_engine_conditions,
     trains_on_event,
 )
-from gossiprec.network.protocols import Protocol
+from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners
+from gossiprec.emulation.estimate.memory import (
+    MIB,
+    PYTHON,
+    MemoryInputs,
+    check_event_memory,
+    check_memory,
+    estimate_memory,
+)
+from gossiprec.emulation.estimate.run_estimate import EstimateInputs, EventCounts
+from gossiprec.emulation.progress import Progress, Stopwatch
+from gossiprec.models import BlockRole
+from gossiprec.modes import choose_mode
+from gossiprec.modes.base import TrainingOutline
+from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.engine import ControlProtocol, Engine, WakePlan
-from gossiprec.scenario import Scenario
+from gossiprec.scenario import (
+    Scenario,
+    check_activity_groups,
+    check_sizes,
+    check_train_loss,
+    check_validation,
+)
 
 
 @dataclass(frozen=True)
@@ -55,23 +79,22 @@ def make_engine(
     *,
     control: ControlProtocol,
     tape: Tape,
-    depends_on_values: bool = False,
+    depends_on_values: bool,
 ) -> tuple[Engine, bool]:
     """Return an engine at time 0, and whether all deliveries are implied by their wakes.
 
-    If the schedule depends on values, the engine plays one event at a time.
+    If the schedule depends on values, the engine plays events one by one.
     """
     inline = conditions.implied and not protocol.replies
-    together = not protocol.replies and not depends_on_values
-    if conditions.work is not None and conditions.work.hindered_by_deliveries:
-        together = False
+    hindered = conditions.work is not None and conditions.work.hindered_by_deliveries
+    one_by_one = protocol.replies or depends_on_values or hindered
     engine = Engine(
         control=control,
         plan=WakePlan(protocol.clock, protocol.wakes, protocol.availability),
         transport=conditions.transport,
         recorder=tape,
         work=conditions.work,
-        mode="inline" if inline else "stretch" if together else "step",
+        mode="inline" if inline else "step" if one_by_one else "stretch",
         steering=protocol if protocol.sets_own_wakes else None,
     )
     return engine, inline
@@ -93,51 +116,15 @@ class ModelResets:
         self._time, self._node = time[came], node[came].astype(np.int32)
         self._done = 0
 
-    def into(self, segment: TapeSegment, until: float) -> TapeSegment:
+    def insert_into(self, segment: TapeSegment, until: float) -> TapeSegment:
         """Return a tape segment with the resets up to and including its end."""
         end = int(np.searchsorted(self._time, until, side="right"))
-        some = slice(self._done, end)
+        due = slice(self._done, end)
         self._done = end
-        return insert_resets(segment, self._time[some], self._node[some])
+        return insert_resets(segment, self._time[due], self._node[due])
 
 
-def play_to_reports(
-    engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol, returns: ModelResets
-) -> Iterator[ReportTick]:
-    """Run the engine up to each report in turn, and yield the tape since the report before.
-
-    Once all clocks have stopped and a report interval has no event, the remaining events go into one last report.
-    """
-    n_waking, each = len(protocol.clock.node_ids), protocol.wakes_per_round
-    quiet = False
-    for number in scenario.evaluate.rounds():
-        due = number * each * protocol.clock.mean
-        engine.run_until(math.inf if quiet else math.nextafter(due, math.inf))
-        segment, over = tape.cut(), engine.finished
-        quiet = not engine.wakes_due and not len(segment.time)
-        if quiet and not over:
-            continue
-        at = (
-            max([*segment.time[-1:].tolist(), *segment.misses.time[-1:].tolist()], default=due)
-            if over
-            else due
-        )
-        yield ReportTick(returns.into(segment, at), at, round(engine.n_wakes / n_waking / each), over)
-        if over:
-            return
-
-
-def run_control_plane(
-    scenario: Scenario, protocol: Protocol, conditions: EngineConditions
-) -> tuple[list[ReportTick], bool]:
-    """Return the tape of the whole run, cut at the report ticks, and whether deliveries are implied."""
-    tape = Tape()
-    engine, inline = make_engine(conditions, protocol, control=protocol, tape=tape)
-    returns = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
-    return list(play_to_reports(engine, tape, scenario, protocol, returns)), inline
-
-
-class _Nobody:
+class _SilentControl:
     """A control under which nodes wake and send no message."""
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
@@ -153,7 +140,7 @@ class _Nobody:
 def count_wakes(protocol: Protocol, conditions: EngineConditions) -> I64:
     """Return the number of wakes of every node if messages do not change it, shape (n_nodes,)."""
     tape = Tape()
-    engine, _ = make_engine(conditions, protocol, control=_Nobody(), tape=tape, depends_on_values=True)
+    engine, _ = make_engine(conditions, protocol, control=_SilentControl(), tape=tape, depends_on_values=True)
     engine.run_until(math.inf)
     segment = tape.cut()
     return np.bincount(segment.node[segment.kind == TapeEvent.WAKE], minlength=protocol.n_nodes)
@@ -161,16 +148,19 @@ def count_wakes(protocol: Protocol, conditions: EngineConditions) -> I64:
 
 def known_deliveries(segments: list[TapeSegment], inline: bool) -> KnownDeliveries:
     """Return all deliveries of a run, given its whole tape."""
-    sender = np.concatenate([s.sender for s in segments])
-    if inline:
-        receiver = np.concatenate([s.receiver for s in segments])
-        time = np.concatenate([s.sent_at for s in segments])
-        return KnownDeliveries(np.arange(len(sender), dtype=np.int32), sender, receiver, time, len(sender))
-    arrived = [s.kind == TapeEvent.DELIVER for s in segments]
-    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)])
-    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)])
-    time = np.concatenate([s.time[a] for s, a in zip(segments, arrived, strict=True)])
+    sender = np.concatenate([segment.sender for segment in segments])
+    found = [segment_deliveries(segment, inline) for segment in segments]
+    message, receiver, time = (np.concatenate(column) for column in zip(*found, strict=True))
     return KnownDeliveries(message, sender[message], receiver, time, len(sender))
+
+
+def segment_deliveries(segment: TapeSegment, inline: bool) -> tuple[I32, I32, F64]:
+    """Return message, receiver and time of the deliveries in a tape segment."""
+    if inline:
+        first, count = segment.first_message, len(segment.sender)
+        return np.arange(first, first + count, dtype=np.int32), segment.receiver, segment.sent_at
+    arrived = segment.kind == TapeEvent.DELIVER
+    return segment.message[arrived], segment.node[arrived], segment.time[arrived]
 
 
 def count_updates(segment: TapeSegment, protocol: Protocol, inline: bool) -> I64:
@@ -179,14 +169,13 @@ def count_updates(segment: TapeSegment, protocol: Protocol, inline: bool) -> I64
     role = protocol.roles[segment.node]
     on_wake = trains[role, 0] & (segment.kind == TapeEvent.WAKE)
     on_receive = trains[role, 1] & (segment.kind == TapeEvent.DELIVER)
-    implied = (
-        segment.receiver[trains[protocol.roles[segment.receiver], 1]] if inline else segment.receiver[:0]
-    )
+    implied = segment.receiver if inline else segment.receiver[:0]
+    implied = implied[trains[protocol.roles[implied], 1]]
     training = np.concatenate([segment.node[on_wake | on_receive], implied])
     return np.bincount(training, minlength=protocol.n_nodes)
 
 
-CarryOut = Callable[[TapeSegment], None]
+RunSegment = Callable[[TapeSegment], None]
 
 
 class Schedule(ABC):
@@ -194,7 +183,7 @@ class Schedule(ABC):
 
     Attributes
     ----------
-    inline : bool
+    deliveries_implied : bool
         Whether deliveries are implied by the wakes.
     n_wakes, n_messages : int
     virtual_time : float
@@ -202,34 +191,66 @@ class Schedule(ABC):
         Local updates of every node, or None if they depend on the models' values.
     n_updates : int
         An upper bound of the local updates of all nodes together.
-    meetings : Meetings
+    deliveries : KnownDeliveries
+        Deliveries that are known before the run.
     """
 
     depends_on_values: ClassVar[bool]
     """Whether peers are chosen by the values of models, which the protocol must then receive."""
 
-    inline: bool
+    deliveries_implied: bool
     n_wakes: int
     n_messages: int
     virtual_time: float
     updates: I64 | None
     n_updates: int
-    meetings: KnownDeliveries
+    deliveries: KnownDeliveries
+
+    def __init__(
+        self, scenario: Scenario, protocol: Protocol, conditions: EngineConditions, control: ControlProtocol
+    ) -> None:
+        self._scenario, self._protocol, self._tape = scenario, protocol, Tape()
+        self._resets = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
+        self._engine, self.deliveries_implied = make_engine(
+            conditions, protocol, control=control, tape=self._tape, depends_on_values=self.depends_on_values
+        )
 
     @abstractmethod
     def play(
-        self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
+        self, run_segment: RunSegment, *, after: int = 0, replay_segment: RunSegment | None = None
     ) -> Iterator[ReportTick]:
-        """Pass every tape segment to `carry_out` in turn, and yield at each report.
+        """Pass every tape segment to `run_segment` in turn, and yield at each report.
 
         Parameters
         ----------
-        carry_out : callable
+        run_segment : callable
         after : int
             Number of reports that an earlier process has written; play continues after them.
-        recall : callable, if `after` is not 0
-            Takes the place of `carry_out` for the segments before that.
+        replay_segment : callable, if `after` is not 0
+            Takes the place of `run_segment` for the segments before that.
         """
+
+    def _ticks(self) -> Iterator[ReportTick]:
+        """Run the engine up to each report in turn, and yield the tape since the report before.
+
+        Once all clocks have stopped and a report interval has no event, the remaining events go into one last report.
+        """
+        engine, clock = self._engine, self._protocol.clock
+        wakes_per_round = self._protocol.wakes_per_round
+        quiet = False
+        for number in self._scenario.evaluate.rounds():
+            time = number * wakes_per_round * clock.mean
+            engine.run_until(math.inf if quiet else math.nextafter(time, math.inf))
+            segment, over = self._tape.cut(), engine.finished
+            quiet = not engine.wakes_due and not len(segment.time)
+            if quiet and not over:
+                continue
+            if over:
+                time = max([*segment.time[-1:].tolist(), *segment.misses.time[-1:].tolist()], default=time)
+            rounds = round(engine.n_wakes / len(clock.node_ids) / wakes_per_round)
+            yield ReportTick(self._resets.insert_into(segment, time), time, rounds, over)
+            if over:
+                return
 
 
 class PrecomputedSchedule(Schedule):
@@ -240,26 +261,28 @@ class PrecomputedSchedule(Schedule):
     def __init__(
         self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions
     ) -> None:
-        self.ticks, self.inline = run_control_plane(scenario, protocol, conditions)
+        super().__init__(scenario, protocol, conditions, control=protocol)
+        self.ticks = list(self._ticks())
+        del self._engine, self._tape  # their memory is free for training
         segments = [tick.segment for tick in self.ticks]
-        self.updates = np.sum([count_updates(s, protocol, self.inline) for s in segments], axis=0)
+        self.updates = np.sum([count_updates(s, protocol, self.deliveries_implied) for s in segments], axis=0)
         self.n_updates = int(self.updates.sum())
         self.n_wakes = sum(int((s.kind == TapeEvent.WAKE).sum()) + len(s.misses.time) for s in segments)
         self.n_messages = sum(len(s.receiver) for s in segments)
         self.virtual_time = self.ticks[-1].time
         sent = np.sum([np.bincount(s.sender, minlength=protocol.n_nodes) for s in segments], axis=0)
         check_trace_lengths(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
-        self.meetings = known_deliveries(segments, self.inline)
+        self.deliveries = known_deliveries(segments, self.deliveries_implied)
 
     def play(
-        self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
+        self, run_segment: RunSegment, *, after: int = 0, replay_segment: RunSegment | None = None
     ) -> Iterator[ReportTick]:
         """Replay the tape."""
-        if recall is not None:
+        if replay_segment is not None:
             for tick in self.ticks[:after]:
-                recall(tick.segment)
+                replay_segment(tick.segment)
         for tick in self.ticks[after:]:
-            carry_out(tick.segment)
+            run_segment(tick.segment)
             yield tick
 
 
@@ -276,21 +299,15 @@ class InterleavedSchedule(Schedule):
     def __init__(
         self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions
     ) -> None:
-        self._scenario = scenario
-        self._protocol = protocol
-        self._tape = Tape()
-        self._returns = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
+        super().__init__(scenario, protocol, conditions, control=self)
         self._waiting: set[int] = set()
-        self._carry_out: CarryOut | None = None
-        self._engine, self.inline = make_engine(
-            conditions, protocol, control=self, tape=self._tape, depends_on_values=self.depends_on_values
-        )
+        self._run_segment: RunSegment | None = None
         wakers = len(protocol.clock.node_ids)
         self.n_wakes = wakers * protocol.wakes
         assert protocol.max_messages_per_wake is not None
         copies = 2 if scenario.network.duplication > 0.0 else 1
-        each = protocol.wakes * protocol.max_messages_per_wake * copies
-        self.n_messages = wakers * each
+        per_node = protocol.wakes * protocol.max_messages_per_wake * copies
+        self.n_messages = wakers * per_node
         self.virtual_time = protocol.horizon
         trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
@@ -298,11 +315,11 @@ class InterleavedSchedule(Schedule):
         self.n_updates = self.n_messages // answers if self.updates is None else int(self.updates.sum())
         check_trace_lengths(
             scenario,
-            messages=each,
+            messages=per_node,
             updates=self.n_messages if self.updates is None else int(self.updates.max()),
         )
         none = np.zeros(0, np.int32)
-        self.meetings = KnownDeliveries(none, none, none, np.zeros(0), self.n_messages, complete=False)
+        self.deliveries = KnownDeliveries(none, none, none, np.zeros(0), self.n_messages, complete=False)
 
     def _wakes(self, scenario: Scenario, load: NodeLoad) -> I64:
         """Return the number of wakes of each node."""
@@ -312,28 +329,29 @@ class InterleavedSchedule(Schedule):
         return count_wakes(protocol, make_engine_conditions(scenario, protocol, load))
 
     def play(
-        self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None
+        self, run_segment: RunSegment, *, after: int = 0, replay_segment: RunSegment | None = None
     ) -> Iterator[ReportTick]:
         """Play the events; wakes at which no node waits for a value are computed together."""
-        ticks = play_to_reports(self._engine, self._tape, self._scenario, self._protocol, self._returns)
-        self._carry_out = recall if after else carry_out
-        for number, tick in enumerate(ticks, 1):
-            assert self._carry_out is not None
-            self._carry_out(tick.segment)
-            self._waiting.clear()
+        self._run_segment = replay_segment if after else run_segment
+        for number, tick in enumerate(self._ticks(), 1):
+            self._barrier(tick.segment)
             if number == after:
-                self._carry_out = carry_out
+                self._run_segment = run_segment
             elif number > after:
                 yield tick
+
+    def _barrier(self, segment: TapeSegment) -> None:
+        """Carry out the tape so far, after which no node waits for a value."""
+        assert self._run_segment is not None
+        self._run_segment(segment)
+        self._waiting.clear()
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Call the protocol, after a barrier if the node has received messages that are not computed yet."""
         if node in self._waiting:
-            assert self._carry_out is not None
-            self._carry_out(self._returns.into(self._tape.cut(), now))
-            self._waiting.clear()
+            self._barrier(self._resets.insert_into(self._tape.cut(), now))
         receivers = self._protocol.on_wake(node, now)
-        if self.inline:
+        if self.deliveries_implied:
             self._waiting.update(receivers)
         return receivers
 
@@ -345,3 +363,81 @@ class InterleavedSchedule(Schedule):
     def on_missed_wake(self, node: int, now: float) -> None:
         """Pass the missed wake to the protocol."""
         self._protocol.on_missed_wake(node, now)
+
+
+def build_and_schedule(
+    scenario: Scenario, split: Split, progress: Progress, stopwatch: Stopwatch
+) -> tuple[RunComponents, Schedule]:
+    """Check a scenario against its data, build its components, and play the events that do not depend on models.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario does not fit its data.
+    ResourceError
+        If versions or events cannot fit into memory; this is checked before events are played.
+    """
+    with stopwatch("load"):
+        check_sizes(scenario, split.n_users, split.n_items)
+        check_validation(scenario, len(split.validation.values))
+        check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
+        protocol = make_protocol(scenario, split)
+        check_train_loss(scenario, choose_mode(protocol))
+    n_wakes, per_wake = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
+    check_event_memory(n_wakes, per_wake)
+    with stopwatch("control"):
+        availability = make_availability(scenario, protocol, progress.phase, split.n_users)
+        protocol = make_protocol(scenario, split, availability)
+    with stopwatch("setup"):
+        components = build_components(scenario, split, protocol)
+    minimum = MemoryInputs.of(components, n_wakes=n_wakes, n_messages=n_wakes * per_wake)
+    check_memory({"python": PYTHON * MIB} | estimate_memory(minimum).bytes)
+    load = components.node_load
+    with stopwatch("compile"):
+        conditions = make_engine_conditions(scenario, protocol, load)
+    progress.phase("simulating events (control plane)")
+    with stopwatch("control"):
+        interleaved = components.mode.depends_on_values(protocol)
+        cls = InterleavedSchedule if interleaved else PrecomputedSchedule
+        return components, cls(scenario, protocol, load, conditions)
+
+
+def make_protocol(scenario: Scenario, split: Split, availability: Availability | None = None) -> Protocol:
+    """Return the scenario's protocol over users and poisoners; without availability all nodes stay online."""
+    choice, seed = scenario.protocol, scenario.seed
+    everyone = add_poisoners(split, count_poisoners(scenario, split.n_users))
+    return PROTOCOLS[choice.name](
+        choice.options,
+        n_users=everyone.n_users,
+        seed=seed,
+        availability=availability,
+        profiles=UserProfiles.of(everyone),
+    )
+
+
+def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateInputs:
+    """Return the estimate inputs of a run of which the events are scheduled."""
+    settings, updates = NodeSettings.none(components.protocol.n_nodes), schedule.updates
+    for entry in components.attackers:  # they have no training samples
+        settings.most_updates[entry.nodes] = 0
+    for policy in components.policies:
+        policy.configure(
+            settings, training=components.training, updates=None if updates is None else updates.copy()
+        )
+    total = schedule.n_updates if updates is None else int(np.minimum(updates, settings.most_updates).sum())
+    counts = EventCounts(
+        schedule.n_wakes,
+        schedule.n_messages,
+        components.training.local_epochs * total,
+        schedule.virtual_time,
+        "at most" if schedule.depends_on_values else "exact",
+    )
+    return EstimateInputs(
+        MemoryInputs.of(components, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages),
+        counts,
+        TrainingOutline(
+            components.scenario, components.model, components.training, components.recommender, settings,
+            counts.epochs, components.layout,
+        ),
+        hides_user=bool(components.outgoing.hides(BlockRole.USER).any()),
+    )  # fmt: skip

@@ -5,8 +5,9 @@ The results that the protocol received are recorded barrier by barrier, so that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,38 +19,44 @@ from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times
+from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.emulation.progress import Stopwatch
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
-Told: TypeAlias = tuple[I32, I32, F32]
-"""Receivers, senders, and the performance of the senders' models."""
+class ReceivedValues(NamedTuple):
+    """Receivers, senders, and the performance of the senders' models."""
 
-_NOTHING: Told = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+    receiver: I32
+    sender: I32
+    value: F32
+
+
+EMPTY = ReceivedValues(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
 class BarrierRecord:
     """The performance values that the protocol received, in order; 12 bytes per scored model."""
 
     def __init__(self) -> None:
-        self._parts: list[Told] = []
-        self._ends: list[int] = []
+        self._parts: list[ReceivedValues] = []
 
-    def add(self, lesson: Told) -> None:
+    def add(self, values: ReceivedValues) -> None:
         """Add the values of the next barrier."""
-        self._parts.append(lesson)
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(lesson[0]))
+        self._parts.append(values)
 
-    def __iter__(self) -> Iterator[Told]:
-        receiver, sender, found = self._joined()
-        for low, high in zip([0, *self._ends[:-1]], self._ends, strict=True):
-            yield receiver[low:high], sender[low:high], found[low:high]
+    def __iter__(self) -> Iterator[ReceivedValues]:
+        return iter(self._parts)
 
     def state(self) -> dict[str, Any]:
         """Return all values, for a checkpoint."""
-        return {"told": list(self._joined()), "ends": np.array(self._ends, np.int64)}
+        columns = [np.concatenate(parts) for parts in zip(EMPTY, *self._parts, strict=True)]
+        return {
+            "values": columns,
+            "ends": np.cumsum([len(part.value) for part in self._parts], dtype=np.int64),
+        }
 
     def restore(self, state: Mapping[str, Any], n_nodes: int) -> None:
         """Restore the values from :meth:`state`.
@@ -59,20 +66,18 @@ class BarrierRecord:
         ValueError
             If a node does not exist, or the ends of barriers are not in order.
         """
-        receiver, sender, found = state["told"]
-        for ids in (receiver, sender):
-            check_array("carrier.lessons", ids, _NOTHING[0], grows=True)
-            check_range("carrier.lessons", ids, 0, n_nodes - 1)
-        check_array("carrier.lessons", found, _NOTHING[2], grows=True)
-        ends = np.concatenate([[0], state["ends"], [len(found)]])
-        if (np.diff(ends) < 0).any() or not len(receiver) == len(sender) == len(found):
-            raise ValueError("carrier.lessons: found entries that are not consecutive")
-        self._parts, self._ends = [tuple(state["told"])], state["ends"].tolist()
-
-    def _joined(self) -> Told:
-        receiver, sender, found = (np.concatenate(some) for some in zip(_NOTHING, *self._parts, strict=True))
-        self._parts = [(receiver, sender, found)]
-        return self._parts[0]
+        columns = ReceivedValues(*state["values"])
+        for column, empty in zip(columns, EMPTY, strict=True):
+            check_array("carrier.values", column, empty, grows=True)
+        for ids in columns[:2]:
+            check_range("carrier.values", ids, 0, n_nodes - 1)
+        ends = np.concatenate([[0], state["ends"], [len(columns.value)]])
+        if (np.diff(ends) < 0).any() or len({len(column) for column in columns}) > 1:
+            raise ValueError("carrier.values: found entries that are not consecutive")
+        self._parts = [
+            ReceivedValues(*(column[low:high] for column in columns))  # type: ignore[arg-type]
+            for low, high in itertools.pairwise(ends[:-1].tolist())
+        ]
 
 
 class TapeRunner:
@@ -80,8 +85,8 @@ class TapeRunner:
 
     Parameters
     ----------
-    prepared : Prepared
-    watch : Stopwatch
+    prepared : PreparedRun
+    stopwatch : Stopwatch
         Measures the time of planning, computing and learning.
 
     Attributes
@@ -92,15 +97,15 @@ class TapeRunner:
         The runner of a shard's plans, or None if the run is not divided.
     """
 
-    def __init__(self, prepared: PreparedRun, watch: Stopwatch) -> None:
+    def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
         self._push_rounds = prepared.push_rounds
         self._protocol, self._mode, self._planner = prepared.protocol, prepared.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
-        self._watch = watch
+        self._stopwatch = stopwatch
         wave_size = prepared.scenario.executor.wave_size
-        steps = (prepared.reducing if prepared.reducing.any else None, prepared.encoding)
+        steps = (prepared.reducer if prepared.reducer.any else None, prepared.encoder)
         options = WaveOptions(
             threads=prepared.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
@@ -108,50 +113,50 @@ class TapeRunner:
             check=None if prepared.invalid_left_out else FiniteCheck(self._executor),
         )
         self.shard: ShardRunner | None = None
-        if prepared.seat is not None:
+        if prepared.shard is not None:
             self.shard = ShardRunner(
                 self._executor,
                 self._meters,
                 options,
-                place=prepared.seat,
+                place=prepared.shard,
                 needed=self._planner.are_needed,
                 shares_found=self._schedule.depends_on_values and self._serving is None,
             )
         self._runner = self.shard or WaveRunner(self._executor, self._meters, options)
-        complete = self._schedule.meetings.complete
-        self._sender = np.zeros(0 if complete else self._schedule.n_messages, np.int32)
-        self._stretches: list[TapeSegment] = []
+        self._announces = not self._schedule.deliveries.complete
+        self._sender = np.zeros(self._schedule.n_messages if self._announces else 0, np.int32)
+        self._segments: list[TapeSegment] = []
         self._refused: list[I64] = []
         self._groups = np.full(self._protocol.n_users, -1, np.int32)
-        self._told = BarrierRecord()
-        self._known: Iterator[Told] = iter(())
-        self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.inline)
+        self._barriers = BarrierRecord()
+        self._replayed: Iterator[ReceivedValues] = iter(())
+        self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.deliveries_implied)
         self.n_refused = 0
 
     def state(self) -> dict[str, Any]:
         """Return the deliveries and all values that the protocol received, for a checkpoint at a report."""
-        return {"sender": self._sender, "n_refused": self.n_refused, "lessons": self._told.state()}
+        return {"sender": self._sender, "n_refused": self.n_refused, "values": self._barriers.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned."""
         check_array("carrier.sender", state["sender"], self._sender)
         check_range("carrier.sender", state["sender"], 0, self._protocol.n_nodes - 1)
         self._sender, self.n_refused = state["sender"], state["n_refused"]
-        self._told.restore(state["lessons"], self._protocol.n_nodes)
-        self._known = iter(self._told)
+        self._barriers.restore(state["values"], self._protocol.n_nodes)
+        self._replayed = iter(list(self._barriers))
 
-    def recall(self, segment: TapeSegment) -> None:
+    def replay_segment(self, segment: TapeSegment) -> None:
         """Replay a segment that an earlier process carried out, with the values that the protocol received."""
         self._past.note(segment)
         if self._schedule.depends_on_values:
-            self._teach(next(self._known))
+            self._send_values(next(self._replayed))
 
     @property
     def bookkeeping_seconds(self) -> float:
         """Time in which the calling thread neither computed nor waited for computations."""
         return self._runner.bookkeeping_seconds
 
-    def carry_out(self, segment: TapeSegment) -> None:
+    def run_segment(self, segment: TapeSegment) -> None:
         """Plan and compute a tape segment; afterwards every node's row is its current model.
 
         Raises
@@ -161,31 +166,33 @@ class TapeRunner:
         """
         if self._past.any:
             self._planner.check_past(self._past)
-            self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.inline)
-        self._stretches.append(segment)
+            self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.deliveries_implied)
+        self._segments.append(segment)
         if self._push_rounds is not None:
             self._push_rounds.note(segment)
-        if not self._schedule.meetings.complete:
-            with self._watch("plan"):
+        if self._announces:
+            with self._stopwatch("plan"):
                 self._announce(segment)
         if self._serving is not None:
-            self._carry_by_rounds(segment, self._serving)
+            self._compute_by_rounds(segment, self._serving)
             if self._schedule.depends_on_values:
-                self._learn_groups(self._serving)
+                self._send_groups(self._serving)
             return
-        for piece in self._pieces(segment):
-            plan = self._carry(piece)
-            self._forget()
+        # a plan of updates ends with the round, because updates take memory until the coordinator wakes
+        by_round = self._mode.plans_by_round
+        for part in split_at_wakes(segment, self._protocol.n_users, apart=False) if by_round else [segment]:
+            plan = self._compute(part)
+            self._drop_unneeded()
         if self._schedule.depends_on_values:
-            with self._watch("learn"):
-                self._learn(plan)
+            with self._stopwatch("learn"):
+                self._send_performance(plan)
 
-    def _carry(self, segment: TapeSegment) -> ExecutionPlan:
+    def _compute(self, segment: TapeSegment) -> ExecutionPlan:
         """Plan a tape segment and compute it."""
-        with self._watch("plan"):
+        with self._stopwatch("plan"):
             plan = self._planner.plan(segment)
             self._executor.store.grow(self._planner.capacity)
-        with self._watch("compute"):
+        with self._stopwatch("compute"):
             try:
                 self._runner.run(plan)
             except NotFiniteError as error:
@@ -197,98 +204,83 @@ class TapeRunner:
     def _time_of(self, error: NotFiniteError, segment: TapeSegment, program: Program) -> float:
         """Return the virtual time of the local update in which an error occurred."""
         behaviour = self._protocol.behaviours[self._protocol.roles[error.node]]
-        times = update_times(segment, error.node, behaviour, inline=self._schedule.inline)
+        times = update_times(segment, error.node, behaviour, inline=self._schedule.deliveries_implied)
         first = program.update[(program.node == error.node) & (program.update >= 0)].min()
         return float(times[error.update - first])
 
-    def _forget(self) -> None:
+    def _drop_unneeded(self) -> None:
         """Free the versions that are no longer referenced, once after each arrival of answers."""
-        with self._watch("compute"):
+        with self._stopwatch("compute"):
             self._executor.store.drop_unneeded(self._planner)
 
-    def _pieces(self, segment: TapeSegment) -> list[TapeSegment]:
-        """Return the parts of a tape segment that are planned and computed together before unused versions are freed.
-
-        With updates, a part is a round, because updates take memory until the coordinator wakes.
-        """
-        if not self._mode.plans_by_round:
-            return [segment]
-        return split_at_wakes(segment, self._protocol.n_users, apart=False)
-
-    def _carry_by_rounds(self, segment: TapeSegment, serving: ServerRunner) -> None:
+    def _compute_by_rounds(self, segment: TapeSegment, serving: ServerRunner) -> None:
         """Carry out a tape segment round by round, because the versions that are sent may depend on values."""
         coordinator = self._protocol.n_users
-        pieces = split_at_wakes(segment, coordinator, apart=True)
-        waking = [_is_wake_of(coordinator, piece) for piece in pieces]
-        for piece, wakes, wakes_next in zip(pieces, waking, [*waking, True][1:], strict=True):
+        parts = split_at_wakes(segment, coordinator, apart=True)
+        waking = [_is_wake_of(coordinator, part) for part in parts]
+        for part, wakes, wakes_next in zip(parts, waking, [*waking, True][1:], strict=True):
             if wakes:
                 plan, rows = self._planner.serve(coordinator, serving.n_versions)
                 self._executor.store.grow(self._planner.capacity)
                 serving.write_to(rows)
-                with self._watch("compute"):
+                with self._stopwatch("compute"):
                     self._runner.run(plan)
-            self._carry(piece)
+            self._compute(part)
             if wakes:
-                self._planner.send(piece, rows[serving.version_of[piece.receiver]])
+                self._planner.send(part, rows[serving.version_of[part.receiver]])
             if wakes_next or not wakes:
-                self._forget()
+                self._drop_unneeded()
 
     def _announce(self, segment: TapeSegment) -> None:
         """Pass deliveries that were not known ahead to the observers."""
         first = segment.first_message
         self._sender[first : first + len(segment.sender)] = segment.sender
-        if self._schedule.inline:
-            message = np.arange(first, first + len(segment.sender), dtype=np.int32)
-            receiver, time = segment.receiver, segment.sent_at
-        else:
-            arrived = segment.kind == TapeEvent.DELIVER
-            message, receiver, time = segment.message[arrived], segment.node[arrived], segment.time[arrived]
-        meetings = KnownDeliveries(
-            message, self._sender[message], receiver, time, len(self._sender), complete=False
-        )
-        self._deliveries.learn(meetings)
+        message, receiver, time = segment_deliveries(segment, self._schedule.deliveries_implied)
+        sender = self._sender[message]
+        deliveries = KnownDeliveries(message, sender, receiver, time, len(self._sender), complete=False)
+        self._deliveries.learn(deliveries)
         for meter in self._meters:
-            meter.attack.extend_deliveries(meter.known(meetings))
+            meter.attack.extend_deliveries(meter.known(deliveries))
 
-    def _learn(self, plan: ExecutionPlan) -> None:
+    def _send_performance(self, plan: ExecutionPlan) -> None:
+        """Send the protocol the performance of the models that a plan scored, and note the messages it refused."""
         program = plan.program
-        appraised = np.flatnonzero(~np.isnan(program.found))
-        receiver = np.repeat(program.node, np.diff(program.merge_offsets))[appraised]
-        sender = self._sender[program.merge_message[appraised]]
-        lesson = (receiver, sender, program.found[appraised])
-        self._told.add(lesson)
-        self._teach(lesson)
+        scored = np.flatnonzero(~np.isnan(program.found))
+        receiver = np.repeat(program.node, np.diff(program.merge_offsets))[scored]
+        sender = self._sender[program.merge_message[scored]]
+        self._send_values(ReceivedValues(receiver, sender, program.found[scored]), new=True)
         last = program.merge_offsets[1:][program.refused & (program.update >= 0)] - 1
         self._refused.append(_wide(program.merge_message[last]))
         self.n_refused += len(last)
 
-    def _learn_groups(self, serving: ServerRunner) -> None:
+    def _send_groups(self, serving: ServerRunner) -> None:
         """Send the protocol the group of each client, if any has changed."""
-        assert serving.groups is not None, "see assembly.participants"
+        assert serving.groups is not None, "see assembly.components"
         found = serving.groups if self.shard is None else self.shard.broadcast_found(serving.groups)
         groups = found.astype(np.int32)
-        told = np.arange(0 if np.array_equal(groups, self._groups) else len(groups), dtype=np.int32)
+        clients = np.arange(0 if np.array_equal(groups, self._groups) else len(groups), dtype=np.int32)
         self._groups = groups
-        lesson = (told, groups[told], np.zeros(len(told), np.float32))
-        self._told.add(lesson)
-        self._teach(lesson)
+        values = ReceivedValues(clients, groups[clients], np.zeros(len(clients), np.float32))
+        self._send_values(values, new=True)
 
-    def _teach(self, lesson: Told) -> None:
-        receiver, sender, found = lesson
-        self._protocol.receive_values(_wide(receiver), _wide(sender), found)
+    def _send_values(self, values: ReceivedValues, *, new: bool = False) -> None:
+        """Send values to the protocol, and record new ones."""
+        if new:
+            self._barriers.add(values)
+        self._protocol.receive_values(_wide(values.receiver), _wide(values.sender), values.value)
 
-    def taken(self) -> tuple[TapeSegment, I64]:
+    def take_segments(self) -> tuple[TapeSegment, I64]:
         """Return the tape carried out since the last call, and the messages in it after which no node trained."""
-        segment, refused = concat_segments(self._stretches), np.concatenate([NONE, *self._refused])
-        self._stretches, self._refused = [], []
+        segment, refused = (
+            concat_segments(self._segments),
+            np.concatenate([_wide(EMPTY.sender), *self._refused]),
+        )
+        self._segments, self._refused = [], []
         return segment, refused
 
 
-NONE = np.zeros(0, np.int64)
-
-
-def _is_wake_of(node: int, piece: TapeSegment) -> bool:
-    return len(piece.kind) == 1 and bool(piece.kind[0] == TapeEvent.WAKE) and int(piece.node[0]) == node
+def _is_wake_of(node: int, part: TapeSegment) -> bool:
+    return len(part.kind) == 1 and bool(part.kind[0] == TapeEvent.WAKE) and int(part.node[0]) == node
 
 
 def _wide(ids: I32) -> I64:

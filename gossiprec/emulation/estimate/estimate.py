@@ -13,24 +13,14 @@ from gossiprec.base.errors import ResourceError
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import note_large_deltas
 from gossiprec.emulation.assembly.data_loading import data_sizes
-from gossiprec.emulation.assembly.executor_selection import require_ray
-from gossiprec.emulation.estimate.memory import (
-    MemoryInputs,
-)
-from gossiprec.emulation.estimate.run_estimate import (
-    EstimateInputs,
-    EventCounts,
-    RunEstimate,
-    estimate_from_sizes,
-    make_run_estimate,
-)
+from gossiprec.emulation.assembly.shard_partition import require_ray
+from gossiprec.emulation.estimate.run_estimate import RunEstimate, estimate_from_sizes, make_run_estimate
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.models import BlockRole
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.registries import check_modules
 
 MAX_PLAYED = 60_000
-"""Upper bound of wakes and messages that are played to count them, which takes half a second."""
+"""Upper bound of wakes and messages that are played to count them, which takes 0.5 s."""
 
 
 def estimate_run(
@@ -62,61 +52,42 @@ def estimate_run(
     ResourceError
         If a module that the run needs cannot be imported.
     """
-    say = progress or NullProgress()
+    progress = progress or NullProgress()
     check_modules(scenario)
     if scenario.executor.shards > 1:
         require_ray("set executor.name to auto")
-    say.phase("reading data")
+    progress.phase("reading data")
     data = outline(scenario)
     if data.split.source_summary:
-        say.phase(f"read {data.split.source_summary}")
-    note_large_deltas(scenario, data.split, say)
+        progress.phase(f"read {data.split.source_summary}")
+    note_large_deltas(scenario, data.split, progress)
     if kept_kernels and played and data.whole:
-        scenario = _with_executor(scenario, data, say)
-    world = estimate_from_sizes(scenario, data)
-    if played and data.whole and world.counts.n_wakes + world.counts.n_messages <= MAX_PLAYED:
-        world = _play_events(scenario, data, say)
-    return make_run_estimate(scenario, data, world)
+        scenario = _with_executor(scenario, data, progress)
+    inputs = estimate_from_sizes(scenario, data)
+    if played and data.whole and inputs.counts.n_wakes + inputs.counts.n_messages <= MAX_PLAYED:
+        from gossiprec.emulation.assembly.schedule import build_and_schedule, scheduled_inputs  # the engine
+
+        inputs = scheduled_inputs(*build_and_schedule(scenario, data.split, progress, Stopwatch()))
+    return make_run_estimate(data, inputs)
 
 
-def _play_events(scenario: Scenario, data: DataSizes, say: Progress) -> EstimateInputs:
-    """Return the estimate inputs that follow from playing the events."""
-    from gossiprec.emulation.assembly.control_setup import (  # these import the engine
-        build_and_schedule,
-        count_local_epochs,
-        make_node_settings,
-    )
-
-    cast, schedule = build_and_schedule(scenario, data.split, say, Stopwatch())
-    settings = make_node_settings(cast, schedule.updates)
-    counts = EventCounts(
-        schedule.n_wakes,
-        schedule.n_messages,
-        count_local_epochs(cast, schedule, settings),
-        schedule.virtual_time,
-        "at most" if schedule.depends_on_values else "exact",
-    )
-    extent = MemoryInputs.of(cast, n_wakes=counts.n_wakes, n_messages=counts.n_messages)
-    hides = bool(cast.outgoing.hides(BlockRole.USER).any())
-    return EstimateInputs(extent, counts, cast.model, cast.recommender, settings, hides)
-
-
-def _with_executor(scenario: Scenario, data: DataSizes, say: Progress) -> Scenario:
+def _with_executor(scenario: Scenario, data: DataSizes, progress: Progress) -> Scenario:
     """Return the scenario with compiled kernels if ``executor: auto`` finds all of them in the cache.
 
-    Nothing is compiled. A run that is too large to be played has too many local epochs for this choice.
+    Nothing is compiled. Runs too large to be played have too many local epochs for this choice.
     """
-    world = estimate_from_sizes(scenario, data)
-    mode = world.extent.mode
-    is_long = world.counts.epochs >= mode.few_epochs
+    inputs = estimate_from_sizes(scenario, data)
+    mode = inputs.extent.mode
+    is_long = inputs.counts.epochs >= mode.few_epochs
     if scenario.executor.computes != "auto" or not mode.nodes_hold_models or is_long:
         return scenario
-    from gossiprec.emulation.assembly.control_setup import build_and_schedule
     from gossiprec.emulation.assembly.prepare import with_kept_kernels
+    from gossiprec.emulation.assembly.schedule import build_and_schedule
 
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
     try:
-        prepared = with_kept_kernels(*build_and_schedule(scenario, data.split, say, watch), watch)
+        parts = build_and_schedule(scenario, data.split, progress, stopwatch)
+        prepared = with_kept_kernels(*parts, stopwatch)
     except ResourceError:
         return scenario
     return scenario if prepared is None else prepared.scenario

@@ -25,7 +25,7 @@ from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import reads_files
 from gossiprec.models import Layout
 from gossiprec.modes import RunMode
-from gossiprec.modes.base import COPIES_PER_STEP
+from gossiprec.modes.base import COPIES_PER_STEP, StoreMemory
 from gossiprec.native.kernel_cache import has_compiled_kernels
 from gossiprec.network.protocols import Protocol
 from gossiprec.old_names import forward
@@ -57,40 +57,6 @@ PICTURES = 88
 """MiB that drawing the figures at the end takes in addition to ``matplotlib``, pandas and pyarrow included."""
 PARTS = frozenset(["python", *OF_A_MODULE, "kernels", "compiling", "torch", LOADING])
 """Parts of an estimate that belong to the process rather than to the run."""
-
-
-def libraries_bytes(
-    scenario: Scenario, executor: str, *, of_clients: bool, reads_files: bool
-) -> dict[str, int]:
-    """Return the bytes of the interpreter, of each library and of compiled kernels, by part.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    executor : str
-        Name of the executor that trains.
-    of_clients : bool
-        Whether clients hold no model.
-    reads_files : bool
-        Whether the data come from files.
-    """
-    imported = {module.partition(".")[0] for module in modules_of(scenario)}
-    if reads_files and "sklearn" not in imported:
-        imported.add("pyarrow")
-    sizes = {"python": PYTHON} | {name: size for name, size in OF_A_MODULE.items() if name in imported}
-    if of_clients and executor == "fused":
-        sizes["torch"] = TORCH["clients"]  # kernels are loaded in addition; those of clients are small
-    elif executor == "fused":
-        sizes["kernels"] = KERNELS
-        if not has_compiled_kernels():
-            sizes["compiling"] = COMPILING
-        if scenario.attackers or any(
-            getattr(ATTACKS[each.name], "uses_torch", False) for each in scenario.observers
-        ):
-            sizes["torch"] = TORCH["reference"]
-    else:
-        sizes["torch"] = TORCH[executor] + WORKING[executor]
-    return {part: size * MIB for part, size in sizes.items()}
 
 
 def pictures_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
@@ -161,7 +127,7 @@ def check_event_memory(n_wakes: int, messages: int) -> None:
     n_wakes : int
         Wakes of all nodes together.
     messages : int
-        The smallest number of messages that a wake sends.
+        The smallest number of messages per wake.
 
     Raises
     ------
@@ -188,8 +154,8 @@ class MemoryInputs:
     waiting : int
         Number of models that wait in inboxes at the same time.
     n_rewritten : int
-        Nodes whose messages are rewritten.
-    side_by_side : bool
+        Nodes of which the messages are rewritten.
+    stacks_updates : bool
         Whether waiting updates are stacked to be compared.
     n_versions : int
         Number of versions that a server publishes at the same time; 1 without a server.
@@ -205,26 +171,26 @@ class MemoryInputs:
     samples: I64
     waiting: int
     n_rewritten: int
-    side_by_side: bool
+    stacks_updates: bool
     n_versions: int
     n_wakes: int
     n_messages: int
 
     @classmethod
-    def of(cls, cast: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
+    def of(cls, components: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
         """Return the memory inputs of a prepared run."""
         return cls(
-            scenario=cast.scenario,
-            protocol=cast.protocol,
-            mode=cast.mode,
-            training=cast.training,
-            layout=cast.layout,
-            n_interactions=cast.split.n_interactions,
-            samples=cast.feed.n_samples(cast.training.negatives),
-            waiting=cast.waiting,
-            n_rewritten=int(cast.outgoing.rewrites.sum()),
-            side_by_side=any(stacks_updates(receiver.rule) for receiver in cast.receivers.values()),
-            n_versions=1 if cast.server is None else cast.server.n_versions,
+            scenario=components.scenario,
+            protocol=components.protocol,
+            mode=components.mode,
+            training=components.training,
+            layout=components.layout,
+            n_interactions=components.split.n_interactions,
+            samples=components.feed.n_samples(components.training.negatives),
+            waiting=components.inbox_capacity,
+            n_rewritten=int(components.outgoing.rewrites.sum()),
+            stacks_updates=any(stacks_updates(receiver.rule) for receiver in components.receivers.values()),
+            n_versions=1 if components.server is None else components.server.n_versions,
             n_wakes=n_wakes,
             n_messages=n_messages,
         )
@@ -240,44 +206,49 @@ class MemoryInputs:
         return self.training.optimizer == "adam"
 
 
-@dataclass(frozen=True)
-class MemoryEstimate:
-    """The memory of a run without its observers: bytes by part, and rows in addition to the nodes' own versions."""
-
-    bytes: dict[str, int]
-    rows: int
-
-
 def stacks_updates(rule: Aggregator) -> bool:
     """Return whether an aggregator stacks waiting updates."""
     return rule.uses_deltas and rule.is_robust
 
 
 def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
-    """Return the bytes that a process takes for any run of a kind, by part: libraries, loading and stacks.
+    """Return the bytes that a process takes for any run of a kind, by part.
 
-    Memory that is freed after loading the data stays with the process.
+    The parts are the interpreter, each library, compiled kernels, stacks of models, and loading: memory that is freed
+    after loading the data stays with the process.
 
     Parameters
     ----------
-    extent : Extent
+    extent : MemoryInputs
     executor : str
         Name of the executor that trains.
     """
-    scenario = extent.scenario
-    libraries = libraries_bytes(
-        scenario, executor, of_clients=not extent.mode.nodes_hold_models, reads_files=reads_files(scenario)
-    )
-    stacked = executor == "batched" and extent.mode.nodes_hold_models
-    more = {"training": _of_stack(extent)} if stacked else {}
-    return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions, **more}
+    scenario, of_nodes = extent.scenario, extent.mode.nodes_hold_models
+    imported = {module.partition(".")[0] for module in modules_of(scenario)}
+    if reads_files(scenario) and "sklearn" not in imported:
+        imported.add("pyarrow")
+    sizes = {"python": PYTHON} | {name: size for name, size in OF_A_MODULE.items() if name in imported}
+    if executor != "fused":
+        sizes["torch"] = TORCH[executor] + WORKING[executor]
+    elif not of_nodes:
+        sizes["torch"] = TORCH["clients"]  # kernels are loaded in addition; kernels of clients are small
+    else:
+        sizes["kernels"] = KERNELS
+        if not has_compiled_kernels():
+            sizes["compiling"] = COMPILING
+        attacks = [ATTACKS[choice.name] for choice in scenario.observers]
+        if scenario.attackers or any(getattr(attack, "uses_torch", False) for attack in attacks):
+            sizes["torch"] = TORCH["reference"]
+    needed = {part: size * MIB for part, size in sizes.items()}
+    needed[LOADING] = BYTES_TO_DRAW * extent.n_interactions
+    return needed | ({"training": _of_stack(extent)} if executor == "batched" and of_nodes else {})
 
 
-def estimate_memory(extent: MemoryInputs) -> MemoryEstimate:
+def estimate_memory(extent: MemoryInputs) -> StoreMemory:
     """Return the memory of data, events, model versions, inboxes, servers and optimizer state."""
     common = {"data": _of_data(extent), "events": event_bytes(extent.n_wakes, extent.n_messages)}
     own = extent.mode.memory(extent)
-    return MemoryEstimate(common | own.bytes, own.rows)
+    return StoreMemory(common | own.bytes, own.rows)
 
 
 def _of_stack(extent: MemoryInputs) -> int:

@@ -18,13 +18,10 @@ from gossiprec.compute.plan.tape import Op
 from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.defences import POLICIES, Policy
-from gossiprec.emulation.assembly.components import (
-    make_recommender,
-    make_training_settings,
-)
+from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
 from gossiprec.emulation.assembly.data_loading import estimated_data_sizes
-from gossiprec.emulation.assembly.executor_selection import thread_count
 from gossiprec.emulation.assembly.poisoners import count_poisoners
+from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.estimate.memory import (
     MemoryInputs,
     check_memory,
@@ -34,8 +31,7 @@ from gossiprec.emulation.estimate.memory import (
     stacks_updates,
 )
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
-from gossiprec.federated import Recommender
-from gossiprec.models import MODELS, BlockRole, Model
+from gossiprec.models import MODELS, BlockRole
 from gossiprec.modes import choose_mode
 from gossiprec.modes.base import RunMode, TrainingOutline
 from gossiprec.network.protocols import PROTOCOLS, Protocol
@@ -47,7 +43,7 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 MAX_WAKES_DRAWN = 200_000
 """Number of wakes that are drawn to estimate how long a run lasts."""
 
-Sure = Literal["exact", "about", "at most"]
+Accuracy = Literal["exact", "about", "at most"]
 
 
 @dataclass(frozen=True)
@@ -58,11 +54,11 @@ class RunEstimate:
     ----------
     sizes : dict
         As in a summary.
-    sure : {"exact", "about", "at most"}
+    count_accuracy : {"exact", "about", "at most"}
         The precision of the event counts.
-    drawn : bool
+    data_loaded : bool
         Whether the data were read or generated; otherwise the interactions are estimated, too.
-    needed : dict of str to int
+    memory_bytes : dict of str to int
         Bytes by part, estimated for observers.
     bytes_to_draw : int
         Bytes that generating the data takes, before the run.
@@ -77,9 +73,9 @@ class RunEstimate:
     """
 
     sizes: dict[str, Any]
-    sure: Sure
-    drawn: bool
-    needed: dict[str, int]
+    count_accuracy: Accuracy
+    data_loaded: bool
+    memory_bytes: dict[str, int]
     bytes_to_draw: int
     fraction_met: float | None
     fraction_heard: float | None
@@ -95,7 +91,7 @@ class RunEstimate:
         ResourceError
         """
         check_memory({"generating the data": self.bytes_to_draw})
-        check_memory(self.needed)
+        check_memory(self.memory_bytes)
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class EventCounts:
     n_wakes, n_messages, epochs : int
         Local epochs are the total of all nodes.
     virtual_time : float
-    sure : {"exact", "about", "at most"}
+    accuracy : {"exact", "about", "at most"}
         The precision of the counts; with about, only the virtual time is not exact.
     """
 
@@ -115,7 +111,7 @@ class EventCounts:
     n_messages: int
     epochs: int
     virtual_time: float
-    sure: Sure = "exact"
+    accuracy: Accuracy = "exact"
 
 
 @dataclass(frozen=True)
@@ -124,10 +120,13 @@ class EstimateInputs:
 
     extent: MemoryInputs
     counts: EventCounts
-    model: Model
-    recommender: Recommender | None
-    settings: NodeSettings
+    outline: TrainingOutline
     hides_user: bool
+
+    @property
+    def training_executor(self) -> str:
+        """The name of the executor that trains."""
+        return self.extent.mode.training_executor(self.outline)
 
 
 def check_memory_early(scenario: Scenario) -> None:
@@ -141,33 +140,35 @@ def check_memory_early(scenario: Scenario) -> None:
     """
     data = estimated_data_sizes(scenario)
     if data is not None:
-        make_run_estimate(scenario, data, estimate_from_sizes(scenario, data)).check_fits()
+        make_run_estimate(data, estimate_from_sizes(scenario, data)).check_fits()
 
 
-def make_run_estimate(scenario: Scenario, data: DataSizes, world: EstimateInputs) -> RunEstimate:
+def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
     """Return the estimate of a run that follows from its sizes and counts."""
-    extent, counts, protocol = world.extent, world.counts, world.extent.protocol
-    trains = executor_of(scenario, world)
-    threads = thread_count(scenario) if trains == "fused" else 1
-    compiled = world.model.kernels() if trains == "fused" else None
-    prospect = AttackMemoryInputs(
+    extent, counts, model = inputs.extent, inputs.counts, inputs.outline.model
+    scenario, protocol, executor = extent.scenario, extent.protocol, inputs.training_executor
+    threads = thread_count(scenario) if executor == "fused" else 1
+    compiled = model.kernels() if executor == "fused" else None
+    attack_inputs = AttackMemoryInputs(
         n_users=data.n_users,
         layout=extent.layout,
         storage=scenario.executor.storage,
         own_items=float(data.split.train.sizes.mean()),
-        keeps=_kept_at_a_time(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
-        ranked_on_sight=compiled is not None and compiled.ranks_open and not world.hides_user,
+        keeps=_kept_fraction(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
+        ranked_on_sight=compiled is not None and compiled.ranks_open and not inputs.hides_user,
     )
-    observers = sum(ATTACKS[each.name].expected_bytes(each.options, prospect) for each in scenario.observers)
+    observers = sum(
+        ATTACKS[choice.name].expected_bytes(choice.options, attack_inputs) for choice in scenario.observers
+    )
     samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
-    needed = process_bytes(extent, trains) | estimate_memory(extent).bytes | {"observers": round(observers)}
-    kind = run_kind(scenario, trains)
-    work = training_work(world.model, extent.layout, epochs=counts.epochs, samples=samples)
+    needed = process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": round(observers)}
+    kind = run_kind(scenario, executor)
+    work = training_work(model, extent.layout, epochs=counts.epochs, samples=samples)
     return RunEstimate(
-        sizes={**run_sizes(scenario, data, protocol, counts), "executor": trains, "threads": threads},
-        sure=counts.sure,
-        drawn=data.whole,
-        needed=needed | pictures_bytes(scenario, needed),
+        sizes={**run_sizes(scenario, data, protocol, counts), "executor": executor, "threads": threads},
+        count_accuracy=counts.accuracy,
+        data_loaded=data.whole,
+        memory_bytes=needed | pictures_bytes(scenario, needed),
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),
         fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
@@ -195,16 +196,7 @@ def run_sizes(scenario: Scenario, data: DataSizes, protocol: Protocol, counts: E
     }
 
 
-def executor_of(scenario: Scenario, world: EstimateInputs) -> str:
-    """Return the name of the executor that trains."""
-    extent = world.extent
-    outline = TrainingOutline(
-        scenario, world.model, extent.training, world.recommender, world.settings, world.counts.epochs, extent.layout
-    )  # fmt: skip
-    return extent.mode.training_executor(outline)
-
-
-def _kept_at_a_time(mode: RunMode, protocol: Protocol, heard: float) -> float:
+def _kept_fraction(mode: RunMode, protocol: Protocol, heard: float) -> float:
     """Return the largest share of users whom a single adversary has met and will meet again.
 
     With the share f(t) that it has met by t, those met both before and after t are f(t) + f(T - t) - f(T), which is
@@ -234,22 +226,22 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         scenario.protocol.options,
         n_users=data.n_users + n_poisoners,
         seed=scenario.seed,
-        availability=Availability.forever(1),  # no protocol is made: with a million nodes that takes a second
+        availability=Availability.forever(1),  # no events are played: for a million nodes this takes 1 s less
     )
     training = make_training_settings(scenario, protocol)
     known = data.split.training_data()
     model = MODELS[scenario.model.name](scenario.model.options).bind_to_data(known)
     layout = model.layout(data.split.n_items, data.n_users if protocol.whole_user_table else 1)
-    one = np.zeros(1, np.int64)
+    node = np.zeros(1, np.int64)
     policies = [
-        (POLICIES[each.name](each.options, one), count_selected_nodes(each.nodes, data.n_users))
-        for each in scenario.policies
+        (POLICIES[choice.name](choice.options, node), count_selected_nodes(choice.nodes, data.n_users))
+        for choice in scenario.policies
     ]
-    transforms = [(policy.transform(), count) for policy, count in policies]
-    rules = [(policy.inbox(), count) for policy, count in policies] + [(protocol.inbox(), 1)]
-    asked = [(rule, count) for rule, count in rules if rule is not None]
-    counts, settings = _counted(scenario, protocol, policies, training, data.n_users)
-    server = protocol.server()
+    transforms = [(transform, count) for policy, count in policies if (transform := policy.transform())]
+    inboxes = [(policy.inbox(), count) for policy, count in policies] + [(protocol.inbox(), 1)]
+    rules = [(rule, count) for rule, count in inboxes if rule is not None]
+    counts, settings = _count_events(scenario, protocol, policies, training, data.n_users)
+    server, recommender = protocol.server(), make_recommender(scenario, protocol, model, layout)
     extent = MemoryInputs(
         scenario=scenario,
         protocol=protocol,
@@ -258,19 +250,19 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         layout=layout,
         n_interactions=data.n_interactions,
         samples=model.make_feed(known).n_samples(training.negatives),
-        waiting=sum(rule.expected * count for rule, count in asked),
-        n_rewritten=n_poisoners + sum(count for how, count in transforms if how is not None and how.rewrites),
-        side_by_side=any(stacks_updates(rule.make()) for rule, _ in asked),
+        waiting=sum(rule.expected * count for rule, count in rules),
+        n_rewritten=n_poisoners + sum(count for transform, count in transforms if transform.rewrites),
+        stacks_updates=any(stacks_updates(rule.make()) for rule, _ in rules),
         n_versions=1 if server is None else server.n_versions,
         n_wakes=counts.n_wakes,
         n_messages=counts.n_messages,
     )
-    hides = any(how is not None and BlockRole.USER in how.hides for how, _ in transforms)
-    recommender = make_recommender(scenario, protocol, model, layout)
-    return EstimateInputs(extent, counts, model, recommender, settings, hides)
+    outline = TrainingOutline(scenario, model, training, recommender, settings, counts.epochs, layout)
+    hides_user = any(BlockRole.USER in transform.hides for transform, _ in transforms)
+    return EstimateInputs(extent, counts, outline, hides_user)
 
 
-def _counted(
+def _count_events(
     scenario: Scenario,
     protocol: Protocol,
     policies: list[tuple[Policy, int]],
@@ -280,28 +272,27 @@ def _counted(
     """Return the numbers of events, and the training of a node that uses all policies."""
     wakers, behaviours = len(protocol.clock.node_ids), protocol.behaviours
     n_wakes = wakers * protocol.wakes
-    each = protocol.max_messages_per_wake
-    n_messages = n_wakes * (1 if each is None else each)
+    per_wake = protocol.max_messages_per_wake
+    n_messages = n_wakes * (1 if per_wake is None else per_wake)
     if any(Op.TRAIN in behaviour.on_wake for behaviour in behaviours):
         trained, trainers = n_wakes, wakers
     else:
         trained, trainers = n_messages // (2 if protocol.replies else 1), protocol.n_users
     per_node = trained / trainers
     settings = NodeSettings.none(1)
-    left = trained - per_node * (protocol.n_users - n_users)  # poisoners do not train
+    updates = trained - per_node * (protocol.n_users - n_users)  # poisoners do not train
     for policy, count in policies:
         policy.configure(settings, training=training, updates=np.array([round(per_node)]))
-        left -= count * max(0.0, per_node - int(settings.most_updates[0]))
+        updates -= count * max(0.0, per_node - int(settings.most_updates[0]))
     plain = scenario.network == NetworkOptions() and scenario.churn == Churn() and not protocol.sets_own_wakes
-    certain = plain and protocol.messages_per_wake is not None
-    if choose_mode(protocol).depends_on_values(protocol):
-        certain = False
-    sure: Sure = "about" if certain else "at most"
-    epochs = round(left) * training.local_epochs
-    return EventCounts(n_wakes, n_messages, epochs, _lasts(protocol), sure), settings
+    follows = choose_mode(protocol).depends_on_values(protocol)
+    certain = plain and protocol.messages_per_wake is not None and not follows
+    epochs = round(updates) * training.local_epochs
+    accuracy: Accuracy = "about" if certain else "at most"
+    return EventCounts(n_wakes, n_messages, epochs, _last_wake(protocol), accuracy), settings
 
 
-def _lasts(protocol: Protocol) -> float:
+def _last_wake(protocol: Protocol) -> float:
     """Return the approximate time of the last wake, from the clocks of some nodes."""
     clock, wakes = protocol.clock, protocol.wakes
     if wakes > MAX_WAKES_DRAWN:
@@ -313,6 +304,6 @@ def count_selected_nodes(chosen: Nodes, n_users: int) -> int:
     """Return the number of nodes of a scenario entry."""
     if chosen == "all":
         return n_users
-    return (
-        fraction_to_count(n_users, chosen.fraction) if isinstance(chosen, NodeFraction) else len(set(chosen))
-    )
+    if isinstance(chosen, NodeFraction):
+        return fraction_to_count(n_users, chosen.fraction)
+    return len(set(chosen))

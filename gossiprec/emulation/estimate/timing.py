@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
+from pydantic import PositiveFloat, PositiveInt, TypeAdapter
 
 from gossiprec.base.cache_dir import PRIVATE, cache_dir, exposed
 from gossiprec.base.errors import ResourceError
@@ -21,7 +22,7 @@ from gossiprec.models import Layout, Model
 from gossiprec.runs.run_files import replace_file
 from gossiprec.scenario import Scenario
 
-PATIENCE_S = 2.0
+TIMEOUT_S = 2.0
 """Seconds that a run waits for the lock on the file of rates."""
 MOST_KEPT = 8
 """Number of the latest runs of a kind of which rates are kept."""
@@ -41,9 +42,12 @@ SETTING_UP_S = 1.0
 class RunTiming(NamedTuple):
     """The timing of a run: its work (:func:`training_work`), wall seconds after preparation, and threads."""
 
-    work: float
-    seconds: float
-    threads: int
+    work: PositiveFloat
+    seconds: PositiveFloat
+    threads: PositiveInt
+
+
+_RATES = TypeAdapter(dict[str, dict[str, list[RunTiming]]])
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class PredictedDuration:
 
 def run_kind(scenario: Scenario, executor: str) -> str:
     """Return the kind of a run, which runs with comparable times share."""
-    observers = sorted({f"{each.name} {getattr(each.options, 'who', '')}" for each in scenario.observers})
+    choices = scenario.observers
+    observers = sorted({f"{choice.name} {getattr(choice.options, 'who', '')}" for choice in choices})
     recommender = scenario.recommender.name if scenario.recommender else None
     return " ".join([executor, scenario.model.name, str(recommender), scenario.protocol.name, *observers])
 
@@ -83,11 +88,11 @@ def record_timing(kind: str, rate: RunTiming) -> None:
         return
     with suppress(OSError, NotImplementedError, Timeout, ResourceError):
         _file().parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        with FileLock(_file().with_suffix(".lock"), timeout=PATIENCE_S):
-            told = _read()
-            kinds = told.setdefault(platform.node(), {})
-            kinds[kind] = [*kinds.get(kind, []), list(rate)][-MOST_KEPT:]
-            replace_file(_file(), json.dumps(told).encode())
+        with FileLock(_file().with_suffix(".lock"), timeout=TIMEOUT_S):
+            rates = _read()
+            kinds = rates.setdefault(platform.node(), {})
+            kinds[kind] = [*kinds.get(kind, []), rate][-MOST_KEPT:]
+            replace_file(_file(), json.dumps(rates).encode())
 
 
 def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration | None:
@@ -96,29 +101,23 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     The prediction follows from the run of the same kind with the nearest work. If there is none, it follows from runs
     of other kinds that train the same model on the same executor, unless these disagree.
     """
-    kinds = {name: list(_telling(rates, work)) for name, rates in _read().get(platform.node(), {}).items()}
+    kinds = {
+        name: [rate for rate in rates if rate.seconds > LONG_S or work < LARGER * rate.work]
+        for name, rates in _read().get(platform.node(), {}).items()
+    }
     if same := kinds.get(kind):
         near = min(same, key=lambda rate: abs(math.log(rate.work / work)))
-        off = SURE * 2.0 ** (
-            abs(math.log10(near.work / work)) / 2
-        )  # the error doubles for a run a hundred times as large
-        found = _seconds(near, work, threads)
-        return PredictedDuration(
-            found, found / off, found * off, f"from {_runs(len(same))} of this kind on this machine"
-        )
+        # the error doubles for a run a hundred times as large
+        error = SURE * 2.0 ** (abs(math.log10(near.work / work)) / 2)
+        seconds = _seconds(near, work, threads)
+        by = f"from {_runs(len(same))} of this kind on this machine"
+        return PredictedDuration(seconds, seconds / error, seconds * error, by)
     others = [rate for name in kinds if model_key(name) == model_key(kind) for rate in kinds[name]]
     all_ = sorted(_seconds(rate, work, threads) for rate in others)
     if not others or all_[-1] > APART * all_[0]:
         return None
     by = f"from {_runs(len(others))} of other kinds on this machine"
     return PredictedDuration(all_[len(all_) // 2], all_[0] / UNLIKE, all_[-1] * UNLIKE, by)
-
-
-def _telling(rates: list[list[float]], work: float) -> Iterator[RunTiming]:
-    """Yield the timings that predict a run with this work."""
-    for work_then, seconds, threads in rates:
-        if seconds > LONG_S or work < LARGER * work_then:
-            yield RunTiming(work_then, seconds, int(threads))
 
 
 def _runs(number: int) -> str:
@@ -134,30 +133,13 @@ def _seconds(rate: RunTiming, work: float, threads: int) -> float:
     return SETTING_UP_S + rate.seconds * work / rate.work * rate.threads / threads
 
 
-def _file() -> Any:
+def _file() -> Path:
     return cache_dir() / "rates.json"
 
 
-def _read() -> dict[str, dict[str, list[Any]]]:
+def _read() -> dict[str, dict[str, list[RunTiming]]]:
     """Return the recorded rates by machine and kind; empty if the file is missing or damaged."""
     with suppress(OSError, ValueError):
-        told = None if exposed(_file()) else json.loads(_file().read_bytes())
-        if isinstance(told, dict):
-            return {
-                machine: dict(_whole(kinds)) for machine, kinds in told.items() if isinstance(kinds, dict)
-            }
+        if not exposed(_file()):
+            return _RATES.validate_json(_file().read_bytes())
     return {}
-
-
-def _whole(kinds: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the entries that can be parsed."""
-    for kind, rates in kinds.items():
-        good = [
-            each
-            for each in (rates if isinstance(rates, list) else [])
-            if isinstance(each, list)
-            and len(each) == len(RunTiming._fields)
-            and all(isinstance(number, int | float) and number > 0 for number in each)
-        ]
-        if good:
-            yield kind, good

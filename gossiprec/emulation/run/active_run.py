@@ -7,55 +7,42 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gossiprec.adversaries.attacks.base import MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
-from gossiprec.adversaries.attacks.uploads.contributions import ContributionGuesses
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
-from gossiprec.emulation.progress import ClockReadings, Progress, Status, Stopwatch, read_clocks
+from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
-from gossiprec.emulation.run.graceful_stop import StopRequest
 from gossiprec.emulation.run.tracker_dispatch import report_figures
-from gossiprec.emulation.scoring.accuracy import AttackRecord
-from gossiprec.emulation.scoring.best_validation import ActivityGroupMetrics, BestValidationReport
-from gossiprec.emulation.scoring.findings import FindingRecord, membership_metric_rows
+from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
 from gossiprec.emulation.scoring.positions import attack_measures, write_positions
-from gossiprec.emulation.scoring.privacy import (
-    PrivacyLedger,
-    accounted_policies,
-    tells_openly,
-    user_upload_budget,
-)
-from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
-from gossiprec.emulation.scoring.upload_leakage import contribution_leakage, true_vectors, vector_leakage
+from gossiprec.emulation.scoring.privacy import make_ledger
+from gossiprec.emulation.scoring.upload_leakage import upload_leakage
 from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
+from gossiprec.emulation.scoring.utility_summaries import (
+    ActivityGroupMetrics,
+    BestValidationReport,
+    Remarks,
+    Tie,
+    few_to_judge,
+)
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
-from gossiprec.federated.user_vectors import clip_l1
-from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_state import check_state
 from gossiprec.runs.run_tables import labels_to_json
 
 
-class _Stateful(Protocol):
-    """An object of which a checkpoint can hold the state."""
-
-    def state(self) -> dict[str, Any]: ...
-
-    def restore(self, state: Mapping[str, Any]) -> None: ...
-
-
 @dataclass(frozen=True)
-class _Earlier:
+class RunCosts:
     """Rounds done, and their cost: wall seconds in total and by part, processor seconds, and memory."""
 
     rounds: int = 0
@@ -67,17 +54,16 @@ class _Earlier:
     attack_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def _add_times(earlier: Mapping[str, float], later: Mapping[str, float]) -> dict[str, float]:
     """Return the sum of times by part, in the order of the later process."""
-    return {part: one.get(part, 0.0) + other.get(part, 0.0) for part in (*other, *one)}
+    return {part: earlier.get(part, 0.0) + later.get(part, 0.0) for part in (*later, *earlier)}
 
 
-def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any]) -> None:
-    lacking, surplus = (
-        ", ".join(sorted(some)) for some in (due.keys() - found.keys(), found.keys() - due.keys())
-    )
-    if lacking or surplus:
-        raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} in excess")
+def _check_entries(part: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    names = (expected.keys() - found.keys(), found.keys() - expected.keys())
+    missing, surplus = (", ".join(sorted(keys)) or "nothing" for keys in names)
+    if any(names):
+        raise ValueError(f"{part} lacks {missing} and has {surplus} in excess")
 
 
 class ActiveRun:
@@ -85,40 +71,39 @@ class ActiveRun:
 
     Parameters
     ----------
-    prepared : Prepared
+    prepared : PreparedRun
     directory : RunDirectory
-    say : Progress
-    begin : Clocks
+    progress : Progress
+    begin : ClockReadings
         The clock readings when work on the run began.
     """
 
     def __init__(
-        self, prepared: PreparedRun, directory: RunDirectory, say: Progress, begin: ClockReadings
+        self, prepared: PreparedRun, directory: RunDirectory, progress: Progress, begin: ClockReadings
     ) -> None:
         self._prepared = prepared
         self._directory = directory
-        self._say = say
+        self._progress = progress
         self._begin = begin
         self._simulating = 0.0
-        self._earlier = _Earlier()
+        self._earlier = RunCosts()
         self._timed = Stopwatch()
         self._timed.seconds.update(prepared.seconds)
         self._done = 0
         self._reached, self._rounds = 0.0, 0
-        scenario, split = prepared.scenario, prepared.split
-        asked = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
+        split, evaluate = prepared.split, prepared.scenario.evaluate
+        rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         defended = np.zeros(split.n_users, np.bool_)
         for policy in prepared.policies:
             defended[policy.nodes] = True
-        sizes = [size for ranking in asked for size in ranking.community_sizes]
+        sizes = [size for ranking in rankings for size in ranking.community_sizes]
         self._record = AttackRecord(split, sizes, defended, prepared.threads)
-        if asked:
-            say.phase("computing ground-truth communities")
+        if rankings:
+            progress.phase("computing ground-truth communities")
             with self._timed("communities"):
-                self._record.find(np.concatenate([ranking.adversaries for ranking in asked]))
+                self._record.find(np.concatenate([ranking.adversaries for ranking in rankings]))
         self._findings = FindingRecord(split, self._record)
-        evaluate = scenario.evaluate
-        say.phase("initialising metrics")
+        progress.phase("initialising metrics")
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
         self._utility_now: dict[str, float] = {}
@@ -126,15 +111,10 @@ class ActiveRun:
         self._activity = (
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )
-        self._ledger = PrivacyLedger(
-            accounted_policies(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
-            items_in_the_open=prepared.mode.reveals_items, told=user_upload_budget(prepared),
-            choices_in_the_open=prepared.protocol.choices_follow_data,
-            told_in_the_open=tells_openly(prepared),
-        )  # fmt: skip
+        self._ledger = make_ledger(prepared)
         self._recording = EventRecorder(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
-        self._others = NoFollowers() if prepared.seat is None else ShardLeader(prepared, self._tape_runner)
+        self._others = NoFollowers() if prepared.shard is None else ShardLeader(prepared, self._tape_runner)
 
     def state(self, now: float) -> dict[str, Any]:
         """Return the state of the run at a report at virtual time `now`, for a checkpoint.
@@ -172,26 +152,28 @@ class ActiveRun:
         store = self._prepared.executor.store
         store.grow(self._prepared.planner.capacity)
         store.restore(state["arena"])
-        for attack, kept in zip(self._prepared.attacks, state["attacks"], strict=True):
-            attack.restore(kept)
+        for attack, attack_state in zip(self._prepared.attacks, state["attacks"], strict=True):
+            attack.restore(attack_state)
         self._done, self._reached = state["done"], state["reached"]
         self._utility_now = state["utility"]
-        self._earlier = _Earlier(**state["times"])
+        self._earlier = RunCosts(**state["times"])
 
-    def _parts(self) -> dict[str, _Stateful]:
-        return {
+    def _parts(self) -> dict[str, Any]:
+        """Return the parts of the run that have a state, by name."""
+        parts = {
             "planner": self._prepared.planner,
             "carrier": self._tape_runner,
             "record": self._record,
             "findings": self._findings,
             "ledger": self._ledger,
             "recording": self._recording,
-            "reducing": self._prepared.reducing,
-            **({"serving": self._prepared.serving} if self._prepared.serving else {}),
-            **({"push_rounds": self._prepared.push_rounds} if self._prepared.push_rounds else {}),
-            **({"validated": self._validated} if self._validated else {}),
-            **({"activity": self._activity} if self._activity else {}),
+            "reducing": self._prepared.reducer,
+            "serving": self._prepared.serving,
+            "push_rounds": self._prepared.push_rounds,
+            "validated": self._validated,
+            "activity": self._activity,
         }
+        return {name: part for name, part in parts.items() if part is not None}
 
     def execute(self, stop: StopRequest, after: int = 0) -> None:
         """Carry out the tape, segment by segment; continue after `after` reports if the state was restored.
@@ -203,29 +185,31 @@ class ActiveRun:
         """
         prepared, tape_runner = self._prepared, self._tape_runner
         checkpoints = CheckpointWriter(
-            self._directory, prepared.scenario.checkpoint, self._say, done=self._earlier.rounds
+            self._directory, prepared.scenario.checkpoint, self._progress, done=self._earlier.rounds
         )
-        self._say.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
+        self._progress.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False
         try:
             self._others.begin(after)
             for number, tick in enumerate(
-                prepared.schedule.play(tape_runner.carry_out, after=after, recall=tape_runner.recall),
+                prepared.schedule.play(
+                    tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
+                ),
                 after + 1,
             ):
                 with self._timed("log"):
                     self._others.gather_sizes()
-                    self._recording.write(*tape_runner.taken(), until=tick.time, last=tick.last)
+                    self._recording.write(*tape_runner.take_segments(), until=tick.time, last=tick.last)
                 updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
                 self._report(tick.time, tick.round, self._times().simulating)
                 ends_here = stop.wanted and not tick.last
                 with self._timed("checkpoints"):
-                    state = functools.partial(self._whole_state, tick.time)
+                    state = functools.partial(self._full_state, tick.time)
                     checkpoints.at_report(tick, number, state, at_once=ends_here)
-                    self._others.let_go()
-                self._others.go_on(end=ends_here)
+                    self._others.release_remote_rows()
+                self._others.continue_or_end(end=ends_here)
                 if ends_here:
                     raise KeyboardInterrupt
             complete = True
@@ -233,30 +217,30 @@ class ActiveRun:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
             checkpoints.finish(wanted=not complete)
 
-    def _whole_state(self, now: float) -> dict[str, Any]:
-        self._others.gather_all()
+    def _full_state(self, now: float) -> dict[str, Any]:
+        self._others.gather_full_state()
         return self.state(now)
 
-    def _times(self) -> _Earlier:
-        """Return the times of this process and of the processes before it."""
+    def _times(self) -> RunCosts:
+        """Return the costs of this process and of the processes before it."""
         now, before = read_clocks(), self._earlier
         seconds = {**self._timed.seconds, "bookkeeping": self._tape_runner.bookkeeping_seconds}
-        return _Earlier(
+        return RunCosts(
             rounds=self._rounds,
             simulating=before.simulating + now.wall - self._simulating,
             wall=before.wall + now.wall - self._begin.wall,
             processor=before.processor + now.processor - self._begin.processor,
             peak_rss_mib=max(before.peak_rss_mib, peak_rss_mib()),
-            seconds=_added(before.seconds, seconds),
-            attack_seconds=_added(before.attack_seconds, attack_seconds_by_label(self._prepared.meters)),
+            seconds=_add_times(before.seconds, seconds),
+            attack_seconds=_add_times(before.attack_seconds, attack_seconds_by_label(self._prepared.meters)),
         )
 
     def _report(self, at: float, round_: int, seconds: float) -> None:
         """Score the models and the attacks, and write the results."""
         prepared = self._prepared
         with self._timed("utility"):
-            looks = self._others.looks(self._utility)
-            self._utility_now = self._utility.measure(prepared.planner.current, looks)
+            inputs = self._others.gather_metric_inputs(self._utility)
+            self._utility_now = self._utility.measure(prepared.planner.current, inputs)
             if prepared.scenario.evaluate.train_loss:
                 self._utility_now["train_loss"] = train_loss(
                     prepared.executor, prepared.planner.current, prepared.split.n_users
@@ -265,7 +249,7 @@ class ActiveRun:
             if self._activity:
                 self._activity.note(self._utility.by_user, chosen=chosen)
         with self._timed("attacks"):
-            self._others.gather_learnt()
+            self._others.gather_observer_state()
             rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
             findings = self._findings.note(self._reported(at), time=at, round=round_)
@@ -285,12 +269,12 @@ class ActiveRun:
             )
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
         headline.update(list(self._utility_now.items())[:1])
-        self._say.tick(
+        self._progress.tick(
             Status(
                 time=at,
                 round=round_,
                 updates=self._done,
-                total_updates=prepared.epochs,
+                total_updates=prepared.counts.epochs,
                 seconds=seconds,
                 headline=headline,
                 figures=report_figures(metrics, rows),
@@ -299,7 +283,7 @@ class ActiveRun:
 
     def _traffic(self) -> dict[str, Any]:
         """Return the counts of messages by outcome, unless every message simply arrives."""
-        if self._prepared.uneventful:
+        if self._prepared.has_ideal_network:
             return {}
         online = self._prepared.protocol.availability.mean_online(self._reached)
         return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
@@ -315,8 +299,8 @@ class ActiveRun:
                     f"observers: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
                     "collect; list every reported measure in the attack's `measures`"
                 )
-            for found in itertools.chain(meter.attack.guesses(), findings):
-                yield choice.name, found
+            for finding in itertools.chain(meter.attack.guesses(), findings):
+                yield choice.name, finding
 
     def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()
@@ -329,13 +313,12 @@ class ActiveRun:
     def close(self, status: str) -> None:
         """Write the final records and end the run."""
         prepared = self._prepared
-        self._say.phase("measuring positions")
+        self._progress.phase("measuring positions")
         with self._timed("positions"):
             of_attacks = [*attack_measures(self._record), *self._findings.per_node()]
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         remarks = self._remarks()
-        notes = [*self._directory.notes, *remarks.notes(), *prepared.reducing.notes()]
-        recommended = self._recommender_report()
+        notes = [*self._directory.notes, *remarks.notes(), *prepared.reducer.notes()]
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
         self._directory.write_hits(self._record.hits())
@@ -343,7 +326,7 @@ class ActiveRun:
             self._directory.write_version(prepared.coordinator_tables())
         self._directory.write_summary(
             {
-                **self._prepared.sizes(),
+                **prepared.sizes(),
                 "status": status,
                 "node_updates": self._done,
                 "virtual_time": self._reached,
@@ -351,7 +334,7 @@ class ActiveRun:
                 "processor_seconds": times.processor,
                 "node_updates_per_second": self._done / times.wall,
                 "peak_rss_mib": times.peak_rss_mib,
-                "needed_mib": {name: size / 2**20 for name, size in self._prepared.needed.items()},
+                "needed_mib": {name: size / 2**20 for name, size in prepared.memory_bytes.items()},
                 "seconds": times.seconds,
                 "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
                 **(self._validated.summary() if self._validated else {}),
@@ -360,9 +343,9 @@ class ActiveRun:
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,
                 **self._findings.summary(),
-                **self._prepared.protocol.report(),
-                **self._prepared.reducing.report(),
-                **recommended,
+                **prepared.protocol.report(),
+                **prepared.reducer.report(),
+                **self._recommender_report(),
                 "bytes": self._recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
@@ -383,38 +366,25 @@ class ActiveRun:
             if isinstance(attack, UploadAttack):
                 with self._timed("attacks"):
                     guesses = meter.call(attack.upload_guesses)
-                    report[attack.section]["leaks"] = self._upload_leakage(attack.options, guesses)
+                    report[attack.section]["leaks"] = upload_leakage(prepared, attack.options, guesses)
         return report
-
-    def _upload_leakage(self, options: Any, guesses: Any) -> dict[str, Any]:
-        """Return the figures of an attack on uploads, joined with the truth."""
-        prepared, size = self._prepared, options.community_size
-        if isinstance(guesses, ContributionGuesses):
-            return contribution_leakage(guesses, prepared.split, k=size)
-        store, layout, model = prepared.executor.store, prepared.layout, prepared.model
-        assert isinstance(model, SequenceModel)
-        coordinator = np.array([prepared.protocol.n_users])
-        version = store.models(prepared.planner.current, coordinator)[0, layout.merged]
-        vectors = true_vectors(model, layout, version, prepared.split.training_data(), prepared.own_rows)
-        true = clip_l1(vectors, options.clip).astype(np.float32)
-        return vector_leakage(guesses, true, prepared.split, k=size)
 
     def _remarks(self) -> Remarks:
         """Return the remarks on the utility at the last report."""
         prepared = self._prepared
         with self._timed("utility"):
-            found, tied = self._utility.baselines(), self._utility.tied
+            baselines, tied = self._utility.baselines(), self._utility.tied
         tie = None
         if len(tied):
             node = int(tied[0])
-            of = prepared.mode.trained_node(node, prepared.protocol.n_users)
-            tie = Tie(len(tied), node, int(prepared.planner.updates[of]), self._reached)
+            trained = prepared.mode.trained_node(node, prepared.protocol.n_users)
+            tie = Tie(len(tied), node, int(prepared.planner.updates[trained]), self._reached)
         return Remarks(
-            prepared.split.n_users, self._utility_now, found, self._utility.few_candidates(),
+            prepared.split.n_users, self._utility_now, baselines, self._utility.few_candidates(),
             few_to_judge(prepared.executor.work.candidates), tie,
         )  # fmt: skip
 
-    def _note_rate(self, times: _Earlier) -> None:
+    def _note_rate(self, times: RunCosts) -> None:
         """Record the speed of the run, for later estimates."""
         prepared = self._prepared
         mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from gossiprec.emulation.assembly.kernel_warmup import fork
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.progress import Progress
 from gossiprec.runs import RunDirectory
@@ -20,7 +20,7 @@ from gossiprec.scenario.sections import CheckpointOptions
 
 NICENESS = 5
 """Niceness of the writer: it gives way to the run, but still gets a share of a busy machine."""
-LONGEST_MESSAGE = 4096
+MAX_MESSAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class CheckpointWriter:
     Parameters
     ----------
     directory : RunDirectory
-    options : Checkpoint
-    say : Progress
+    options : CheckpointOptions
+    progress : Progress
         Receives one note if checkpoints cannot be written; the run continues.
     done : int
         Rounds done by an earlier process.
@@ -52,17 +52,17 @@ class CheckpointWriter:
     """
 
     def __init__(
-        self, directory: RunDirectory, options: CheckpointOptions, say: Progress, *, done: int = 0
+        self, directory: RunDirectory, options: CheckpointOptions, progress: Progress, *, done: int = 0
     ) -> None:
         self._directory = directory
         self._options = options
-        self._say = say
+        self._progress = progress
         self._last_round = done
         self._last_time = time.monotonic()
         self._writer: _Writer | None = None
         self._last_tick: int | None = None
         self._possible = True
-        self._told = False
+        self._has_reported = False
 
     def at_report(
         self, tick: ReportTick, number: int, state: Callable[[], State], *, at_once: bool = False
@@ -71,7 +71,7 @@ class CheckpointWriter:
 
         Parameters
         ----------
-        tick : Tick
+        tick : ReportTick
         number : int
             Reports so far.
         state : callable
@@ -112,10 +112,7 @@ class CheckpointWriter:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C goes only to the run
         parent = os.getpid()
         try:
-            with warnings.catch_warnings():
-                # this warning is about forks while threads run; ours are idle now
-                warnings.simplefilter("ignore", DeprecationWarning)
-                child = os.fork()
+            child = fork()
             if child == 0:
                 self._write_and_leave(stamp, state, parent, question)
             self._writer = _Writer(child, answer, stamp)
@@ -144,7 +141,7 @@ class CheckpointWriter:
             status = 0
         except BaseException as error:
             reason = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
-            os.write(question, reason.encode()[:LONGEST_MESSAGE])
+            os.write(question, reason.encode()[:MAX_MESSAGE])
         finally:
             os._exit(status)
 
@@ -155,7 +152,7 @@ class CheckpointWriter:
         process, status = os.waitpid(self._writer.process, 0 if wait else os.WNOHANG)
         if process == 0:
             return
-        reason = os.read(self._writer.answer, LONGEST_MESSAGE).decode(errors="replace")
+        reason = os.read(self._writer.answer, MAX_MESSAGE).decode(errors="replace")
         os.close(self._writer.answer)
         stamp, self._writer = self._writer.stamp, None
         if status == 0:
@@ -172,7 +169,7 @@ class CheckpointWriter:
 
     def _tell(self, text: str) -> None:
         """Report a problem once; later ones are likely to be the same."""
-        if not self._told:
-            self._told = True
+        if not self._has_reported:
+            self._has_reported = True
             self._directory.notes.append(text)
-            self._say.note(text)
+            self._progress.note(text)

@@ -14,6 +14,7 @@ from gossiprec.base.arrays import F64, I32, I64, U8, Bools, check_array, check_r
 from gossiprec.compute.messages import BYTES
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.network_setup import trains_on_event
+from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.network.sim.availability import Availability
 from gossiprec.runs import EventWriter
 from gossiprec.runs.checkpoint_state import Stateful, check_state
@@ -80,7 +81,7 @@ class MessageSizes(Stateful):
         return np.asarray(pushes * ((self._message_bytes - self._extra) // BYTES))
 
 
-MOST_BYTES = 2**62
+MAX_BYTES = 2**62
 """Exclusive upper bound of the bytes of all messages: 64-bit integers hold sums of two such numbers."""
 
 
@@ -97,8 +98,12 @@ class TrafficCounters:
     bytes_up: int = 0
     bytes_down: int = 0
 
-    def count(self, segment: TapeSegment, *, delays: F64, queued: F64) -> None:
-        """Add a tape segment and its deliveries."""
+    def count(
+        self, segment: TapeSegment, size: I32, from_coordinator: Bools, delays: F64, queued: F64
+    ) -> None:
+        """Add a tape segment: the sizes and senders of its messages, and its deliveries."""
+        self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
+        self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
         self.sent += len(segment.receiver)
         self.delivered += len(delays)
         self.delay += float(delays.sum())
@@ -108,16 +113,11 @@ class TrafficCounters:
         for cause, name in enumerate(MISS_CAUSES):
             self.missed[name] += int((segment.misses.cause == cause).sum())
 
-    def weigh(self, size: I32, from_coordinator: Bools) -> None:
-        """Add the sizes of the messages sent in a tape segment."""
-        self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
-        self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
-
     @property
     def bytes(self) -> dict[str, int]:
         """The bytes sent: in total and, with a coordinator, to it and by it."""
-        apart = {"up": self.bytes_up, "down": self.bytes_down} if self.bytes_down else {}
-        return {"sent": self.bytes_up + self.bytes_down, **apart}
+        parts = {"up": self.bytes_up, "down": self.bytes_down} if self.bytes_down else {}
+        return {"sent": self.bytes_up + self.bytes_down, **parts}
 
     def state(self) -> dict[str, Any]:
         """Return all counts, for a checkpoint."""
@@ -135,8 +135,8 @@ class TrafficCounters:
         sizes = {name: state[name] for name in ("bytes_up", "bytes_down")}
         check_state("recording.traffic", {**state, **dict.fromkeys(sizes, 0)}, cls().state())
         for name, size in sizes.items():
-            if type(size) is not int or not 0 <= size < MOST_BYTES:
-                raise ValueError(f"recording.traffic.{name}: found {size}; expected 0 to {MOST_BYTES - 1}")
+            if type(size) is not int or not 0 <= size < MAX_BYTES:
+                raise ValueError(f"recording.traffic.{name}: found {size}; expected 0 to {MAX_BYTES - 1}")
         return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
 
     def summary(self, online_mean: float) -> dict[str, Any]:
@@ -169,14 +169,14 @@ class EventRecorder(Stateful):
     Parameters
     ----------
     log : EventWriter
-    prepared : Prepared
-        Views are logged, when they change, if a wake sends to the whole view.
+    prepared : PreparedRun
+        Views are logged, when they change, if nodes send to the whole view when they wake.
     """
 
     checkpointed = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
 
     def __init__(self, log: EventWriter, prepared: PreparedRun) -> None:
-        protocol, work, load = prepared.protocol, prepared.executor.work, prepared.load
+        protocol, work, load = prepared.protocol, prepared.executor.work, prepared.node_load
         self._log = log
         self._roles = protocol.roles
         self._samples = load.samples
@@ -184,12 +184,12 @@ class EventRecorder(Stateful):
             load.message_bytes,
             prepared.executor.update_bytes,
             prepared.outgoing.extra_bytes,
-            prepared.encoding.numbers if prepared.encoding else None,
+            prepared.encoder.numbers if prepared.encoder else None,
         )
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
         self._n_users = protocol.n_users
-        self._inline = prepared.schedule.inline
+        self._inline = prepared.schedule.deliveries_implied
         self._trains = trains_on_event(protocol.behaviours)
         size = protocol.view_size
         self._view = None if size is None else np.full((len(self._roles), size), -1, np.int32)
@@ -219,9 +219,9 @@ class EventRecorder(Stateful):
 
     def _check(self, state: Mapping[str, Any]) -> None:
         nodes = len(self._roles) - 1
-        left, view = state["updates_left"], state["view"]
-        check_array("recording.updates_left", left, self._updates_left)
-        if ((left < 0) | (left > self._updates_left)).any():
+        updates_left, view = state["updates_left"], state["view"]
+        check_array("recording.updates_left", updates_left, self._updates_left)
+        if ((updates_left < 0) | (updates_left > self._updates_left)).any():
             raise ValueError("recording.updates_left: found numbers that are negative or above the limit")
         if self._view is not None:
             check_array("recording.view", view, self._view)
@@ -229,11 +229,10 @@ class EventRecorder(Stateful):
         check_range("recording.sender", state["sender"], 0, nodes)
         check_range("recording.sent_bytes", state["sent_bytes"], 0, 2**31 - 2)
         check_range("recording.unfinished", state["unfinished"][1], 0, nodes)
-        times, node, online = state["sessions"]
-        own = [part[len(part) - len(times) :] for part in self._sessions]
-        if len(times) > len(self._sessions[0]) or any(
-            not np.array_equal(one, other) for one, other in zip((times, node, online), own, strict=True)
-        ):
+        sessions = state["sessions"]
+        first = len(self._sessions[0]) - len(sessions[0])
+        expected = [column[first:] for column in self._sessions]
+        if first < 0 or not all(np.array_equal(*pair) for pair in zip(sessions, expected, strict=True)):
             raise ValueError("recording.sessions: the sessions do not match this scenario")
 
     def write(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
@@ -248,20 +247,17 @@ class EventRecorder(Stateful):
         if self._view is not None:
             self._write_views(segment)
         sent_at, size = segment.sent_at, self._sizes.of(segment)
-        self.traffic.weigh(size, segment.sender >= self._n_users)
+        sizes, from_coordinator = size, segment.sender >= self._n_users
+        message, receiver, time = segment_deliveries(segment, self._inline)
         if self._inline:
-            time, receiver, sender, ready = sent_at, segment.receiver, segment.sender, sent_at
-            queued = np.zeros(len(sender))
-            message = np.arange(segment.first_message, segment.first_message + len(sender))
+            sender, ready, queued = segment.sender, sent_at, np.zeros(len(segment.sender))
         else:
             self._sender = np.concatenate([self._sender, segment.sender])
             self._sent_at = np.concatenate([self._sent_at, sent_at])
             self._sent_bytes = np.concatenate([self._sent_bytes, size])
+            sender, sent_at, size = self._sender[message], self._sent_at[message], self._sent_bytes[message]
             arrived = segment.kind == TapeEvent.DELIVER
-            message = segment.message[arrived]
-            time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
             ready, queued = segment.ready[arrived], segment.queued[arrived]
-            sent_at, size = self._sent_at[message], self._sent_bytes[message]
             self._write_drops(segment)
         self._log.append(
             "message",
@@ -270,7 +266,7 @@ class EventRecorder(Stateful):
                 "queued": queued,
             },
         )  # fmt: skip
-        self.traffic.count(segment, delays=time - sent_at, queued=queued)
+        self.traffic.count(segment, sizes, from_coordinator, time - sent_at, queued)
         self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
 
     def coordinates(self, pushes: I64) -> I64:
@@ -287,17 +283,12 @@ class EventRecorder(Stateful):
         self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
 
     def _write_updates(
-        self,
-        segment: TapeSegment,
-        ready: F64,
-        receiver: I32,
-        worthwhile: Bools,
-        until: float,
+        self, segment: TapeSegment, ready: F64, receiver: I32, trains: Bools, until: float
     ) -> None:
-        """Append the updates that end before `until`; keep the others for the next stretch."""
+        """Append the updates that end before `until`; keep the others for the next segment."""
         woke = segment.kind == TapeEvent.WAKE
         woke &= self._trains[self._roles[segment.node], 0]
-        on_receive = self._trains[self._roles[receiver], 1] & worthwhile
+        on_receive = self._trains[self._roles[receiver], 1] & trains
         times = np.concatenate([self._unfinished[0], segment.ready[woke], ready[on_receive]])
         nodes = np.concatenate([self._unfinished[1], segment.node[woke], receiver[on_receive]])
         later = times > until
@@ -320,7 +311,7 @@ class EventRecorder(Stateful):
         """Return whether each update, in order of time, is within its node's budget; counts the updates."""
         grouped = np.argsort(nodes, kind="stable")
         counts = np.bincount(nodes, minlength=len(self._updates_left))
-        number = np.empty(len(nodes), np.int64)  # of the update among those of its node
+        number = np.empty(len(nodes), np.int64)  # of the update among the updates of its node
         number[grouped] = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
         within = number < self._updates_left[nodes]
         self._updates_left -= np.minimum(counts, self._updates_left)

@@ -1,22 +1,30 @@
-"""Carrying out a run: its options, and the end of its directory however it ends."""
+"""Carrying out a run, or the rest of it from a checkpoint: options, checks, and the end of its directory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from pathlib import Path
+from typing import Any, TypedDict
 
-from gossiprec.data.split import Split
-from gossiprec.emulation.progress import NullProgress, Progress
-from gossiprec.emulation.run.graceful_stop import StopRequest, stop_on_signals
+from gossiprec.base.errors import LogError
+from gossiprec.base.inputs import changed_inputs
+from gossiprec.base.machine import available_bytes
+from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.data.split import Split, data_identity
+from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
+from gossiprec.emulation.progress import ClockReadings, NullProgress, Progress, StopRequest, stop_on_signals
+from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.tracker_dispatch import Chosen, run_trackers, tracker_factories
 from gossiprec.emulation.shards.shard_group import MakeShardGroup
-from gossiprec.runs import Run, RunDirectory, open_run
+from gossiprec.runs import Run, RunDirectory, open_run, run_files
+from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp, read_checkpoint, read_stamp
+from gossiprec.runs.lock import RunLock
+from gossiprec.runs.manifest import manifest_fault
+from gossiprec.runs.run_directory import scenario_hash
 from gossiprec.scenario import Scenario
-
-if TYPE_CHECKING:
-    from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.scenario.registries import scenario_code_version
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class RunKeywords(TypedDict, total=False):
     tracker_run_name : str
         The run's name in trackers; the name of its directory by default.
     graceful_stop : bool
-        End the run at its next report after Ctrl-C or SIGTERM, with a checkpoint; a second signal ends it at once.
+        End the run at its next report after Ctrl-C or SIGTERM, with a checkpoint; another signal ends it at once.
     load_data : callable
         Loads the data in place of :func:`gossiprec.emulation.assembly.data_loading.load_data`.
     make_shard_group : callable
@@ -168,18 +176,181 @@ def execute_run(
     """
     try:
         with (
-            run_trackers(options.trackers, options.progress, directory.path, resumed=after > 0) as telling,
-            stop_on_signals(telling) if options.graceful_stop else nullcontext(StopRequest()) as stop,
+            run_trackers(options.trackers, options.progress, directory.path, resumed=after > 0) as progress,
+            stop_on_signals(progress) if options.graceful_stop else nullcontext(StopRequest()) as stop,
         ):
-            run = make(telling)
+            run = make(progress)
             try:
                 run.execute(stop, after)
                 status = "complete"
             except KeyboardInterrupt:
                 status = "interrupted"
             run.close(status)
-            telling.status = status
+            progress.status = status
     except BaseException:
         directory.finish("failed")
         raise
     return directory.ended or open_run(directory.path)
+
+
+class NoCheckpointError(LogError):
+    """No checkpoint of a run can be used."""
+
+
+class OtherRunError(NoCheckpointError):
+    """A checkpoint of another scenario or another version of the code."""
+
+
+_UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""The exceptions that the code raises if a state does not fit."""
+
+
+@dataclass(frozen=True)
+class ReopenedRun:
+    """A run directory as it was when a checkpoint was taken, and the state that continues it."""
+
+    prepared: PreparedRun
+    directory: RunDirectory
+    checkpoint: Path
+    stamp: CheckpointStamp
+    code: str
+    state: dict[str, Any]
+
+    def _restore(self, progress: Progress, begin: ClockReadings) -> ActiveRun:
+        """Return the run in the state of the checkpoint.
+
+        Raises
+        ------
+        OtherRunError
+            If it does not fit this run.
+        """
+        run = ActiveRun(self.prepared, self.directory, progress, begin)
+        try:
+            run.restore(self.state)
+        except _UNFIT as error:
+            reason, hint = f"{type(error).__name__}: {error}", restart_hint(self.directory.path)
+            if self.stamp.code == self.code:
+                raise OtherRunError(
+                    f"{self.checkpoint} holds a state that this run cannot reach: {reason}; it is damaged or was "
+                    f"modified, so {hint}"
+                ) from error
+            raise OtherRunError(
+                f"{self.checkpoint} was written by code version {self.stamp.code} and cannot be loaded by "
+                f"{self.code}: {reason}; reinstall the version that started the run, or {hint}"
+            ) from error
+        self.state.clear()  # its arrays are in the run now, or copied
+        return run
+
+    def execute(self, begin: ClockReadings, options: RunOptions) -> Run:
+        """Carry out the rest of the run.
+
+        Raises
+        ------
+        OtherRunError
+            If the checkpoint does not fit this run, even if that is found later.
+        """
+        try:
+            return execute_run(
+                lambda progress: self._restore(progress, begin),
+                self.directory,
+                options,
+                after=self.stamp.tick,
+            )
+        except _UNFIT as error:
+            raise OtherRunError(
+                f"the run failed after it was resumed from {self.checkpoint}: {type(error).__name__}: "
+                f"{error}; the checkpoint is damaged or was modified, or the code has a bug, so "
+                f"{restart_hint(self.directory.path)}"
+            ) from error
+
+
+def reopen_run(
+    folder: CheckpointFolder,
+    scenario: Scenario,
+    options: RunOptions,
+    *,
+    force: bool,
+    lock: RunLock,
+    shard: ShardContext | None,
+) -> ReopenedRun:
+    """Reopen a run at the latest checkpoint that is intact with its log, and report those passed over.
+
+    Raises
+    ------
+    NoCheckpointError
+        If there is no such checkpoint.
+    """
+    run, progress, code, damage = folder.path.parent, options.progress, scenario_code_version(scenario), []
+    prepared: PreparedRun | None = None
+    for checkpoint in folder.newest_first():
+        try:
+            _check_stamp(read_stamp(checkpoint), run, code, force=force)
+            prepared = prepared or prepare(scenario, progress, load=options.load_data, shard=shard)
+            _check_data(run, prepared)
+            progress.phase(f"reading checkpoint {checkpoint.name}")
+            stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
+            directory = RunDirectory.reopened(run, stamp, lock, code)
+        except OtherRunError:
+            raise
+        except LogError as error:
+            damage.append(str(error))
+            progress.note(f"{error}; trying the previous checkpoint")
+            continue
+        directory.notes += damage
+        return ReopenedRun(prepared, directory, checkpoint, stamp, code, state)
+    raise NoCheckpointError(
+        "no checkpoint of this run can be used:\n"
+        + "".join(f"{line}\n" for line in damage)
+        + restart_hint(run)
+    )
+
+
+def restart_hint(run: Path) -> str:
+    """Return the command that starts a run over, as part of a message."""
+    return f"start over with: gossiprec resume {run} --from-start"
+
+
+def check_manifest(run: Run, progress: Progress, *, excused: bool) -> None:
+    """Refuse a manifest that was changed, because it cannot prove what the run started with."""
+    fault = manifest_fault(run.manifest)
+    if fault is None:
+        return
+    found = f"{run.path / run_files.MANIFEST} {fault}"
+    if not excused:
+        raise OtherRunError(f"{found}; pass --force to resume anyway, or {restart_hint(run.path)}")
+    progress.note(found)
+
+
+def _check_data(run: Path, prepared: PreparedRun) -> None:
+    manifest, new = open_run(run).manifest, data_identity(prepared.split)
+    old = manifest.get("data")
+    if old and old != new:
+        before, now = (
+            f"fingerprint {data.get('fingerprint')} ({data.get('users')} users, {data.get('items')} items)"
+            for data in (old, new)
+        )
+        raise OtherRunError(
+            f"the data have changed since the run began: {before} then, {now} now; restore the "
+            f"original data, or, to use the current data, {restart_hint(run)}"
+        )
+    read = manifest.get("inputs")
+    changes = [] if read is None else changed_inputs(read, prepared.inputs)
+    if changes:
+        raise OtherRunError(
+            f"files that the run reads have changed since it began: {', '.join(changes)}; restore the "
+            f"original files, or, to use the current ones, {restart_hint(run)}"
+        )
+
+
+def _check_stamp(stamp: CheckpointStamp, run: Path, code: str, *, force: bool) -> None:
+    if stamp.scenario != scenario_hash(run):
+        raise OtherRunError(
+            f"{run / run_files.SCENARIO} was changed after the run began, so its checkpoints no longer match "
+            f"it; undo the change, or, to use the current scenario, {restart_hint(run)}"
+        )
+    if stamp.code != code and not force:
+        raise OtherRunError(
+            f"the checkpoint was written by code version {stamp.code}, this is {code}: the resumed run may "
+            "match neither version; reinstall the version that started the run, pass --force to resume "
+            f"anyway, or {restart_hint(run)}"
+        )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.registry import Plugins, check_plugins_installed, plugin_versions
-from gossiprec.emulation.progress import NullProgress, Progress, Status
+from gossiprec.emulation.progress import ForwardedProgress, NullProgress, Progress, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.runs import Run, open_run, run_files
 from gossiprec.runs.reader import Columns
@@ -61,7 +59,7 @@ def replay(
 ) -> Replay:
     """Run a run's scenario again, in a temporary directory, and compare log and tables.
 
-    A run that is not complete is compared up to the last report in its log.
+    An incomplete run is compared up to the last report in its log.
 
     Parameters
     ----------
@@ -89,33 +87,35 @@ def replay(
     if threads is not None:
         scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
     upto, whole = float(reports.max()), run.status == "complete"
-    stop = _Until(progress or NullProgress(), np.inf if whole else upto)
+    stop = _StopAt(progress or NullProgress(), np.inf if whole else upto)
     with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
         again = simulate(scenario, out=Path(folder) / "run", progress=stop)
         difference = _log_difference(run, again, whole) or _table_difference(run, again, whole)
         return Replay(
-            run.path, again.log.digest, difference, _elsewhere(run, again, scenario_plugins(scenario)), upto
+            run.path,
+            again.log.digest,
+            difference,
+            _changed_surroundings(run, again, scenario_plugins(scenario)),
+            upto,
         )
 
 
-class _Until:
+class _StopAt(ForwardedProgress):
     """A progress that stops the run, as Ctrl-C would, at its report at a virtual time."""
 
-    def __init__(self, say: Progress, end: float) -> None:
-        self._say = say
+    def __init__(self, progress: Progress, end: float) -> None:
+        super().__init__(progress)
         self._end = end
-        self.phase = say.phase
-        self.note = say.note
 
     def tick(self, status: Status) -> None:
         """Pass the status on, or stop the run."""
-        self._say.tick(status)
+        super().tick(status)
         if status.time >= self._end:
             raise KeyboardInterrupt
 
 
 def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
-    """Return the earliest event that differs between the logs; a run that is not whole may hold more events."""
+    """Return the earliest event that differs between the logs; an incomplete run may hold more events."""
     if run.log.damage:
         return (
             f"the run's log is damaged ({run.log.damage}): `gossiprec log verify` reports what is "
@@ -126,47 +126,41 @@ def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
         return f"the run's log has digest {run.log.digest}, its manifest records {recorded}"
     if run.log.digest == again.log.digest:
         return None
-    found = []
+    differences = []
     for kind in again.log.kinds:
-        here = run.events(kind) if kind in run.log.kinds else {}
-        there = again.events(kind)
-        if not len(there["time"]) and not len(here.get("time", ())):
+        old, new = run.events(kind) if kind in run.log.kinds else {}, again.events(kind)
+        if not len(new["time"]) and not len(old.get("time", ())):
             continue
-        row = _first_difference(here, there, whole)
+        row = _first_difference(old, new, whole)
         if row is not None:
-            time = min(float(c["time"][row]) for c in (here, there) if "time" in c and row < len(c["time"]))
-            found.append(
-                (
-                    time,
-                    f"{kind} row {row} (time {time:g}): {_shown(here, row)}, in the second run "
-                    f"{_shown(there, row)}",
-                )
-            )
-    if found:
-        return f"the first different event is {min(found)[1]}"
+            time = min(float(c["time"][row]) for c in (old, new) if "time" in c and row < len(c["time"]))
+            events = f"{_format_event(old, row)}, in the second run {_format_event(new, row)}"
+            differences.append((time, f"{kind} row {row} (time {time:g}): {events}"))
+    if differences:
+        return f"the first different event is {min(differences)[1]}"
     return f"the run's log has digest {run.log.digest}, the second run {again.log.digest}" if whole else None
 
 
-def _first_difference(here: Columns, there: Columns, whole: bool) -> int | None:
+def _first_difference(old: Columns, new: Columns, whole: bool) -> int | None:
     """Return the first row in which columns differ, also by being absent from one side."""
-    if list(here) != list(there):
+    if list(old) != list(new):
         return 0
-    lengths = [len(columns["time"]) for columns in (here, there)]
-    both = min(lengths)
-    unlike = np.zeros(both, np.bool_)
-    for name in here:
-        one, other = here[name][:both], there[name][:both]
-        if one.dtype != other.dtype or one.shape != other.shape:
+    n_old, n_new = len(old["time"]), len(new["time"])
+    both = min(n_old, n_new)
+    differs = np.zeros(both, np.bool_)
+    for name in old:
+        left, right = old[name][:both], new[name][:both]
+        if left.dtype != right.dtype or left.shape != right.shape:
             return 0
         if both:
-            bits = [values.reshape(both, -1).view(np.uint8) for values in (one, other)]
-            unlike |= (bits[0] != bits[1]).any(axis=1)
-    if unlike.any():
-        return int(np.argmax(unlike))
-    return both if lengths[0] < lengths[1] or (whole and lengths[0] > lengths[1]) else None
+            left, right = (values.reshape(both, -1).view(np.uint8) for values in (left, right))
+            differs |= (left != right).any(axis=1)
+    if differs.any():
+        return int(np.argmax(differs))
+    return both if n_old < n_new or (whole and n_old > n_new) else None
 
 
-def _shown(columns: Columns, row: int) -> str:
+def _format_event(columns: Columns, row: int) -> str:
     if not columns or row >= len(columns["time"]):
         return "nothing"
     return ", ".join(f"{name} {values[row].tolist()!r}" for name, values in columns.items())
@@ -177,12 +171,12 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     for name in TABLES:
         if name == run_files.FINDINGS and not (run.path / name).exists():
             continue  # a run from before this table existed
-        here, there = (_lines(one.path / name) for one in (run, again))
-        for number, (line, other) in enumerate(zip(here, there, strict=False), 1):
+        old, new = _lines(run.path / name), _lines(again.path / name)
+        for number, (line, other) in enumerate(zip(old, new, strict=False), 1):
             if line != other:
                 return f"{name}, line {number}: {line}, in the second run {other}"
-        if whole and len(here) != len(there):
-            return f"{name} has {len(here)} lines, in the second run {len(there)}"
+        if whole and len(old) != len(new):
+            return f"{name} has {len(old)} lines, in the second run {len(new)}"
     return None
 
 
@@ -192,24 +186,23 @@ def _lines(path: Path) -> list[str]:
     return text[: text.rfind("\n") + 1].splitlines()
 
 
-def _inputs_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the files that changed, each with the start of its old and its new digest."""
-    if not changed_inputs(then, now):
-        return []
-    digests = [{path: told["sha256"][:16] for path, told in read.items()} for read in (then, now)]
-    return [(path, *(each.get(path, "not read") for each in digests)) for path in sorted({*then, *now})]
-
-
-def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
+def _changed_surroundings(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
     """Return the inputs of a run's numbers that changed since the run began."""
-    then, now = run.manifest, again.manifest
-    pairs = [(name, then.get(name), now[name]) for name in ("code", "platform", "python")]
-    pairs += [(name, then[name], now[name]) for name in ("processor", "target") if name in then]
-    if then.get("data"):
-        pairs.append(("data", then["data"]["fingerprint"], now["data"]["fingerprint"]))
-    if then.get("inputs") is not None:
-        pairs += _inputs_elsewhere(then["inputs"], now["inputs"])
-    theirs = plugin_versions(then.get("plugins", {})), plugin_versions(plugins)
-    for before, after in ((then.get("packages", {}), now["packages"]), theirs):
+    old, new = run.manifest, again.manifest
+    pairs = [(name, old.get(name), new[name]) for name in ("code", "platform", "python")]
+    pairs += [(name, old[name], new[name]) for name in ("processor", "target") if name in old]
+    if old.get("data"):
+        pairs.append(("data", old["data"]["fingerprint"], new["data"]["fingerprint"]))
+    read = old.get("inputs")
+    if read is not None and changed_inputs(read, new["inputs"]):
+        digests = [
+            {path: file["sha256"][:16] for path, file in part.items()} for part in (read, new["inputs"])
+        ]
+        pairs += [
+            (path, *(part.get(path, "not read") for part in digests))
+            for path in sorted({*read, *new["inputs"]})
+        ]
+    versions = plugin_versions(old.get("plugins", {})), plugin_versions(plugins)
+    for before, after in ((old.get("packages", {}), new["packages"]), versions):
         pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return tuple(f"{name} was {before}, is {after}" for name, before, after in pairs if before != after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +13,9 @@ from typing import Any, Literal, Unpack
 
 import yaml
 
-from gossiprec.base.errors import LogError
+from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.registry import check_plugins_installed, combined_code_version
+from gossiprec.compute.shards.channel import ShardLostError
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
@@ -21,15 +23,18 @@ from gossiprec.emulation.progress import ClockReadings, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
     FORMER_KEYWORDS,
+    NoCheckpointError,
     ResumeOptions,
     RunKeywords,
     RunOptions,
     SimulateKeywords,
+    check_manifest,
     execute_run,
     make_run_options,
+    reopen_run,
+    restart_hint,
 )
-from gossiprec.emulation.run.reopened_run import NoCheckpointError, check_manifest, reopen_run, restart_hint
-from gossiprec.emulation.shards.shard_group import ShardGroup, SingleProcess, retry_after_shard_loss
+from gossiprec.emulation.shards.shard_group import ShardGroup, SingleProcess
 from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder
@@ -110,18 +115,18 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
     if not (path / run_files.MANIFEST).is_file():
         return None
     run = open_run(path)
-    wanted = yaml.safe_load(yaml.safe_dump(scenario.resolved()))
-    if wanted["executor"]["name"] == "auto":  # the run names the executor that it stood for (kept_kernels)
-        wanted["executor"]["name"] = run.scenario["executor"]["name"]
+    requested = yaml.safe_load(yaml.safe_dump(scenario.resolved()))
+    if requested["executor"]["name"] == "auto":  # the run names the executor that it stood for (kept_kernels)
+        requested["executor"]["name"] = run.scenario["executor"]["name"]
     code = combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
-    same = (
-        run.scenario == wanted
+    is_same = (
+        run.scenario == requested
         and code == scenario_code_version(scenario)
         and not manifest_fault(run.manifest)
+        and run.status == "complete"
+        and not changed_since(scenario, run.manifest)
     )
-    if not same or run.status != "complete":
-        return None
-    return None if changed_since(scenario, run.manifest) else run
+    return run if is_same else None
 
 
 def resume(
@@ -153,7 +158,7 @@ def resume(
     Returns
     -------
     Run
-        A run that is complete already is returned as it is.
+        A complete run is returned as it is.
 
     Raises
     ------
@@ -182,11 +187,27 @@ def run_with_recovery(
     options : RunOptions
     resuming : ResumeOptions
         The options of every further attempt, which may also start over.
+
+    Raises
+    ------
+    ResourceError
+        If the same shard dies twice.
     """
-    resuming = replace(resuming, from_start=True)
-    return retry_after_shard_loss(
-        first, lambda: continue_run(path, options, resuming), options.progress, path
-    )
+    attempt, resuming = first, replace(resuming, from_start=True)
+    reasons: dict[int, str] = {}
+    while True:
+        try:
+            return attempt()
+        except ShardLostError as lost:
+            if lost.number in reasons:
+                raise ResourceError(
+                    f"shard {lost.number} died twice ({reasons[lost.number]}; then {lost.reason}): its machine "
+                    "may be out of memory (check dmesg), or its process is being killed; use more or "
+                    f"smaller shards, and resume with: gossiprec resume {path}"
+                ) from lost
+            reasons[lost.number] = lost.reason
+            options.progress.note(f"{lost}; restarting that shard and resuming from the last checkpoint")
+            attempt = functools.partial(continue_run, path, options, resuming)
 
 
 def start_run(
@@ -199,7 +220,7 @@ def start_run(
             options.progress,
             load=options.load_data,
             kept_kernels=options.use_cached_kernels,
-            seat=shards.seat,
+            shard=shards.shard,
         )
         shards.start(prepared)
         view_size = prepared.protocol.view_size
@@ -214,7 +235,9 @@ def start_run(
             overwrite=overwrite,
         )
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
-        return execute_run(lambda telling: ActiveRun(prepared, directory, telling, begin), directory, options)
+        return execute_run(
+            lambda progress: ActiveRun(prepared, directory, progress, begin), directory, options
+        )
 
 
 def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: ResumeOptions) -> Run:
@@ -236,7 +259,7 @@ def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: Re
         others = stack.enter_context(_make_shard_group(scenario, options))
         try:
             found = (
-                reopen_run(folder, scenario, options, force=resuming.force, lock=lock, seat=others.seat)
+                reopen_run(folder, scenario, options, force=resuming.force, lock=lock, shard=others.shard)
                 if folder.newest_first()
                 else None
             )

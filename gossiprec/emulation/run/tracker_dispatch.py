@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.emulation.progress import Progress, Status
+from gossiprec.emulation.progress import ForwardedProgress, Progress, Status
 from gossiprec.runs import open_run
 from gossiprec.trackers import TRACKERS, Tracker
 
@@ -23,11 +23,11 @@ def report_figures(
     metrics: Iterable[tuple[str, float]], attacks: Iterable[Mapping[str, Any]]
 ) -> dict[str, float]:
     """Return the finite figures of a report by name, from its rows of ``metrics.csv`` and ``attacks.csv``."""
-    found = {f"metrics/{name}": value for name, value in metrics}
+    figures = {f"metrics/{name}": value for name, value in metrics}
     for row in attacks:
         attack = f"{row['observer']} {row['relevance']} {row['momentum']:g} {row['community_size']}"
-        found |= {f"{measure}/{attack}": row[measure] for measure in ("aac", "upper_bound", "random_bound")}
-    return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+        figures |= {f"{measure}/{attack}": row[measure] for measure in ("aac", "upper_bound", "random_bound")}
+    return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
 
 
 def tracker_factories(names: Iterable[str], called: str | None = None) -> Chosen:
@@ -40,15 +40,15 @@ def tracker_factories(names: Iterable[str], called: str | None = None) -> Chosen
     ResourceError
         If a package that a tracker needs is not installed.
     """
-    found = {name: TRACKERS[name] for name in names}
-    for name, tracker in found.items():
-        lacking = [module for module in tracker.modules if importlib.util.find_spec(module) is None]
-        if lacking:
+    trackers = {name: TRACKERS[name] for name in names}
+    for name, tracker in trackers.items():
+        missing = [module for module in tracker.modules if importlib.util.find_spec(module) is None]
+        if missing:
             raise ResourceError(
-                f"tracker {name} requires {' and '.join(lacking)}, which is not installed; install it with: "
+                f"tracker {name} requires {' and '.join(missing)}, which is not installed; install it with: "
                 f"pip install 'gossiprec[{name}]'"
             )
-    return {name: functools.partial(_begin, tracker, called) for name, tracker in found.items()}
+    return {name: functools.partial(_begin, tracker, called) for name, tracker in trackers.items()}
 
 
 def prepare_trackers(names: Iterable[str]) -> None:
@@ -79,13 +79,15 @@ def _beginning(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def run_trackers(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -> Iterator[TrackedProgress]:
+def run_trackers(
+    trackers: Chosen, progress: Progress, run: Path, *, resumed: bool
+) -> Iterator[TrackedProgress]:
     """Begin some trackers, and end them when the body ends.
 
     Parameters
     ----------
     trackers : Chosen
-    say : Progress
+    progress : Progress
         Also receives every message.
     run : Path
         The run directory.
@@ -98,33 +100,25 @@ def run_trackers(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -
         If one cannot begin.
     """
     begun: dict[str, Tracker] = {}
-    telling = TrackedProgress(begun, say)
+    tracked = TrackedProgress(begun, progress)
     try:
         for name, begin in trackers.items():
-            say.phase(f"starting {name}")
+            progress.phase(f"starting {name}")
             with _beginning(name):
                 begun[name] = begin(run, resumed=resumed)
-        yield telling
+        yield tracked
     finally:
-        telling.end()
+        tracked.end()
 
 
-class TrackedProgress:
+class TrackedProgress(ForwardedProgress):
     """A progress that passes figures to trackers; a tracker that fails is noted and left out from then on."""
 
     status = "failed"
 
-    def __init__(self, trackers: dict[str, Tracker], say: Progress) -> None:
+    def __init__(self, trackers: dict[str, Tracker], progress: Progress) -> None:
+        super().__init__(progress)
         self._trackers = trackers
-        self._say = say
-
-    def phase(self, text: str) -> None:
-        """Pass the phase on."""
-        self._say.phase(text)
-
-    def note(self, text: str) -> None:
-        """Pass the note on."""
-        self._say.note(text)
 
     def tick(self, status: Status) -> None:
         """Pass the status on, and report its figures to the trackers."""
@@ -134,7 +128,7 @@ class TrackedProgress:
             except Exception as error:  # the run is worth more than any failing tracker
                 del self._trackers[name]
                 self.note(f"tracker {name} failed ({_reason(error)}); continuing without it")
-        self._say.tick(status)
+        super().tick(status)
 
     def end(self) -> None:
         """End all trackers with the status of the run."""

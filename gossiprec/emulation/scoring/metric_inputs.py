@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -26,8 +26,8 @@ class FullRanker:
     Parameters
     ----------
     split : Split
-    metrics : sequence of Metric
-        Those that rank all items.
+    metrics : sequence of MetricSpec
+        The metrics that rank all items.
     targets : ndarray of int64, shape (n_targets,)
         Target items; a target in a list counts for users who have it in no part of the split.
     masked : sequence of str
@@ -52,58 +52,48 @@ class FullRanker:
         self._targets = targets
         relevant = {RelevantRanks: split.test, ValidationRanks: split.validation}
         counts = [part.sizes for seen, part in relevant.items() if seen in self.kinds]
-        some = np.flatnonzero(sum(counts, np.zeros(split.n_users, np.int64)))
-        self.users = np.arange(split.n_users) if self.kinds - relevant.keys() else some
+        with_relevant = np.flatnonzero(sum(counts, np.zeros(split.n_users, np.int64)))
+        self.users = np.arange(split.n_users) if self.kinds - relevant.keys() else with_relevant
 
-    def seen(self, blocks: Iterable[tuple[I64, F32]]) -> dict[type[Any], list[Any]]:
-        """Return the inputs of each kind of metric; of relevant items in parts, users in order.
+    def rank(self, users: I64, scores: F32) -> list[RankedLists]:
+        """Return the inputs of each kind of metric from the lists of some users.
 
         Parameters
         ----------
-        blocks : iterable of (users, scores)
-            Some of :attr:`users` and their scores of all items, shape (n_some, n_items); overwritten.
+        users : ndarray of int64, shape (n,)
+            Some of :attr:`users`.
+        scores : ndarray of float32, shape (n, n_items)
+            Their scores of all items; overwritten.
         """
-        relevant: list[RelevantRanks] = []
-        validation: list[RelevantRanks] = []
-        targets: list[I32] = []
-        top: list[I32] = []
-        for users, scores in blocks:
-            unseen, tests = ~self._mask(users, *self._masked), self._mask(users, self._split.test)
-            if TargetRanks in self.kinds:
-                untouched = unseen & ~tests & ~self._mask(users, self._split.validation)
-                targets.append(target_ranks(scores, untouched, self._targets))
-            if TopItems in self.kinds:
-                top.append(top_items(scores, unseen, self._length[TopItems]))
-            if ValidationRanks in self.kinds:
-                untrained = ~self._mask(users, self._split.train)
-                due = self._mask(users, self._split.validation)
-                length = self._length[ValidationRanks]
-                validation.append(relevant_ranks(scores.copy(), untrained, due, length))
-            if RelevantRanks in self.kinds:  # the last, for it overwrites the scores
-                relevant.append(relevant_ranks(scores, unseen, tests, self._length[RelevantRanks]))
-        return {
-            RelevantRanks: relevant,
-            ValidationRanks: validation,
-            TargetRanks: [TargetRanks(np.concatenate(targets))] if targets else [],
-            TopItems: [TopItems(np.concatenate(top), self._split.n_items)] if top else [],
-        }
+        split, kinds, lists = self._split, self.kinds, []
+        unseen, tests = ~self._mask(users, *self._masked), self._mask(users, split.test)
+        if TargetRanks in kinds:
+            untouched = unseen & ~tests & ~self._mask(users, split.validation)
+            lists.append(RankedLists(TargetRanks, users, target_ranks(scores, untouched, self._targets)))
+        if TopItems in kinds:
+            lists.append(RankedLists(TopItems, users, top_items(scores, unseen, self._length[TopItems])))
+        if ValidationRanks in kinds:
+            untrained, validation = ~self._mask(users, split.train), self._mask(users, split.validation)
+            lists.append(self._relevant(ValidationRanks, users, scores.copy(), untrained, validation))
+        if RelevantRanks in kinds:  # the last, for it overwrites the scores
+            lists.append(self._relevant(RelevantRanks, users, scores, unseen, tests))
+        return lists
 
-    def has_relevant(self, users: I64, kind: type[Any]) -> Bools:
-        """Return whether each user has an item that is relevant for a kind of metric and may be recommended."""
-        parts, due = (
-            ((self._split.train,), self._split.validation)
-            if kind is ValidationRanks
-            else (self._masked, self._split.test)
-        )
-        return np.asarray((~self._mask(users, *parts) & self._mask(users, due)).any(axis=1))
+    def _relevant(
+        self, kind: type[RelevantRanks], users: I64, scores: F32, candidates: Bools, relevant: Bools
+    ) -> RankedLists:
+        """Return the ranks of relevant items, for the users who have one among the candidates."""
+        listed = users[(candidates & relevant).any(axis=1)]
+        ranks = relevant_ranks(scores, candidates, relevant, self._length[kind]).ranks
+        return RankedLists(kind, listed, ranks)
 
     def _mask(self, users: I64, *parts: Ragged) -> Bools:
         """Return which items are in the users' sets, shape (n_users, n_items)."""
-        found = np.zeros((len(users), self._split.n_items), np.bool_)
+        mask = np.zeros((len(users), self._split.n_items), np.bool_)
         for sets in parts:
-            for row, user in zip(found, users.tolist(), strict=True):
+            for row, user in zip(mask, users.tolist(), strict=True):
                 row[sets[user]] = True
-        return found
+        return mask
 
 
 @dataclass(frozen=True)
@@ -123,18 +113,13 @@ class RankedLists:
     users: I64
     seen: I32
 
-    def as_seen(self, blocks: Sequence[I64], n_items: int) -> list[Any]:
-        """Return the inputs as metrics take them; of relevant items by block of users, as wide as its longest list."""
-        if self.kind is TargetRanks:
-            return [TargetRanks(self.seen)]
-        if self.kind is TopItems:
-            return [TopItems(self.seen, n_items)]
-        found = []
+    def in_blocks(self, blocks: Sequence[I64]) -> Iterator[RankedLists]:
+        """Yield the lists of each block of users, as wide as its longest list."""
         for users in blocks:
-            some = self.seen[np.isin(self.users, users)]
-            width = int((some != NOWHERE).sum(axis=1).max(initial=0))
-            found.append(RelevantRanks(some[:, :width]))
-        return found
+            chosen = np.isin(self.users, users)
+            seen = self.seen[chosen]
+            width = int((seen != NOWHERE).sum(axis=1).max(initial=0))
+            yield RankedLists(self.kind, self.users[chosen], seen[:, :width])
 
 
 @dataclass(frozen=True)
@@ -143,14 +128,14 @@ class MetricInputs:
 
     Attributes
     ----------
-    lists : list of Lists
+    lists : list of RankedLists
         One per kind.
     tests : ndarray of int64, shape (n,)
         Positions of their test items among all.
     ranks : ndarray of int32, shape (n,)
         Ranks of these test items, each among its candidates.
     tied : ndarray of int64
-        Those of the users for whom all scores are equal.
+        Users for whom all scores are equal.
     """
 
     lists: list[RankedLists]
@@ -159,28 +144,31 @@ class MetricInputs:
     tied: I64
 
 
-def collect_lists(whole: FullRanker, users: I64, seen: Mapping[type[Any], list[Any]]) -> list[RankedLists]:
-    """Return the inputs from the lists of some users, each with its user."""
-    found = []
-    for kind, [part] in ((kind, parts) for kind, parts in seen.items() if parts):
-        if isinstance(part, RelevantRanks):
-            found.append(RankedLists(kind, users[whole.has_relevant(users, kind)], part.ranks))
+def as_measured(lists: Iterable[RankedLists], n_items: int) -> dict[type[Any], list[Any]]:
+    """Return the inputs of each kind of metric as measures take them: of relevant items in parts, others in one."""
+    by_kind: dict[type[Any], list[I32]] = {}
+    for part in lists:
+        by_kind.setdefault(part.kind, []).append(part.seen)
+    measured: dict[type[Any], list[Any]] = {}
+    for kind, parts in by_kind.items():
+        if kind is TargetRanks:
+            measured[kind] = [TargetRanks(np.concatenate(parts))]
+        elif kind is TopItems:
+            measured[kind] = [TopItems(np.concatenate(parts), n_items)]
         else:
-            found.append(
-                RankedLists(kind, users, part.ranks if isinstance(part, TargetRanks) else part.items)
-            )
-    return found
+            measured[kind] = [RelevantRanks(seen) for seen in parts]
+    return measured
 
 
 def concat_lists(parts: Sequence[RankedLists]) -> list[RankedLists]:
     """Return the lists of each kind joined, users ascending; short rows are padded."""
     joined = []
     for kind in {part.kind: None for part in parts}:
-        some = [part for part in parts if part.kind is kind]
-        users = np.concatenate([part.users for part in some])
-        seen = np.full((len(users), max(part.seen.shape[1] for part in some)), NOWHERE, np.int32)
+        of_kind = [part for part in parts if part.kind is kind]
+        users = np.concatenate([part.users for part in of_kind])
+        seen = np.full((len(users), max(part.seen.shape[1] for part in of_kind)), NOWHERE, np.int32)
         low = 0
-        for part in some:
+        for part in of_kind:
             seen[low : low + len(part.users), : part.seen.shape[1]] = part.seen
             low += len(part.users)
         order = np.argsort(users, kind="stable")
@@ -188,7 +176,7 @@ def concat_lists(parts: Sequence[RankedLists]) -> list[RankedLists]:
     return joined
 
 
-MANY = 10_000
+MAX_KEYED = 10_000
 """Number of items above which candidates are drawn one by one: with 38,333, a test item takes 9 us, not 1.8 ms."""
 
 
@@ -244,13 +232,13 @@ def sampled_negatives(split: Split, users: I64) -> I64:
 
 def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:
     """Return `count` distinct random numbers below `bound` per row; for many items without a key per item."""
-    if bound > MANY:
+    if bound > MAX_KEYED:
         return np.stack([rng.choice(bound, count, replace=False) for _ in range(n_rows)])
     keys = rng.random((n_rows, bound))
     return np.asarray(np.argpartition(keys, count - 1, axis=1)[:, :count], np.int64)
 
 
-PAIRS = 2**26
+MAX_PAIRS = 2**26
 """Users times items above which users share permutations: 30,000 users of 40,000 items take 23 s otherwise."""
 SHARED_BY = 64
 """Users with consecutive ids that share a permutation."""
@@ -311,13 +299,13 @@ class RandomRanking(BaselineRanking):
 
     Notes
     -----
-    In large data (:data:`PAIRS`) some users share a permutation, and each begins at a place of its own. Every single
-    order is still uniform, so that expected values are the same, but those of different users are not independent.
+    In large data (:data:`MAX_PAIRS`) some users share a permutation, and each begins at its own place. Every single
+    order is still uniform, so that expected values are the same, but the orders of users are not independent.
     """
 
     def __init__(self, split: Split, seed: int) -> None:
         super().__init__(split, seed)
-        self._shares = split.n_users * split.n_items > PAIRS
+        self._shares = split.n_users * split.n_items > MAX_PAIRS
         self._permutation = lru_cache(maxsize=2)(self._drawn)
         if self._shares:
             self._twice = np.tile(np.arange(split.n_items, dtype=np.float32), 2)
@@ -345,7 +333,7 @@ class RandomRanking(BaselineRanking):
 
 
 ORDERS: dict[str, type[BaselineRanking]] = {"popularity": PopularityRanking, "random": RandomRanking}
-"""The baseline orders by their names in ``evaluate.beside``."""
+"""The baseline orders by the names that a scenario gives them."""
 
 
 def _descending(items: I64 | I32) -> F32:

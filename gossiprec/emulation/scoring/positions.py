@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import I64
-from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.reader import EventLog, read_log
 from gossiprec.runs.run_files import log_path
@@ -130,7 +130,7 @@ def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measu
         "received": contacts.sum(axis=0),
     }
     if contacts.nnz <= DENSEST * n * (n - 1):
-        from gossiprec.network.graphs.centrality import (  # here: networkx takes a third of a second
+        from gossiprec.network.graphs.centrality import (  # here: networkx takes 0.3 s
             betweenness,
             hops_to,
             pagerank,

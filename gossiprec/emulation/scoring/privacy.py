@@ -49,17 +49,17 @@ class PrivacyLedger(Stateful):
     n_nodes : int
     by_coordinates : sequence of Policy
         Policies that may account number by number.
-    items_in_the_open : bool
+    reveals_items : bool
         Whether messages show which items they concern, which accounting number by number does not cover.
-    told : ToldRows, optional
+    uploads : UserUploadBudget, optional
         The budget of uploaded user rows; the log adds it to the budget of policies.
-    choices_in_the_open : bool
+    reveals_choices : bool
         Whether receivers and merge weights depend on items of a node, without noise.
-    told_in_the_open : bool
-        Whether clients send values about their users, besides updates, that no epsilon covers.
+    reveals_uploads : bool
+        Whether clients send values about their users, in addition to updates, that no epsilon covers.
     """
 
-    checkpointed = ("told", "updates", "pushes", "coordinates")
+    checkpointed = ("logged", "updates", "pushes", "coordinates")
 
     def __init__(
         self,
@@ -67,65 +67,43 @@ class PrivacyLedger(Stateful):
         n_nodes: int,
         by_coordinates: Sequence[Policy] = (),
         *,
-        items_in_the_open: bool = False,
-        told: UserUploadBudget | None = None,
-        choices_in_the_open: bool = False,
-        told_in_the_open: bool = False,
+        reveals_items: bool = False,
+        uploads: UserUploadBudget | None = None,
+        reveals_choices: bool = False,
+        reveals_uploads: bool = False,
     ) -> None:
         self._policies = policies
         self._by_coordinates = by_coordinates
-        self._items_in_the_open = items_in_the_open
-        self._told_rows = told
-        self._choices_in_the_open = choices_in_the_open
-        self._told_in_the_open = told_in_the_open
-        self._told = np.zeros(n_nodes)
+        self._uploads = uploads
+        self._reveals_items = reveals_items
+        self._revealed = {"choices_in_the_open": reveals_choices, "told_in_the_open": reveals_uploads}
+        self._logged = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
     def changes(self, updates: I64, pushes: I64, coordinates: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
         self._updates, self._pushes, self._coordinates = updates, pushes, coordinates.copy()
-        now = np.zeros_like(self._told)
-        for privacy in self._spent():
-            now[privacy.nodes] = privacy.epsilon
-        if self._told_rows is not None:
-            rows = self._told_rows.spent(updates)
-            now[rows.nodes] += rows.epsilon
-        changed = np.flatnonzero(now != self._told)
-        self._told = now
-        return changed, now[changed]
+        epsilon = np.zeros_like(self._logged)
+        for spent in self._spent():
+            epsilon[spent.nodes] = spent.epsilon
+        if self._uploads is not None:
+            rows = self._uploads.spent(updates)
+            epsilon[rows.nodes] += rows.epsilon
+        changed = np.flatnonzero(epsilon != self._logged)
+        self._logged = epsilon
+        return changed, epsilon[changed]
 
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy figures as of the last call, or None if no policy accounts for privacy."""
-        spent, told = self._spent(), self._of_told_rows()
+        spent = self._spent()
+        uploads = None if self._uploads is None else _figures([self._uploads.spent(self._updates)])
         if not spent:
-            return None if told is None else {**told, "updates_in_the_open": True}
-        epsilon = np.concatenate([privacy.epsilon for privacy in spent])
-        noise = np.concatenate([privacy.noise_multiplier for privacy in spent])
+            return None if uploads is None else {**uploads, "updates_in_the_open": True}
         return {
-            "nodes": len(epsilon),
-            "delta": max(privacy.delta for privacy in spent),
-            "epsilon_max": epsilon.max(),
-            "epsilon_mean": epsilon.mean(),
-            "noise_multiplier_min": noise.min(),
-            "noise_multiplier_max": noise.max(),
+            **_figures(spent),
             **self._of_coordinates(spent),
-            **({"told_rows": told} if told else {}),
-            **({"choices_in_the_open": True} if self._choices_in_the_open else {}),
-            **({"told_in_the_open": True} if self._told_in_the_open else {}),
-        }
-
-    def _of_told_rows(self) -> dict[str, Any] | None:
-        """Return the privacy figures of uploaded user rows."""
-        if self._told_rows is None:
-            return None
-        spent = self._told_rows.spent(self._updates)
-        return {
-            "nodes": len(spent.nodes),
-            "delta": 0.0,
-            "epsilon_max": spent.epsilon.max(),
-            "epsilon_mean": spent.epsilon.mean(),
-            "noise_multiplier_min": spent.noise_multiplier.min(),
-            "noise_multiplier_max": spent.noise_multiplier.max(),
+            **({"told_rows": uploads} if uploads else {}),
+            **{name: True for name, revealed in self._revealed.items() if revealed},
         }
 
     def _of_coordinates(self, spent: Sequence[PrivacySpent]) -> dict[str, Any]:
@@ -137,7 +115,7 @@ class PrivacyLedger(Stateful):
         return {
             "epsilon_per_coordinate": max(privacy.epsilon_per_coordinate or 0.0 for privacy in composed),
             "coordinates_max": int(self._coordinates[nodes].max()),
-            **({"items_in_the_open": True} if self._items_in_the_open else {}),
+            **({"items_in_the_open": True} if self._reveals_items else {}),
         }
 
     def _spent(self) -> list[PrivacySpent]:
@@ -145,8 +123,37 @@ class PrivacyLedger(Stateful):
         composed = [
             policy.privacy_spent_by_coordinate(self._coordinates.copy()) for policy in self._by_coordinates
         ]
-        found = (*composed, *whole)  # the log holds the budget of whole messages, if both exist
-        return [privacy for privacy in found if privacy is not None]
+        # the log holds the budget of whole messages, if both exist
+        return [privacy for privacy in (*composed, *whole) if privacy is not None]
+
+
+def _figures(spent: Sequence[PrivacySpent]) -> dict[str, Any]:
+    epsilon = np.concatenate([privacy.epsilon for privacy in spent])
+    noise = np.concatenate([privacy.noise_multiplier for privacy in spent])
+    return {
+        "nodes": len(epsilon),
+        "delta": max(privacy.delta for privacy in spent),
+        "epsilon_max": epsilon.max(),
+        "epsilon_mean": epsilon.mean(),
+        "noise_multiplier_min": noise.min(),
+        "noise_multiplier_max": noise.max(),
+    }
+
+
+def make_ledger(prepared: PreparedRun) -> PrivacyLedger:
+    """Return the ledger of a run's policies and of the user rows that its clients upload."""
+    recommender, uploads = prepared.recommender, None
+    if recommender is not None and prepared.user_upload_width and recommender.user_upload_epsilon is not None:
+        uploads = UserUploadBudget(recommender.user_upload_epsilon, prepared.split.n_users)
+    return PrivacyLedger(
+        accounted_policies(prepared),
+        prepared.protocol.n_nodes,
+        prepared.policies,
+        reveals_items=prepared.mode.reveals_items,
+        uploads=uploads,
+        reveals_choices=prepared.protocol.choices_follow_data,
+        reveals_uploads=bool(prepared.user_upload_width) and uploads is None,
+    )
 
 
 def accounted_policies(prepared: PreparedRun) -> list[Policy]:
@@ -163,16 +170,3 @@ def accounted_policies(prepared: PreparedRun) -> list[Policy]:
         for policy, transform in zip(prepared.policies, transforms, strict=True)
         if transform is None or not transform.rewrites
     ]
-
-
-def user_upload_budget(prepared: PreparedRun) -> UserUploadBudget | None:
-    """Return the budget of the user rows that clients upload, or None if they upload none or it is unknown."""
-    recommender = prepared.recommender
-    if recommender is None or not prepared.user_upload_width or recommender.user_upload_epsilon is None:
-        return None
-    return UserUploadBudget(recommender.user_upload_epsilon, prepared.split.n_users)
-
-
-def tells_openly(prepared: PreparedRun) -> bool:
-    """Return whether clients send values about their users that no epsilon covers."""
-    return bool(prepared.user_upload_width) and user_upload_budget(prepared) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,11 +22,14 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, TrainingData
-from gossiprec.federated.user_vectors import compute_user_vectors
+from gossiprec.federated.user_vectors import clip_l1, compute_user_vectors
 from gossiprec.measures.attack_accuracy import Guess, accuracies, accuracies_of, guess, overlaps, random_bound
 from gossiprec.measures.communities import Communities, jaccard_communities
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import PreparedRun
 
 N_SAMPLED = 20_000
 """Number of training items for which the evidence is computed, each with an item that the user does not have."""
@@ -41,7 +44,7 @@ class CommunityLeak:
     accuracy : float
         Mean share of a user's K most similar users among the K guessed; on ties, its expectation over random orders.
     random_bound : float
-        The accuracy of a random guess, K / (n_users - 1). Set sizes are nearly kept, which alone gives an accuracy
+        The accuracy of a random guess, K / (n_users - 1). Set sizes are nearly kept, which already gives an accuracy
         above it if users have sets of different sizes.
     """
 
@@ -69,6 +72,27 @@ class MembershipLeak:
     f1: float
     auc: float
     prior_auc: float
+
+
+def upload_leakage(prepared: PreparedRun, options: Any, guesses: Any) -> dict[str, Any]:
+    """Return the figures of an attack on uploads at the end of a run.
+
+    Parameters
+    ----------
+    prepared : PreparedRun
+    options : Options
+        The options of the attack.
+    guesses : ContributionGuesses or VectorGuesses
+    """
+    split, layout, model = prepared.split, prepared.layout, prepared.model
+    if isinstance(guesses, ContributionGuesses):
+        return contribution_leakage(guesses, split, k=options.community_size)
+    assert isinstance(model, SequenceModel)
+    coordinator = np.array([prepared.protocol.n_users])
+    version = prepared.executor.store.models(prepared.planner.current, coordinator)[0, layout.merged]
+    vectors = true_vectors(model, layout, version, split.training_data(), prepared.own_rows)
+    true = clip_l1(vectors, options.clip).astype(np.float32)
+    return vector_leakage(guesses, true, split, k=options.community_size)
 
 
 def contribution_leakage(guesses: ContributionGuesses, split: Split, *, k: int) -> dict[str, float]:
@@ -115,17 +139,17 @@ def vector_leakage(guesses: VectorGuesses, true: F32, split: Split, *, k: int) -
         ``cda``: the share of the `k` users most similar to an adversary that its query finds. ``..._of_means``: the
         same among the means of all that each user has uploaded. ``exact``: among the vectors as they are.
     """
-    some, latest, means = guesses.adversaries, guesses.latest, guesses.means
-    communities = jaccard_communities(split.train, some, n_items=split.n_items, k=k)
-    found = [
+    users, latest, means = guesses.adversaries, guesses.latest, guesses.means
+    communities = jaccard_communities(split.train, users, n_items=split.n_items, k=k)
+    parts = [
         guesses.reidentified,
-        true_vector_ranks(true, latest, some),
-        suffix_names(true_vector_ranks(true, means, some), "of_means"),
-        community_accuracies(guesses.queries, latest, some, communities),
-        suffix_names(community_accuracies(guesses.queries, means, some, communities), "of_means"),
+        true_vector_ranks(true, latest, users),
+        suffix_names(true_vector_ranks(true, means, users), "of_means"),
+        community_accuracies(guesses.queries, latest, users, communities),
+        suffix_names(community_accuracies(guesses.queries, means, users, communities), "of_means"),
     ]
-    exact = community_accuracies(guesses.queries, true, some, communities)["nearest"]
-    return {how: {key: value for each in found for key, value in each[how].items()} for how in HOW} | {
+    exact = community_accuracies(guesses.queries, true, users, communities)["nearest"]
+    return {how: {key: value for part in parts for key, value in part[how].items()} for how in HOW} | {
         "random": {
             "reidentified": 1 / max(len(known_users(guesses.before)), 1),
             "own_first": 1 / max(len(known_users(latest)), 1),
@@ -153,41 +177,42 @@ def true_vectors(model: SequenceModel, layout: Layout, version: F32, split: Trai
     return compute_user_vectors(model, layout, version, histories, own)
 
 
-def true_vector_ranks(true: F32, told: F32, users: I64) -> Found:
+def true_vector_ranks(true: F32, uploads: F32, users: I64) -> Found:
     """Return how often a user's vector finds the uploaded one, and the share of others that come before it.
 
     Parameters
     ----------
-    true, told : ndarray of float32, shape (n_users, d)
+    true, uploads : ndarray of float32, shape (n_users, d)
         The latter NaN if nothing was uploaded.
     users : ndarray of int64, shape (n,)
         Users to look for, ascending; those who uploaded nothing are left out.
     """
-    heard = known_users(told)
-    users = np.intersect1d(users, heard)
-    place = np.searchsorted(heard, users)
+    uploaders = known_users(uploads)
+    users = np.intersect1d(users, uploaders)
+    position = np.searchsorted(uploaders, users)
 
     def before_own(distances: F64, rows: slice) -> F64:
-        own = np.take_along_axis(distances, place[rows, None], axis=1)
+        own = np.take_along_axis(distances, position[rows, None], axis=1)
         ties = (distances == own).sum(axis=1) - 1
         ranks = (distances < own).sum(axis=1) + ties / 2
         return np.stack([chance_of_first(distances, own), ranks], axis=1)
 
-    found = judge_distances(true[users], told[heard], before_own)
-    others = max(len(heard) - 1, 1)
+    judged = judge_distances(true[users], uploads[uploaders], before_own)
+    others = max(len(uploaders) - 1, 1)
     return {
-        how: {"own_first": mean(found[how][:, 0]), "own_rank": mean(found[how][:, 1] / others)} for how in HOW
+        how: {"own_first": mean(judged[how][:, 0]), "own_rank": mean(judged[how][:, 1] / others)}
+        for how in HOW
     }
 
 
-def community_accuracies(queries: F32, told: F32, users: I64, communities: Communities) -> Found:
+def community_accuracies(queries: F32, uploads: F32, users: I64, communities: Communities) -> Found:
     """Return the mean share of communities that is found (CDA).
 
     Parameters
     ----------
     queries : ndarray of float32, shape (n, d)
         The query of each adversary.
-    told : ndarray of float32, shape (n_users, d)
+    uploads : ndarray of float32, shape (n_users, d)
         NaN if nothing was uploaded.
     users : ndarray of int64, shape (n,)
         The adversaries.
@@ -200,8 +225,8 @@ def community_accuracies(queries: F32, told: F32, users: I64, communities: Commu
         scores, true = -distances, communities.between(rows.start, rows.stop)
         return accuracies(scores, guess(scores, true.k), true)
 
-    found = judge_distances(queries, told, judge)
-    return {how: {"cda": mean(found[how])} for how in HOW}
+    judged = judge_distances(queries, uploads, judge)
+    return {how: {"cda": mean(judged[how])} for how in HOW}
 
 
 def suffix_names(found: Found, what: str) -> Found:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +21,14 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.executor_selection import thread_count
-from gossiprec.emulation.assembly.poisoners import attacked_items
+from gossiprec.emulation.assembly.poisoners import attacked_items, least_popular_items
+from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.scoring.metric_inputs import (
     ORDERS,
     FullRanker,
     MetricInputs,
     RankedLists,
-    collect_lists,
+    as_measured,
     concat_lists,
     draw_candidates,
     sampled_negatives,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 MAX_CANDIDATES = 2**23
 """Number of test items and candidates of which scores are held at the same time."""
 MAX_LOSS_USERS = 512
-"""Number of users whose models are read together to find their training loss."""
+"""Number of users for whom the models are read together to find the training loss."""
 MAX_BLOCK = 512
 """Number of users of whom all item scores are held; fewer if there are more than 8,000 items."""
 
@@ -61,8 +62,8 @@ class UtilityOptions:
     ----------
     targets : ndarray of int64, shape (n_targets,), optional
         Target items, if a metric needs them.
-    beside : sequence of str
-        Baseline orders of the items that are also measured, once (:data:`.orders.ORDERS`).
+    baselines : sequence of str
+        Baseline orders of the items that are also measured, once (:data:`.metric_inputs.ORDERS`).
     mask : str
         Parts of the split, joined by ``+``, of which no item is in a full list of a user who has it.
     threads : int
@@ -74,7 +75,7 @@ class UtilityOptions:
     """
 
     targets: I64 | None = None
-    beside: Sequence[str] = ()
+    baselines: Sequence[str] = ()
     mask: str = "train"
     threads: int = 1
     attacked: I64 | None = None
@@ -88,9 +89,9 @@ class UtilityEvaluator:
     ----------
     split : Split
     metrics : sequence of str
-        Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
-        item against 99 fixed negatives (all that the user leaves, if these are fewer), others all items except those in
-        the masked parts; those of validation items all but training items.
+        Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Metrics of sampled items rank each test
+        item against 99 fixed negatives (all that the user leaves, if these are fewer), others rank all items except
+        those in the masked parts, and metrics of validation items all except training items.
     executor : Executor
     seed : int
     options : UtilityOptions
@@ -103,9 +104,9 @@ class UtilityEvaluator:
 
     Notes
     -----
-    A model of moves is asked for each test item after the visit that came before it, if that was within the model's
-    window. A whole list has no visit of its own before it: it is the answer to "where to next?" at the place of the
-    user's last training visit, as in Feng et al. (IJCAI 2015), where a list is recommended for a current place.
+    A model of moves scores each test item after the visit that came before it, if that was within the model's window.
+    A whole list has no visit of its own before it: it ranks the places to visit after the user's last training visit,
+    as in Feng et al. (IJCAI 2015), in which a list is recommended for a current place.
 
     Raises
     ------
@@ -121,28 +122,27 @@ class UtilityEvaluator:
         seed: int,
         options: UtilityOptions = UtilityOptions(),
     ) -> None:
-        targets, attacked = options.targets, options.attacked
+        none = np.zeros(0, np.int64)
+        targets, attacked = (
+            none if items is None else items for items in (options.targets, options.attacked)
+        )
         self._split = split
         self._keep_users = options.keep_users
         self.by_user: dict[str, F64] = {}
-        apart = (
-            targets is not None and attacked is not None and len(targets) and set(targets) <= set(attacked)
-        )
-        self._each: list[int] = targets.tolist() if apart and targets is not None else []
+        self._separate_targets: list[int] = targets.tolist() if set(targets) <= set(attacked) else []
         self._executor = executor
         self._threads = ThreadPool(options.threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
-        asked = [read_metric(metric) for metric in metrics]
-        self._metrics = [m for m in asked if m.looks_at is not RelevantRanks or len(self._users)]
+        specs = [read_metric(metric) for metric in metrics]
+        self._metrics = [spec for spec in specs if spec.looks_at is not RelevantRanks or len(self._users)]
         full = [metric for metric in self._metrics if metric.full]
-        wanted = np.zeros(0, np.int64) if targets is None else targets
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
         self._seed, self._mask = seed, options.mask.split("+")
         self._whole = [
-            (part, FullRanker(split, some, wanted, self._mask))
-            for part, some in _by_part(full, apart=bool(self._histories["test"])).items()
+            (part, FullRanker(split, of_part, targets, self._mask))
+            for part, of_part in _by_part(full, separately=bool(self._histories["test"])).items()
         ]
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
@@ -151,34 +151,36 @@ class UtilityEvaluator:
             self._real = self._candidates != PADDING
             self._n_candidates = np.count_nonzero(self._real, axis=1)
         self._tied: list[I64] = []
-        self._orders: dict[str, dict[str, float]] = {name: self._of_order(name) for name in options.beside}
-        self._beside = {
+        self._orders = {name: self._measure_order(name) for name in options.baselines}
+        self._baselines = {
             baseline_metric_name(metric, name): value
-            for name, found in self._orders.items()
-            for metric, value in found.items()
+            for name, values in self._orders.items()
+            for metric, value in values.items()
         }
 
-    def measure(self, current: I64, looks: Sequence[MetricInputs] = ()) -> dict[str, float]:
+    def measure(self, current: I64, inputs: Sequence[MetricInputs] = ()) -> dict[str, float]:
         """Return each metric for the models at arena rows `current`, shape (n_nodes,), then for baseline orders.
 
-        Metrics of test items are left out if no user has any. If several shards have looked at all users' models, each
-        at some of them, their inputs are used instead.
+        Metrics of test items are left out if no user has any. The inputs of several shards, each from the models of
+        some users, are used instead if there are any.
         """
-        self._tied = [look.tied for look in looks]
-        own = self._judged(*self._joined(looks)) if looks else self._values(*self._scoring(current))
+        self._tied = [part.tied for part in inputs]
+        values = (
+            self._metric_values(*self._joined(inputs)) if inputs else self._values(*self._scoring(current))
+        )
         if self._keep_users:
-            tested = ((metric.name, own[metric.name]) for metric in self._metrics if metric.of_test_items)
-            self.by_user = {name: values for name, values in tested if len(values) == len(self._users)}
-        return self._means(own) | self._beside
+            tested = ((metric.name, values[metric.name]) for metric in self._metrics if metric.of_test_items)
+            self.by_user = {name: found for name, found in tested if len(found) == len(self._users)}
+        return self._means(values) | self._baselines
 
-    def look(self, current: I64, users: I64) -> MetricInputs:
+    def metric_inputs(self, current: I64, users: I64) -> MetricInputs:
         """Return the metric inputs from the models of some users, ascending."""
         self._tied = []
         of_all, of_candidates = self._scoring(current)
         parts: list[RankedLists] = []
-        for part, lists in self._whole:
-            for some in self._blocks(np.intersect1d(lists.users, users)):
-                parts += collect_lists(lists, some, lists.seen([(some, of_all(some, part))]))
+        for part, ranker in self._whole:
+            for block in self._blocks(np.intersect1d(ranker.users, users)):
+                parts += ranker.rank(block, of_all(block, part))
         if not self._sampled:
             return MetricInputs(concat_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.tied)
         at = np.flatnonzero(np.isin(self._users, users))
@@ -195,51 +197,50 @@ class UtilityEvaluator:
         names = [metric.name for metric in self._metrics if metric.of_test_items]
         if not names:
             return {}
-        orders = {name: self._orders.get(name) or self._of_order(name) for name in ORDERS}
-        return {order: {name: found[name] for name in names} for order, found in orders.items()}
+        orders = {name: self._orders.get(name) or self._measure_order(name) for name in ORDERS}
+        return {order: {name: values[name] for name in names} for order, values in orders.items()}
 
     def few_candidates(self) -> dict[str, int]:
         """Return the number of users for whom K reaches the number of candidates, by metric of relevant items."""
-        users, split = self._users, self._split
-        found = {}
+        split, counts = self._split, {}
         for metric in self._metrics:
             if not issubclass(metric.looks_at, RelevantRanks):
                 continue
             masked = ["train"] if metric.on_validation else self._mask
-            some = np.flatnonzero(split.validation.sizes) if metric.on_validation else users
-            left = split.n_items - sum(getattr(split, part).sizes[some] for part in masked)
-            sizes = left if metric.full else sampled_negatives(split, users)
-            found[metric.name] = int(np.count_nonzero(sizes <= metric.k))
-        return {name: count for name, count in found.items() if count}
+            users = np.flatnonzero(split.validation.sizes) if metric.on_validation else self._users
+            unmasked = split.n_items - sum(getattr(split, part).sizes[users] for part in masked)
+            sizes = unmasked if metric.full else sampled_negatives(split, users)
+            counts[metric.name] = int(np.count_nonzero(sizes <= metric.k))
+        return {name: count for name, count in counts.items() if count}
 
-    def _of_order(self, name: str) -> dict[str, float]:
+    def _measure_order(self, name: str) -> dict[str, float]:
         """Return the metrics of a baseline order of the items."""
         order = ORDERS[name](self._split, self._seed)
         return self._means(self._values(order.before, order.of_candidates))
 
     def _joined(
-        self, looks: Sequence[MetricInputs]
+        self, inputs: Sequence[MetricInputs]
     ) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
         """Return the metric inputs of all users, joined from parts."""
-        whole: dict[type[Any], list[Any]] = {}
-        found = concat_lists([lists for look in looks for lists in look.lists])
-        for _, lists in self._whole:
-            blocks = [*self._blocks(lists.users)]
-            own = (each for each in found if each.kind in lists.kinds)
-            whole |= {each.kind: each.as_seen(blocks, self._split.n_items) for each in own}
+        joined = concat_lists([lists for part in inputs for lists in part.lists])
+        in_blocks = [
+            part
+            for _, ranker in self._whole
+            for lists in joined
+            if lists.kind in ranker.kinds
+            for part in lists.in_blocks([*self._blocks(ranker.users)])
+        ]
+        whole = as_measured(in_blocks, self._split.n_items)
         if not self._sampled:
             return whole, []
         ranks = np.empty(len(self._candidates), np.int32)
-        for look in looks:
-            ranks[look.tests] = look.ranks
+        for part in inputs:
+            ranks[part.tests] = part.ranks
         return whole, [RelevantRanks(ranks[:, None])]
 
     def _scoring(self, current: I64) -> tuple[Callable[[I64, str], F32], Callable[[I64, Ragged], F32]]:
         """Return the functions that score items by the present models."""
-        return (
-            lambda users, part: self._scores_of_all(current, users, part),
-            lambda users, candidates: self._scores_of_candidates(current, users, candidates),
-        )
+        return partial(self._scores_of_all, current), partial(self._scores_of_candidates, current)
 
     def _values(
         self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
@@ -252,38 +253,39 @@ class UtilityEvaluator:
             Return the scores that make the lists: of all items for some users before a part of the split, and of each
             user's candidates.
         """
-        whole: dict[type[Any], list[Any]] = {}
-        for part, lists in self._whole:
-            seen = lists.seen((some, of_all(some, part)) for some in self._blocks(lists.users))
-            whole |= {kind: ranks for kind, ranks in seen.items() if ranks}
-        everybody = np.arange(len(self._users))
-        sampled = (
-            [RelevantRanks(self._sampled_ranks(of_candidates, everybody)[:, None])] if self._sampled else []
+        lists = (
+            of_block
+            for part, ranker in self._whole
+            for block in self._blocks(ranker.users)
+            for of_block in ranker.rank(block, of_all(block, part))
         )
-        return self._judged(whole, sampled)
+        whole = as_measured(lists, self._split.n_items)
+        sampled: list[RelevantRanks] = []
+        if self._sampled:
+            ranks = self._sampled_ranks(of_candidates, np.arange(len(self._users)))
+            sampled.append(RelevantRanks(ranks[:, None]))
+        return self._metric_values(whole, sampled)
 
-    def _judged(
+    def _metric_values(
         self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
     ) -> dict[str, F64]:
         """Return the values of each metric, from full lists and from test items among candidates."""
-        found: dict[str, F64] = {}
+        by_metric: dict[str, F64] = {}
         for metric in self._metrics:
             ranks = whole[metric.looks_at] if metric.full else sampled
-            values = np.concatenate([metric.measure.of(some, metric.k) for some in ranks])
-            found[metric.name] = values if metric.full else user_means(values, self._tests_of)
-        return found
+            values = np.concatenate([metric.measure.of(part, metric.k) for part in ranks])
+            by_metric[metric.name] = values if metric.full else user_means(values, self._tests_of)
+        return by_metric
 
     def _means(self, values: Mapping[str, F64]) -> dict[str, float]:
-        """Return each metric, and those of target items per item if these are attacked."""
-        found: dict[str, float] = {}
+        """Return each metric, and metrics of target items per item if these are attacked."""
+        means: dict[str, float] = {}
         for metric in self._metrics:
-            own = values[metric.name]
-            found[metric.name] = nanmean(own)
+            means[metric.name] = nanmean(values[metric.name])
             if metric.measure.wants is TargetRanks:
-                found |= {
-                    f"{metric.name}[{item}]": float(v) for item, v in zip(self._each, own, strict=False)
-                }
-        return found
+                by_item = zip(self._separate_targets, values[metric.name], strict=False)
+                means |= {f"{metric.name}[{item}]": float(value) for item, value in by_item}
+        return means
 
     def _blocks(self, users: I64) -> Iterator[I64]:
         """Yield the users who need lists, in blocks."""
@@ -293,21 +295,19 @@ class UtilityEvaluator:
     def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32], at: I64) -> I32:
         """Return the ranks of test items among their candidates, for the users at the given positions."""
         ranks = [np.zeros(0, np.int32)]
-        for some in self._sampled_blocks(at):
-            tests, place = row_entries(self._tests_of, some)
+        for block in self._sampled_blocks(at):
+            tests, user = row_entries(self._tests_of, block)
             real = self._real[tests]
-            sizes = np.bincount(place, weights=self._n_candidates[tests], minlength=len(some)).astype(
-                np.int64
-            )
-            candidates = Ragged.from_sizes(sizes, self._candidates[tests][real])
+            sizes = np.bincount(user, weights=self._n_candidates[tests], minlength=len(block))
+            candidates = Ragged.from_sizes(sizes.astype(np.int64), self._candidates[tests][real])
             scores = np.full(real.shape, np.inf, np.float32)  # a padded entry never beats an item
-            scores[real] = scores_of(self._users[some], candidates)
+            scores[real] = scores_of(self._users[block], candidates)
             missing = real.shape[1] - self._n_candidates[tests]
             ranks.append((candidate_ranks(scores[:, 0], scores[:, 1:]) - missing).astype(np.int32))
         return np.concatenate(ranks)
 
     def _sampled_blocks(self, at: I64) -> Iterator[I64]:
-        """Yield positions in blocks of at most :data:`MAX_CANDIDATES` candidates; at least one user each."""
+        """Yield positions in blocks of up to :data:`MAX_CANDIDATES` candidates, each of one user or more."""
         ends = np.concatenate([[0], np.cumsum(np.diff(self._tests_of)[at])])
         most, low = MAX_CANDIDATES // self._candidates.shape[1], 0
         while low < len(at):
@@ -326,8 +326,11 @@ class UtilityEvaluator:
         contexts = {name: column[tests].repeat(counts) for name, column in self._before_tests.items()}
         histories = {name: column[users] for name, column in self._histories["test"].items()}
         models = self._executor.store.scoring_view(current, users)
-        about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
-        scores = self._executor.score(ScoreQuery(*about, contexts, None, models.together, histories))
+        query = ScoreQuery(
+            models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values, contexts,
+            None, models.together, histories,
+        )  # fmt: skip
+        scores = self._executor.score(query)
         begins = candidates.offsets[:-1]
         level = np.minimum.reduceat(scores, begins) == np.maximum.reduceat(scores, begins)
         self._tied.append(users[level])
@@ -345,30 +348,28 @@ class UtilityEvaluator:
         return scores
 
 
-def _by_part(metrics: Sequence[MetricSpec], *, apart: bool) -> dict[str, list[MetricSpec]]:
+def _by_part(metrics: Sequence[MetricSpec], *, separately: bool) -> dict[str, list[MetricSpec]]:
     """Return the metrics by the part before which users are scored; all before tests, if that makes no difference."""
-    if not apart:
-        return {"test": list(metrics)}
-    found: dict[str, list[MetricSpec]] = {}
+    parts: dict[str, list[MetricSpec]] = {}
     for metric in metrics:
-        part = "validation" if metric.looks_at is ValidationRanks else "test"
-        found.setdefault(part, []).append(metric)
-    return found
+        part = "validation" if separately and metric.looks_at is ValidationRanks else "test"
+        parts.setdefault(part, []).append(metric)
+    return parts
 
 
 def select_target_items(chosen: Targets | None, split: Split) -> I64:
     """Return the target items of a scenario, ascending; on equal popularity lower ids are chosen."""
     if not isinstance(chosen, LeastPopular):
         return np.unique(np.array(chosen or (), np.int64))
-    popularity = np.bincount(split.train.values, minlength=split.n_items)
-    return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])
+    return least_popular_items(chosen, split, [split.train])
 
 
 def train_loss(executor: Executor, current: I64, n_users: int) -> float:
     """Return the mean over users of the model's loss on their own training samples.
 
-    The samples are those of each user's first local update, with the same negatives at every report. What a recommender
-    adds to the loss, drift penalties and noise do not count; rows do not drop out. Users without samples are left out.
+    The samples of a user are the samples of its first local update, with the same negatives at every report. Additions
+    of a recommender to the loss, drift penalties and noise do not count; rows do not drop out. Users without samples
+    are left out.
 
     Parameters
     ----------
@@ -384,12 +385,12 @@ def train_loss(executor: Executor, current: I64, n_users: int) -> float:
     """
     work = executor.work
     users = np.flatnonzero(work.feed.n_samples(work.training.negatives)[:n_users])
-    found = [
+    losses = [
         loss
         for low in range(0, len(users), MAX_LOSS_USERS)
         for loss in _losses(executor, users[low : low + MAX_LOSS_USERS], current)
     ]
-    return float(np.mean(found)) if found else float("nan")
+    return float(np.mean(losses)) if losses else float("nan")
 
 
 def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
@@ -404,32 +405,33 @@ def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
     # with only the rows of its own items, a user's loss takes a tenth of the time
     whole = bool(constants) or (isinstance(model, SequenceModel) and model.needs_all_items)
     with torch.no_grad(), single_torch_thread():
-        for place, node in enumerate(users.tolist()):
+        for index, node in enumerate(users.tolist()):
             samples = work.feed.samples(node, update=0, negatives=negatives, seed=work.seed)
-            some = None if whole else _touched(samples, work.feed.item_columns)
-            if some is not None:
-                samples = {**samples, **_renumbered(samples, work.feed.item_columns, some)}
+            items = None if whole else _touched_items(samples, work.feed.item_columns)
+            if items is not None:
+                samples = {**samples, **_renumber(samples, work.feed.item_columns, items)}
             batch = {name: to_tensor(column) for name, column in samples.items()}
             batch["user"] = torch.zeros(1, dtype=torch.int64)
             batch["weights"] = torch.ones(len(next(iter(samples.values()))))
-            row = np.asarray(readable.rows[readable.row[place]], np.float32)  # float16 alone is copied
-            tables, user = table_views(layout, torch.from_numpy(row)), int(readable.user[place])
-            own = {**tables, "users": tables["users"][user : user + 1]} if "users" in tables else tables
-            if some is not None:
-                own = {**own, "items": own["items"][torch.from_numpy(some)]}
-            p = {**layout.named(own), **constants}
+            row = np.asarray(readable.rows[readable.row[index]], np.float32)  # only float16 is copied
+            tables, user = table_views(layout, torch.from_numpy(row)), int(readable.user[index])
+            if "users" in tables:
+                tables = {**tables, "users": tables["users"][user : user + 1]}
+            if items is not None:
+                tables = {**tables, "items": tables["items"][torch.from_numpy(items)]}
+            p = {**layout.named(tables), **constants}
             if isinstance(model, GraphModel):
                 p = dict(model.encode_own(p, batch))
             yield float(model.loss(p, batch))
 
 
-def _touched(samples: Columns, names: tuple[str, ...]) -> I64:
+def _touched_items(samples: Columns, names: tuple[str, ...]) -> I64:
     """Return all items in some samples, ascending."""
     items = np.unique(np.concatenate([samples[name].ravel() for name in names]))
     return np.asarray(items[items >= 0], np.int64)
 
 
-def _renumbered(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
+def _renumber(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
     """Return the columns of items as positions among `items`; -1 means no item."""
     return {
         name: np.where(samples[name] >= 0, np.searchsorted(items, samples[name]), -1).astype(np.int32)
@@ -437,14 +439,14 @@ def _renumbered(samples: Columns, names: tuple[str, ...], items: I64) -> Columns
     }
 
 
-def make_utility_evaluator(prepared: PreparedRun, *, beside: bool = True) -> UtilityEvaluator:
-    """Return the evaluator of recommendations; `beside` adds baseline orders, unless other shards measure them."""
+def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> UtilityEvaluator:
+    """Return the evaluator of recommendations; `baselines` adds baseline orders, which one shard measures."""
     scenario, split, evaluate = prepared.scenario, prepared.split, prepared.scenario.evaluate
     attacked = attacked_items(prepared.attackers)
     targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)
     options = UtilityOptions(
         targets=targets,
-        beside=evaluate.beside if beside else (),
+        baselines=evaluate.beside if baselines else (),
         mask=evaluate.mask,
         threads=thread_count(scenario),
         attacked=attacked,

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards.channel import Channel, Key, Mailbox, ShardLostError
 from gossiprec.compute.shards.row_routing import ShardContext
-from gossiprec.emulation.assembly.executor_selection import require_ray, thread_count
+from gossiprec.emulation.assembly.shard_partition import require_ray, thread_count
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards.shard_group import ShardGroup, check_versions, local_versions
-from gossiprec.scenario import Scenario
+from gossiprec.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
-    from gossiprec.compute.shards.channel import Key
     from gossiprec.data.split import Split
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
@@ -37,8 +36,6 @@ class ShardActor:
     """
 
     def __init__(self, number: int) -> None:
-        from gossiprec.compute.shards.channel import Mailbox
-
         self._number, self._mailbox = number, Mailbox()
 
     def about(self, scenario: Mapping[str, Any], cwd: str) -> dict[str, Any]:
@@ -47,13 +44,11 @@ class ShardActor:
         Modules that take seconds to import are imported here, while shard 0 prepares the run.
         """
         import gossiprec.emulation.shards.leader  # noqa: F401
-        from gossiprec.emulation.shards.shard_group import local_versions
-        from gossiprec.scenario import load_scenario
 
         with suppress(OSError):
             os.chdir(cwd)
         versions = local_versions(load_scenario(scenario))
-        return {"where": socket.gethostname(), "pid": os.getpid(), "versions": versions}
+        return {"host": socket.gethostname(), "pid": os.getpid(), "versions": versions}
 
     def put(self, sender: int, key: Key, content: Any) -> None:
         """Receive a letter."""
@@ -62,16 +57,14 @@ class ShardActor:
     def follow(
         self, scenario: Mapping[str, Any], split: Split, members: Mapping[int, Any], letterbox: Any
     ) -> None:
-        """Set up the run, and follow shard 0 to its end."""
-        from gossiprec.compute.shards.row_routing import ShardContext
+        """Prepare the run, and follow shard 0 to its end."""
         from gossiprec.emulation.assembly.prepare import prepare
         from gossiprec.emulation.shards.leader import run_follower
-        from gossiprec.scenario import load_scenario
 
         exchange = RayChannel(self._number, self._mailbox)
         exchange.connect(members, letterbox)
-        seat = ShardContext(self._number, len(members) + 1, exchange)
-        run_follower(prepare(load_scenario(scenario), load=lambda _: split, seat=seat))
+        shard = ShardContext(self._number, len(members) + 1, exchange)
+        run_follower(prepare(load_scenario(scenario), load=lambda _: split, shard=shard))
 
 
 class LeaderMailbox:
@@ -234,7 +227,7 @@ class RayShardGroup(ShardGroup):
     Parameters
     ----------
     scenario : Scenario
-    say : Progress
+    progress : Progress
 
     Raises
     ------
@@ -242,15 +235,15 @@ class RayShardGroup(ShardGroup):
         If Ray is not installed, no cluster answers, or it has too few processors.
     """
 
-    def __init__(self, scenario: Scenario, say: Progress) -> None:
-        self._scenario, self._say = scenario, say
+    def __init__(self, scenario: Scenario, progress: Progress) -> None:
+        self._scenario, self._progress = scenario, progress
         self._ray = require_ray(INSTEAD)
         self._mailbox = Mailbox()
         self._exchange = RayChannel(0, self._mailbox)
-        self.seat = ShardContext(0, scenario.executor.shards, self._exchange)
+        self.shard = ShardContext(0, scenario.executor.shards, self._exchange)
         self._members: dict[int, Any] = {}
         self._letterbox: Any = None
-        self._asked: list[Any] = []
+        self._requested: list[Any] = []
         self._own = False
 
     def __enter__(self) -> RayShardGroup:
@@ -286,11 +279,11 @@ class RayShardGroup(ShardGroup):
             ray.get_runtime_context().get_node_id(), soft=False
         )
         self._letterbox = ray.remote(LeaderMailbox).options(num_cpus=0, scheduling_strategy=here).remote()
-        self._say.phase(f"starting {n - 1} shards on Ray")
+        self._progress.phase(f"starting {n - 1} shards on Ray")
         self._members = {number: member.remote(number) for number in range(1, n)}
         self._exchange.connect(self._members, self._letterbox)
         resolved = self._scenario.resolved()
-        self._asked = [each.about.remote(resolved, os.getcwd()) for each in self._members.values()]
+        self._requested = [member.about.remote(resolved, os.getcwd()) for member in self._members.values()]
 
     def start(self, prepared: PreparedRun) -> None:
         """Check that the other shards are in place and run the same versions, and let them prepare the run.
@@ -302,24 +295,24 @@ class RayShardGroup(ShardGroup):
         """
         ray, n, threads = self._ray, self._scenario.executor.shards, thread_count(self._scenario)
         try:
-            told = ray.get(self._asked, timeout=PLACED_S)
+            reports = ray.get(self._requested, timeout=PLACED_S)
         except ray.exceptions.GetTimeoutError as error:
             raise ResourceError(
                 f"the Ray cluster could not place all of {n - 1} shards with {threads} processors each "
                 f"within {PLACED_S:.0f} s: {self._free()}; end other jobs there, lower executor.shards or "
                 "executor.threads, or add machines"
             ) from error
-        about = dict(zip(self._members, told, strict=True))
+        about = dict(zip(self._members, reports, strict=True))
         check_versions(
-            local_versions(self._scenario), {k: (v["where"], v["versions"]) for k, v in about.items()}
+            local_versions(self._scenario), {k: (v["host"], v["versions"]) for k, v in about.items()}
         )
-        for number, each in about.items():
-            self._say.phase(f"shard {number} on {each['where']}, process {each['pid']}")
-        # the leader's scenario, which names the executor that `inner: auto` stands for
+        for number, report in about.items():
+            self._progress.phase(f"shard {number} on {report['host']}, process {report['pid']}")
+        # the leader's scenario, which names the executor that `inner: auto` has become
         resolved, letterbox, split = prepared.scenario.resolved(), self._letterbox, ray.put(prepared.split)
         runs = {
-            each.follow.remote(resolved, split, self._members, letterbox): number
-            for number, each in self._members.items()
+            member.follow.remote(resolved, split, self._members, letterbox): number
+            for number, member in self._members.items()
         }
         threading.Thread(target=_watch, args=(ray, runs, self._mailbox), daemon=True).start()
         threading.Thread(target=_empty, args=(ray, letterbox, self._mailbox), daemon=True).start()
@@ -328,7 +321,7 @@ class RayShardGroup(ShardGroup):
         address = self._scenario.executor.address
         address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
         if address == LOCAL or (address == "auto" and cluster_error(address)):
-            self._say.phase("starting Ray on this machine")
+            self._progress.phase("starting Ray on this machine")
             # all shards wait for the slowest, so none gives way to shard 0
             os.environ.setdefault("RAY_worker_niceness", "0")
             start_local_ray(self._ray, cpus=needed, store_bytes=STORE_BYTES)
@@ -353,11 +346,8 @@ class RayShardGroup(ShardGroup):
             )
 
     def _free(self) -> str:
-        there, free = (
-            int(found.get("CPU", 0))
-            for found in (self._ray.cluster_resources(), self._ray.available_resources())
-        )
-        return f"{free} of its {there} processors are free"
+        total, free = self._ray.cluster_resources(), self._ray.available_resources()
+        return f"{int(free.get('CPU', 0))} of its {int(total.get('CPU', 0))} processors are free"
 
     def _leave(self) -> None:
         if self._own:
@@ -394,5 +384,5 @@ def _empty(ray: Any, letterbox: Any, mailbox: Mailbox) -> None:
 def _reason(error: Exception) -> str:
     """Return Ray's reason for a death, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "exit" in line.lower() or "died" in line.lower()]
-    return (told or lines or [type(error).__name__])[-1].partition(" Some common causes")[0].rstrip(".")
+    causes = [line for line in lines if "exit" in line.lower() or "died" in line.lower()]
+    return (causes or lines or [type(error).__name__])[-1].partition(" Some common causes")[0].rstrip(".")

@@ -1,0 +1,220 @@
+"""Summaries of utility: the report with the best validation metric, activity groups of users, and remarks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.ragged import Ragged
+from gossiprec.data.split import Split
+from gossiprec.measures.metric import ON_VALIDATION
+from gossiprec.measures.ranking import CUTOFF, PADDING, nanmean
+from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_baseline_name
+from gossiprec.runs.checkpoint_state import Stateful
+
+
+class BestValidationReport(Stateful):
+    """A record of the report at which a metric of validation items is highest, the first on ties.
+
+    Parameters
+    ----------
+    by : str
+        The metric; a report without it cannot be chosen.
+    """
+
+    checkpointed = ("best",)
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._best: dict[str, Any] = {}
+
+    def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
+        """Take a report into account, and return whether it is the best so far."""
+        value = utility.get(self._by, math.nan)
+        best = bool(value > self._best.get("value", -math.inf))
+        if best:
+            self._best = {"value": value, "round": round, "time": time, "utility": dict(utility)}
+        return best
+
+    def utility(self) -> dict[str, float]:
+        """Return the metrics of models at the chosen report, without metrics of validation items."""
+        return {
+            baseline_metric_name(name, VALIDATED): value
+            for name, value in self._best.get("utility", {}).items()
+            if not name.startswith(ON_VALIDATION) and not split_baseline_name(name)[1]
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return the chosen report and its metric; empty if none can be chosen."""
+        if not self._best:
+            return {}
+        return {"validated": {"by": self._by, **{key: self._best[key] for key in ("value", "round", "time")}}}
+
+
+def split_into_groups(sizes: I64, n_groups: int) -> list[I64]:
+    """Divide users by a number of each into groups of equal size; earlier groups may have one more.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (n_users,)
+        Users in the order of their ids.
+    n_groups : int
+        Not above ``n_users``.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Positions in `sizes`: groups ascend by size, and so do users within a group; lower ids come first on ties.
+    """
+    return np.array_split(np.argsort(sizes, kind="stable"), n_groups)
+
+
+class ActivityGroupMetrics(Stateful):
+    """The means of test metrics over groups of users with similar numbers of training interactions.
+
+    Parameters
+    ----------
+    split : Split
+        Its users with test items are put into groups.
+    n_groups : int
+        Not more than the number of such users.
+    """
+
+    checkpointed = ("last", "validated")
+
+    def __init__(self, split: Split, n_groups: int) -> None:
+        self._sizes = split.train.sizes[split.test.sizes > 0]
+        self._groups = split_into_groups(self._sizes, n_groups)
+        self._last: dict[str, list[float]] = {}
+        self._validated: dict[str, list[float]] = {}
+
+    def note(self, by_user: Mapping[str, F64], *, chosen: bool) -> None:
+        """Take a report into account; `chosen` says whether it is the best by validation items so far.
+
+        Parameters
+        ----------
+        by_user : mapping of str to ndarray of float64, shape (n_users_with_test_items,)
+            Each metric, users ascending; NaN if undefined.
+        chosen : bool
+        """
+        self._last = {
+            name: [nanmean(values[group]) for group in self._groups] for name, values in by_user.items()
+        }
+        if chosen:
+            self._validated = self._last
+
+    def summary(self) -> dict[str, Any]:
+        """Return the groups, least active first, with each metric at the last report and at the chosen one."""
+        return {"by_activity": [self._group_summary(number) for number in range(len(self._groups))]}
+
+    def _group_summary(self, number: int) -> dict[str, Any]:
+        sizes = self._sizes[self._groups[number]]
+        values = {"last": self._last, **({"validated": self._validated} if self._validated else {})}
+        return {
+            "users": len(sizes),
+            "train_min": int(sizes.min()),
+            "train_max": int(sizes.max()),
+            **{when: {name: m[number] for name, m in means.items()} for when, means in values.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Users for whom all scores are equal at the last report.
+
+    Attributes
+    ----------
+    n_users : int
+    node : int
+        One of them.
+    updates : int
+        Local updates of its model, or of the coordinator's if all share a model.
+    time : float
+        Of the report.
+    """
+
+    n_users: int
+    node: int
+    updates: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """The remarks on the utility of a run.
+
+    Attributes
+    ----------
+    n_users : int
+    utility : mapping of str to float
+        Metrics at the last report.
+    baselines : mapping of str to mapping of str to float
+        Metrics of test items for each baseline order of the items, by its name.
+    few_candidates : mapping of str to int
+        The users for whom a metric is uninformative, by metric: K reaches the number of candidates.
+    few_to_judge : int
+        Nodes that score models by :data:`.CUTOFF` candidates or fewer.
+    tie : Tie or None
+        None if no user has equal scores for all items.
+    """
+
+    n_users: int
+    utility: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    few_candidates: Mapping[str, int]
+    few_to_judge: int = 0
+    tie: Tie | None = None
+
+    @property
+    def not_above(self) -> dict[str, list[str]]:
+        """The metrics that are not above the same metric of a baseline order, by the name of the order."""
+        return {
+            order: [name for name, value in found.items() if self.utility.get(name, np.nan) <= value]
+            for order, found in self.baselines.items()
+        }
+
+    def summary(self) -> dict[str, object]:
+        """Return the fields of the summary."""
+        return {
+            "baselines": {order: dict(found) for order, found in self.baselines.items()},
+            "not_above": self.not_above,
+            "few_candidates": dict(self.few_candidates),
+            "tied_users": self.tie.n_users if self.tie else 0,
+        }
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each remark."""
+        for order, names in self.not_above.items():
+            if names:
+                found = self.baselines[order]
+                pairs = (f"{n} {100 * self.utility[n]:.1f} % against {100 * found[n]:.1f} %" for n in names)
+                yield f"utility is not above {order}: {', '.join(pairs)}"
+        for name, count in self.few_candidates.items():
+            yield (
+                f"{name} is meaningless for {count:,} of {self.n_users:,} users, because K reaches the "
+                "number of their candidates; lower K"
+            )
+        if self.few_to_judge:
+            yield (
+                f"{self.few_to_judge:,} nodes score received models on {CUTOFF} candidates or fewer, so "
+                f"every model has a hit among the first {CUTOFF}"
+            )
+        if self.tie:
+            yield (
+                f"all scores of {self.tie.n_users:,} of {self.n_users:,} users are equal, including node "
+                f"{self.tie.node} (time {self.tie.time:.6g}, after {self.tie.updates:,} local updates): such "
+                "a model cannot rank items; if it was trained, its last layer may have no active unit"
+            )
+
+
+def few_to_judge(candidates: Ragged | None) -> int:
+    """Return the number of nodes that score models by :data:`.CUTOFF` candidates or fewer."""
+    if candidates is None:
+        return 0
+    few = np.count_nonzero(candidates.values != PADDING, axis=1) - 1 <= CUTOFF
+    return len(np.unique(candidates.owners[few]))
