@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.all_papers.plan import ATTACKED, WATCHED, PaperRow
-from analysis.all_papers.run_numbers import (
-    best_advantage,
-    best_membership_rates,
-    cda_reader,
-    epochs_per_client,
-    read_by_seed,
-    rounds_to_near_best,
-    summary_reader,
-    summary_value,
-    traffic_reader,
-    utility_reader,
-)
+import numpy as np
+
+from analysis.all_papers import ATTACKED, WATCHED, PaperRow
+from analysis.papers.curves import read_by_seed, summary_value
 from analysis.papers.document import Grid, GridCell, GridColumn
 from analysis.papers.tables import DASH
-from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
+from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
 from gossiprec.runs import Run
 
 Section = Mapping[str, Any]
@@ -52,8 +43,8 @@ def _added(scenario: Section) -> str:
     """Return the recommender and the policies, with the options that set the amount of noise."""
     recommender, found = scenario.get("recommender"), []
     if recommender:
-        told = [f"{key} {recommender[key]:g}" for key in ("epsilon", "augmented") if key in recommender]
-        found.append(recommender["name"] + (f" ({', '.join(told)})" if told else ""))
+        options = [f"{key} {recommender[key]:g}" for key in ("epsilon", "augmented") if key in recommender]
+        found.append(recommender["name"] + (f" ({', '.join(options)})" if options else ""))
     for policy in scenario.get("policies", ()):
         scale = f" {policy['noise']} {policy['scale']:g}" if policy.get("scale") else ""
         found.append(f"{policy['name']}{scale}")
@@ -87,10 +78,10 @@ def _protocol(scenario: Section) -> str:
     of = f"of {each} local epoch{'s' if each > 1 else ''}"
     if "wakes" in protocol:
         return f"{protocol['wakes']} wakes {of}"
-    return ", ".join([f"{protocol['rounds']} rounds {of}", *_asked(protocol)])
+    return ", ".join([f"{protocol['rounds']} rounds {of}", *_selection(protocol)])
 
 
-def _asked(protocol: Section) -> Iterator[str]:
+def _selection(protocol: Section) -> Iterator[str]:
     """Yield the clients selected per round, the aggregation rule and the server."""
     if protocol.get("slice"):
         yield f"slices of {protocol['slice']}"
@@ -102,12 +93,121 @@ def _asked(protocol: Section) -> Iterator[str]:
         yield f"{server['name']} {server['learning_rate']:g} at the coordinator"
 
 
+VALIDATION = "val_recall@20"
+"""The metric that chooses reports."""
+NEAR_BEST = 0.95
+Reading = Callable[[Run], float | None]
+
+
+def summary_reader(*path: str) -> Reading:
+    """Return a function that reads a number of the summary."""
+
+    def read(run: Run) -> float | None:
+        found: float | None = summary_value(run, *path)
+        return found
+
+    return read
+
+
+def utility_reader(metric: str) -> Reading:
+    """Return a function that reads a metric at the report chosen by validation items: ``recall@20[validated]``."""
+    return summary_reader("utility", metric)
+
+
+def cda_reader(entry: str) -> Reading:
+    """Return a function that reads a number of the community attack: ``max_aac``, ``upper_bound``, ``random_bound``."""
+
+    def read(run: Run) -> float | None:
+        found = [
+            one for one in summary_value(run, "attacks") or () if not one["relevance"].startswith("mia-")
+        ]
+        return max(found, key=lambda one: one["max_aac"])[entry] if found else None
+
+    return read
+
+
+@dataclass(frozen=True)
+class MembershipRates:
+    """Quality of membership guesses at their best threshold.
+
+    Attributes
+    ----------
+    advantage : float
+        True positive rate minus false positive rate of the guesses (Yeom et al., CSF 2018).
+    threshold, precision, recall : float
+    """
+
+    advantage: float
+    threshold: float
+    precision: float
+    recall: float
+
+
+def best_membership_rates(run: Run) -> MembershipRates | None:
+    """Return the best membership guesses of a run, or None if there are none."""
+    found = [membership_advantage(one) for one in summary_value(run, "membership") or ()]
+    return max(found, key=lambda one: one.advantage, default=None)
+
+
+def membership_advantage(rates: Mapping[str, Any]) -> MembershipRates:
+    """Return the advantage of the guesses in a summary; 0 if none of them is right."""
+    accuracy, precision, recall = (rates[key] or 0.0 for key in ("accuracy", "precision", "recall"))
+    if not precision:
+        return MembershipRates(0.0, rates["threshold"], 0.0, 0.0)
+    # with b the fraction of members, accuracy is R b + 1 - b - R b (1/P - 1)
+    slope = 1 - 2 * recall + recall / precision
+    had = (1 - accuracy) / slope if slope else 1.0
+    false = recall * had * (1 / precision - 1) / (1 - had) if had < 1 else 0.0
+    return MembershipRates(recall - false, rates["threshold"], precision, recall)
+
+
+def best_advantage(run: Run) -> float | None:
+    """Return the advantage of the best guesses."""
+    found = best_membership_rates(run)
+    return found.advantage if found else None
+
+
+def epochs_per_client(run: Run, upto: float = np.inf) -> float:
+    """Return the mean number of local epochs per client until a given time, or the passes of a central run."""
+    updates = run.events("update")
+    total = float(updates["epochs"][updates["time"] <= upto].sum())
+    return total if is_central(run) else total / summary_value(run, "nodes")
+
+
+def is_central(run: Run) -> bool:
+    """Return whether one place holds all data."""
+    return bool(run.scenario["protocol"]["name"] == "central")
+
+
+def traffic_reader(direction: str) -> Reading:
+    """Return a function that reads the bytes per client and local epoch, ``up`` or ``down`` (equal in gossip)."""
+
+    def read(run: Run) -> float | None:
+        by_way = summary_value(run, "bytes") or {}
+        total = by_way.get(direction, by_way.get("sent"))
+        n_epochs = epochs_per_client(run) * summary_value(run, "nodes")
+        return None if is_central(run) or total is None else total / n_epochs
+
+    return read
+
+
+def rounds_to_near_best(run: Run) -> tuple[int, float] | None:
+    """Return the round and the local epochs per client at which validation first reached 95 % of its best."""
+    columns = run.metrics
+    own = columns["metric"] == VALIDATION
+    if not own.any():
+        return None
+    values = columns["value"][own]
+    first = int(np.argmax(values >= NEAR_BEST * values.max()))
+    return int(columns["round"][own][first]), epochs_per_client(run, float(columns["time"][own][first]))
+
+
 METRICS = ("recall@20", "full_ndcg@20")
 EXPOSURES = ("er@5", "er@20")
 LEVELS = ("popularity", "random")
-TOLD = {
+UPLOADS = {
     "contributed sets": ("contribution", "leaks", "cda"),
-    "told vectors": ("told_vectors", "leaks", "likeliest", "cda_of_means"),
+    "uploaded vectors": ("told_vectors", "leaks", "likeliest", "cda_of_means"),
 }
 """User uploads in addition to models, and the summary entry of the attack accuracy that they allow."""
 _LONGEST = 200
@@ -118,9 +218,9 @@ COLUMNS = (
     GridColumn("utility", METRICS),
     GridColumn("exposure under A-hum", EXPOSURES),
     GridColumn("communities found (CDA)"),
-    GridColumn("who has what (MIA), advantage"),
+    GridColumn("items of users found (MIA), advantage"),
     GridColumn("the adversary sees"),
-    GridColumn("bytes a client and local epoch", ("up", "down")),
+    GridColumn("bytes per client and local epoch", ("up", "down")),
     GridColumn("local epochs to 95 %"),
     GridColumn("seconds", ("wall", "processor")),
 )
@@ -202,11 +302,11 @@ class TableLine:
         bounds = (("upper", "upper_bound"), ("by guessing", "random_bound"))
         small = (f"{words} {mean(numbers[key]):.3f}" for words, key in bounds if numbers[key])
         why = self.row.unwatched or self._missing(WATCHED)
-        return _shown(numbers["max_aac"], *small, *self._told(), digits=3, why=why)
+        return _shown(numbers["max_aac"], *small, *self._uploads(), digits=3, why=why)
 
-    def _told(self) -> Iterator[str]:
+    def _uploads(self) -> Iterator[str]:
         """Yield the attack accuracy from user uploads other than models, if there are any."""
-        for words, path in TOLD.items():
+        for words, path in UPLOADS.items():
             found = read_by_seed(self.seeds(), summary_reader(*path))
             if found:
                 yield f"by {words} {mean(found):.3f}"
@@ -240,9 +340,7 @@ def _shown(values: PerSeed, *small: str, digits: int = 0, why: str = "") -> Grid
     """Return a mean over seeds with half of its 95 % interval, or a dash and the reason."""
     if not values:
         return _dash(why)
-    half = confidence_half_width(values)[1] - mean(values)
-    error = f" ± {half:.{digits}f}" if half > 0 else ""  # NaN with one seed
-    return GridCell(f"{mean(values):.{digits}f}{error}", small)
+    return GridCell(format_mean_text(values, digits), small)
 
 
 def _dash(why: str) -> GridCell:

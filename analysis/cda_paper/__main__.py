@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from analysis.cda_paper.experiments import STUDY, dataset_name
-from analysis.cda_paper.plan import selectable_names
+from analysis.cda_paper import STUDY, dataset_name
+from analysis.cda_paper.figures import selectable_names
 from analysis.papers.command import StudyCommand
-from gossiprec.cli.main import exit_code
 
 
 def _line(name: str) -> str:
@@ -16,7 +14,5 @@ def _line(name: str) -> str:
     return f"{name}  ({Path(STUDY.experiments[name]['base']).name}, {dataset_name(name)})"
 
 
-COMMAND = StudyCommand(STUDY, selectable_names(), "analysis.cda_paper.report", _line)
-
 if __name__ == "__main__":
-    sys.exit(exit_code(sys.argv[1:], COMMAND.build(), name="python -m analysis.cda_paper"))
+    StudyCommand(STUDY, selectable_names(), "analysis.cda_paper.report", _line).main()

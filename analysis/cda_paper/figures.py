@@ -1,4 +1,4 @@
-"""Figures 2 to 7 of the paper, redrawn from the runs of the study.
+"""Figures 2 to 7 of the paper, redrawn from the runs of the study, and the experiments of every table and figure.
 
 References
 ----------
@@ -17,14 +17,18 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import (
+import analysis.cda_paper as ex
+from analysis.cda_paper import (
     MOVIELENS,
     MOVIELENS_LESS,
     PROTOCOLS,
+    STUDY,
     checkin_experiments,
+    dataset_name,
     dp_experiment,
+    variant_experiments,
 )
+from analysis.cda_paper.cells import report_cells
 from analysis.cda_paper.measures import AttackNumber, RunNumber, single_attack, utility_number
 from analysis.papers.verdict import Runs
 from gossiprec.figures import style
@@ -42,6 +46,8 @@ from gossiprec.figures.panels import (
     plot_steps,
 )
 
+MOVIELENS_TABLES = tuple(f"table{place}" for place in range(4, 11))
+"""Tables that ``movielens-tables`` selects, with the table of switches."""
 FULL, LESS = "full models", "Share less"
 MAX_AAC = Axis("Max AAC (%)")
 EPSILON_LABELS = [*(f"{epsilon:,}" for epsilon in ex.EPSILONS), "∞"]
@@ -158,10 +164,28 @@ def paper_figures() -> dict[str, CDAFigure]:
     }
 
 
-def draw_figures(runs: Runs, folder: Path) -> dict[str, list[Path]]:
-    """Draw every figure for which there are runs; return the files of each."""
-    found = {name: drawing.draw(runs, folder / name) for name, drawing in paper_figures().items()}
-    return {name: paths for name, paths in found.items() if paths}
+@cache
+def selectable_names() -> dict[str, tuple[str, ...]]:
+    """Return the experiments that each name of ``--only`` selects: tables, figures, data sets and experiments."""
+    tables: dict[str, dict[str, None]] = {}
+    for cell in report_cells():
+        if cell.measure is not None:
+            name = cell.printed.table.removesuffix("-bounds")
+            tables.setdefault(name, {}).update(dict.fromkeys(cell.measure.experiments))
+    movielens = {
+        name for table in MOVIELENS_TABLES for name in tables[table] if dataset_name(name) == "ml-100k"
+    } | set(variant_experiments().values())
+    return {
+        **{name: tuple(serving) for name, serving in tables.items()},
+        "movielens-tables": tuple(name for name in STUDY.experiments if name in movielens),
+        "switches": tuple(variant_experiments().values()),
+        **{name: drawing.experiments for name, drawing in paper_figures().items()},
+        **{
+            data: tuple(name for name in STUDY.experiments if dataset_name(name) == data)
+            for data in STUDY.plan["data"]
+        },
+        **{name: (name,) for name in STUDY.experiments},
+    }
 
 
 def _attacks(experiments: Mapping[str, str], k: int = 50) -> dict[str, AttackNumber]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.cda_paper.experiments import table_momentum
-from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
+from analysis.cda_paper import table_momentum
+from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
 from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.measures.selectors import FILTERS
@@ -104,8 +104,8 @@ class AttackNumber(RunNumber):
     def fits(self, key: AttackKey, rule: str = MAIN_RULE) -> bool:
         """Return whether a key belongs to this attack under a relevance rule."""
         wanted = table_momentum(self.experiment) if self.momentum is None else self.momentum
-        told = (key.observer, key.relevance, key.community_size)
-        return told == (self.observer, self.relevance or rule, self.k) and abs(key.momentum - wanted) < 1e-6
+        labels = (key.observer, key.relevance, key.community_size)
+        return labels == (self.observer, self.relevance or rule, self.k) and abs(key.momentum - wanted) < 1e-6
 
     def accuracies(self, run: Run, rule: str = MAIN_RULE) -> tuple[I64, F64] | None:
         """Return the adversaries and their accuracies (fractions) at the best round, or None if there are none."""
@@ -272,10 +272,8 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 
 
 def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:
-    """Return a mean over seeds as text, with half of its 95 % interval if there are several."""
-    values = measure.per_seed(runs)
-    text, half = f"{mean(values):.{digits}f}", confidence_half_width(values)[1] - mean(values)
-    return f"{text} ± {half:.{digits}f}" if len(values) > 1 else text
+    """Return a mean over seeds as text, with ± half of its 95 % interval if the seeds differ."""
+    return format_mean_text(measure.per_seed(runs), digits)
 
 
 def _summary(run: Run) -> Mapping[str, Any]:

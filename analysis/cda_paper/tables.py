@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from analysis.cda_paper.cells import COLUMNS
-from analysis.cda_paper.experiments import PROTOCOLS, PUBLISHED, SETTINGS
+from analysis.cda_paper import PROTOCOLS, PUBLISHED, SETTINGS
+from analysis.cda_paper.cells import COLUMNS, CellResult, NumberResults, count_verdicts
 from analysis.cda_paper.measures import RULES
-from analysis.cda_paper.verdicts import CellResult, NumberResults, count_verdicts
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import (
     Collapsible,
@@ -20,7 +19,7 @@ from analysis.papers.document import (
     Heading,
     ParagraphBlock,
 )
-from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_width, mean
+from analysis.papers.verdict import PerSeed, Runs, Verdict, format_mean_text, mean
 
 NAMES = {"movielens-100k": "MovieLens-100k", "foursquare-nyc": "Foursquare-NYC", "gowalla": "Gowalla"}
 DASH = "–"
@@ -82,19 +81,11 @@ def measured_field(result: CellResult, *small: str, has_verdict: bool = True) ->
 
 def format_measured(values: PerSeed, number: PrintedNumber) -> str:
     """Return the mean over seeds, with ± half of its 95 % interval if the seeds differ."""
-    digits = _digits(mean(values), number)
-    text = f"{mean(values):,.{digits}f}"
-    half = confidence_half_width(values)[1] - mean(values)
-    return f"{text} ± {half:,.{digits}f}" if half > 0 else text  # NaN with one seed
-
-
-def _digits(value: float, number: PrintedNumber) -> int:
+    size = abs(mean(values))
     is_count = number.band is not None and number.band[0] == number.band[1]
-    return 0 if is_count or abs(value) >= 1000 else 2 if _is_fraction(number) or abs(value) < 1 else 1
-
-
-def _is_fraction(number: PrintedNumber) -> bool:
-    return number.column in ("accuracy", "precision", "recall")
+    is_fraction = number.column in ("accuracy", "precision", "recall")
+    digits = 0 if is_count or size >= 1000 else 2 if is_fraction or size < 1 else 1
+    return format_mean_text(values, digits, separator=",")
 
 
 PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
@@ -115,9 +106,8 @@ def row_names(dataset: str, row: str, heads: Sequence[str]) -> list[str]:
 def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
     """Return the values under each relevance rule, the bounds, and the factor over guessing as published and here."""
     heads = row_heads(own)
-    columns = [
-        *heads, "what", "print", *RULES, "random bound", "upper bound", "print / random", "ours / random", "setting",
-    ]  # fmt: skip
+    bounds = ("random bound", "upper bound", "printed / random", "ours / random")
+    columns = [*heads, "quantity", "printed", *RULES, *bounds, "setting"]
     rows = []
     for group in own:
         number, cell, values = group.printed, group.shown.cell, group.shown.values
@@ -132,8 +122,8 @@ def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
             *(format_measured(found, number) if found else DASH for found in by_rule),
             f"{random:.1f}",
             f"{upper:.1f}",
-            _times(number.number, _printed_random(group)),
-            _times(mean(values), random),
+            _ratio(number.number, _printed_random(group)),
+            _ratio(mean(values), random),
             cell.variant,
         ]
         rows.append([GridCell(t) for t in (*row_names(number.dataset, number.row, heads), *texts)])
@@ -149,7 +139,7 @@ def _printed_random(group: NumberResults) -> float:
     return next(float(other.value) for other in others if other.row == number.row)
 
 
-def _times(value: float | None, bound: float) -> str:
+def _ratio(value: float | None, bound: float) -> str:
     return f"{value / bound:.1f}" if value is not None and np.isfinite(bound) and bound else DASH
 
 
@@ -199,14 +189,14 @@ def _folds(title: str, own: Sequence[NumberResults], runs: Runs) -> Iterator[Col
 def _tally(picked: Picked) -> str:
     """Return the number of printed numbers per verdict, with its mark."""
     found = count_verdicts(result for group, result in picked if group.printed in PUBLISHED.printed)
-    told = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
-    return " ".join(told) or "nothing printed"
+    counts = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
+    return " ".join(counts) or "no printed number"
 
 
 def _only(group: NumberResults, result: CellResult) -> list[str]:
     """Return the notes of a result that the result shown first does not have."""
-    said = group.shown.cell.note.splitlines()
-    return [note for note in result.cell.note.splitlines() if note not in said]
+    shown = group.shown.cell.note.splitlines()
+    return [note for note in result.cell.note.splitlines() if note not in shown]
 
 
 def _further(own: Sequence[NumberResults]) -> dict[str, list[tuple[NumberResults, CellResult]]]:
@@ -246,7 +236,7 @@ def _grid(label: str, own: Sequence[NumberResults], picked: Picked, *, hints: bo
             line += _field(fields.get(column), setting, is_printed=column in is_printed, hints=hints)
         lines.append([*line, *([GridCell(setting)] if has_settings else [])])
     titles = [
-        GridColumn(COLUMNS.get(column, column), ("print", "ours") if column in is_printed else ("ours",))
+        GridColumn(COLUMNS.get(column, column), ("printed", "ours") if column in is_printed else ("ours",))
         for column in columns
     ]
     last = [_SETTING] if has_settings else []
@@ -268,13 +258,13 @@ def _field(
 
 def _text(own: Sequence[NumberResults]) -> Grid:
     """Return a table with a line per reading of a number in the text."""
-    columns = [GridColumn(title) for title in ("where", "what", "print", "ours", "reading; rule")]
+    columns = [GridColumn(title) for title in ("section", "quantity", "printed", "ours", "reading; rule")]
     rows = []
     for group in own:
         number = group.printed
         for place, result in enumerate(group.results):
-            what = GridCell(number.column, (number.note,) if number.note else ())
-            about = [GridCell(number.dataset), what, printed_field(number)]
+            quantity = GridCell(number.column, (number.note,) if number.note else ())
+            about = [GridCell(number.dataset), quantity, printed_field(number)]
             ours = [measured_field(result), GridCell(result.cell.why_not or result.setting)]
             rows.append([*(about if place == 0 else [GridCell("")] * 3), *ours])
     return Grid(table_title("text"), columns, rows)
@@ -287,7 +277,7 @@ def _remarks(name: str, own: Sequence[NumberResults], picked: Picked) -> list[Pa
         for note in result.cell.note.splitlines():
             of_row.setdefault(note, {})[_row(group, own)] = None
     every = {_row(group, own) for group in own}
-    lines = [f"- The print: {PUBLISHED.notes[name]}"] if name in PUBLISHED.notes else []
+    lines = [f"- As published: {PUBLISHED.notes[name]}"] if name in PUBLISHED.notes else []
     lines += [f"- {_begin(rows, every)}{note}" for note, rows in of_row.items()]
     lines += [
         f"- {dataset_title(dataset)}: {NO_GOWALLA_TABLE}"
@@ -309,7 +299,7 @@ def _begin(rows: Mapping[str, None], every: set[str]) -> str:
 
 
 _LISTED = (Verdict.OUTSIDE, Verdict.NEAR, Verdict.WITHIN, Verdict.NOT_RUN, Verdict.UNJUDGED)
-_COLUMNS = ("where", "what", "print", "ours", "setting; rule", "remark")
+_COLUMNS = ("table", "quantity", "printed", "ours", "setting; rule", "remark")
 
 
 def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlock]:
@@ -327,18 +317,18 @@ def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[Document
         for results in ((group.best for group in found), (group.first for group in found))
     )
     judged = sum(best[verdict] for verdict in (Verdict.WITHIN, Verdict.NEAR, Verdict.OUTSIDE))
-    said = (
+    summary = (
         f"**Of {len(found)} printed numbers, {judged} are judged: {best[Verdict.WITHIN]} within their band under a "
         f"named setting ({first[Verdict.WITHIN]} under the one compared first), {best[Verdict.NEAR]} near it, "
         f"{best[Verdict.OUTSIDE]} outside.** "
-        f"Without a finished run: {best[Verdict.NOT_RUN]}; not to be judged: {best[Verdict.UNJUDGED]}."
+        f"Without a finished run: {best[Verdict.NOT_RUN]}; not judged: {best[Verdict.UNJUDGED]}."
     )
     lists = [
         Collapsible(f"{verdict.mark} {verdict.word}: {len(own)}", (_list(verdict, own, runs),))
         for verdict in _LISTED
         if (own := [group for group in found if group.best.verdict is verdict])
     ]
-    return [ParagraphBlock(said), _counts(found), ParagraphBlock("Each number, by its verdict:"), *lists]
+    return [ParagraphBlock(summary), _counts(found), ParagraphBlock("Each number, by its verdict:"), *lists]
 
 
 def field_legend() -> ParagraphBlock:
@@ -346,8 +336,8 @@ def field_legend() -> ParagraphBlock:
     marks = "; ".join(f"{verdict.mark} *{verdict.word}*: {verdict.meaning}" for verdict in Verdict)
     return ParagraphBlock(
         f"{marks}. Next to a printed number: its band, set in `published.yaml` by a rule for all tables. ± is half of "
-        "the 95 % interval over n seeds (Student's t). A field shows the setting compared first; where another comes "
-        "nearer, the field names it, and a fold below the table shows it.\n\n"
+        "the 95 % interval over n seeds (Student's t). A field shows the setting compared first. If another setting is "
+        "nearer, the field names it, and a collapsed part below the table shows it.\n\n"
         + "\n".join(f"- *{name}*: {words}" for name, words in SETTINGS.items())
     )
 
@@ -379,13 +369,13 @@ def _list(verdict: Verdict, own: Sequence[NumberResults], runs: Runs) -> Grid:
     rows = []
     for group in own:
         number = group.printed
-        where = GridCell(table_title(number.table), link=number.table)
+        table = GridCell(table_title(number.table), link=number.table)
         fields = [printed_field(number), measured_field(group.best), GridCell(group.best.setting)]
-        rows.append([where, GridCell(_what(group)), *fields, GridCell(_remark(group, runs))])
+        rows.append([table, GridCell(_quantity(group)), *fields, GridCell(_remark(group, runs))])
     return Grid(f"Numbers: {verdict.word}", [GridColumn(title) for title in _COLUMNS], rows)
 
 
-def _what(group: NumberResults) -> str:
+def _quantity(group: NumberResults) -> str:
     number = group.printed
     if number.table == "text":
         return f"{number.dataset}: {number.column}"
@@ -402,10 +392,12 @@ def _remark(group: NumberResults, runs: Runs) -> str:
     if best is not first:
         ours = format_measured(first.values, group.printed) if first.values else Verdict.NOT_RUN.word
         tried = sum(bool(result.values) for result in group.results)
-        parts.append(f"nearest of {tried} run; compared first ({first.setting}): {first.verdict.mark} {ours}")
+        parts.append(
+            f"nearest of {tried} settings; compared first ({first.setting}): {first.verdict.mark} {ours}"
+        )
     attack, band = best.cell.attack, group.printed.band
     if attack is not None and attack.quantity == "max_aac" and band is not None:
         random = attack.of("random_bound").mean(runs)
         if best.verdict in (Verdict.WITHIN, Verdict.NEAR) and random >= band[0]:
-            parts.append(f"guessing alone gives {random:.1f}")
+            parts.append(f"guessing gives {random:.1f}")
     return "; ".join(part for part in parts if part)

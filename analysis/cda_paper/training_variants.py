@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.cda_paper.experiments import ML_FULL_BATCH, ML_RAND, PUBLISHED, WITH_ALL, variant_experiments
+from analysis.cda_paper import ML_FULL_BATCH, ML_RAND, PUBLISHED, WITH_ALL, variant_experiments
 from analysis.cda_paper.measures import AttackNumber
 from analysis.cda_paper.tables import format_measured, format_printed
-from analysis.cda_paper.verdicts import judge_number
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.verdict import PerSeed, Runs
+from analysis.papers.verdict import PerSeed, Runs, judge_agreement
 
 WAYS = {
     "64": "batches of 64, one epoch",
@@ -25,11 +24,11 @@ TITLES = (
     "single", "5 %", "10 %", "20 %", "5 %, all references", "10 %, all references", "20 %, all references",
     "5 %, momentum 0", "10 %, momentum 0", "20 %, momentum 0",
 )  # fmt: skip
-_SAID = (
+_ABOUT = (
     "Max AAC of Rand-Gossip on all 943 users of MovieLens-100k, K = 50, under `standardized`. The first two lines have "
-    "500 wakes; the others 100, in which single adversaries meet a fourth of their communities (their numbers are not "
-    "judged), and reports every 2 wakes to 40, then every 10. Colluders compare with 99 other items, or with all (*all "
-    "references*). All nodes start from the same item table; no option gives each a start of its own."
+    "500 wakes. The others have 100 wakes, with reports every 2 wakes up to 40 and then every 10; in this time single "
+    "adversaries meet a quarter of their communities, so their numbers are not judged. Colluders compare with 99 other "
+    "items, or with all (*all references*). All nodes start from the same item table; no option changes this."
 )
 
 
@@ -60,13 +59,13 @@ def training_variants() -> list[TrainingVariant]:
 def variant_columns() -> list[tuple[str, PrintedNumber, str, float]]:
     """Return the columns of the table: title, printed number, observer and momentum."""
     shares = list(WITH_ALL)
-    told = [("single", "single", "with_momentum", 0.99)]
-    told += [(share, f"coalition-{share}", "with_momentum", 0.99) for share in shares]
-    told += [(share, f"coalition-{WITH_ALL[share]}", "with_momentum", 0.99) for share in shares]
-    told += [(share, f"coalition-{share}", "without_momentum", 0.0) for share in shares]
+    keys = [("single", "single", "with_momentum", 0.99)]
+    keys += [(share, f"coalition-{share}", "with_momentum", 0.99) for share in shares]
+    keys += [(share, f"coalition-{WITH_ALL[share]}", "with_momentum", 0.99) for share in shares]
+    keys += [(share, f"coalition-{share}", "without_momentum", 0.0) for share in shares]
     return [
         (title, _printed(share, column), observer, beta)
-        for title, (share, observer, column, beta) in zip(TITLES, told, strict=True)
+        for title, (share, observer, column, beta) in zip(TITLES, keys, strict=True)
     ]
 
 
@@ -75,10 +74,12 @@ def switch_table(runs: Runs) -> Iterator[DocumentBlock]:
     known = [way for way in training_variants() if way.experiment in runs]
     if not any(way.is_short for way in known):
         return
-    rows = [[GridCell("print"), *(GridCell(format_printed(number)) for _, number, _, _ in variant_columns())]]
+    rows = [
+        [GridCell("printed"), *(GridCell(format_printed(number)) for _, number, _, _ in variant_columns())]
+    ]
     rows += [[GridCell(way.words), *_line(way, runs)] for way in known]
     yield Heading(2, "Switches", "switches")
-    yield ParagraphBlock(_SAID)
+    yield ParagraphBlock(_ABOUT)
     yield Grid("Switches", [GridColumn(title) for title in ("training", *TITLES)], rows)
 
 
@@ -96,7 +97,7 @@ def _line(way: TrainingVariant, runs: Runs) -> Sequence[GridCell]:
 def _entry(number: PrintedNumber, values: PerSeed, *, is_judged: bool) -> GridCell:
     if not values:
         return GridCell("")
-    verdict, small = judge_number(number, values), (f"n = {len(values)}",)
+    verdict, small = judge_agreement(number.band, values), (f"n = {len(values)}",)
     text = format_measured(values, number)
     return GridCell(text, small, verdict.mark, verdict.word) if is_judged else GridCell(text, small)
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
-from analysis.cl4fedrec.plan import STUDY
+from analysis.cl4fedrec import STUDY
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import selectable_names
-from gossiprec.cli.main import exit_code
-
-COMMAND = StudyCommand(STUDY, selectable_names(STUDY), "analysis.cl4fedrec.report")
 
 if __name__ == "__main__":
-    sys.exit(exit_code(sys.argv[1:], COMMAND.build(), name="python -m analysis.cl4fedrec"))
+    StudyCommand(STUDY, selectable_names(STUDY), "analysis.cl4fedrec.report").main()

@@ -7,8 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from analysis.cl4fedrec import uniformity
-from analysis.cl4fedrec.plan import (
+from analysis.cl4fedrec import (
     ATTACKS,
     PAPER,
     SETTINGS,
@@ -18,17 +17,16 @@ from analysis.cl4fedrec.plan import (
     SYNTHETIC_USERS,
     TABLE_ROWS,
     defence_methods,
+    uniformity,
 )
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.figures import (
-    EPOCH,
     PaperFigure,
     SeedLine,
     drawable_figures,
-    epoch_series,
+    method_curves,
     sweep_series,
     table_curves,
-    tick_whole_epochs,
 )
 from analysis.papers.verdict import Runs
 from gossiprec.figures.panels import Axis
@@ -45,7 +43,17 @@ def paper_figures() -> dict[str, PaperFigure]:
         for table in TABLE_ROWS:
             found[f"{table}-{setting}"] = table_curves(PAPER, setting, table)
         for attack, words in ATTACKS.items():
-            found[f"exposure-{attack}-{setting}"] = _exposure(setting, attack, words)
+            methods = defence_methods(attack)
+            found[f"exposure-{attack}-{setting}"] = method_curves(
+                setting,
+                f"{words}, a thousandth of the clients poison: exposure of the least popular item by epoch, {setting}. "
+                "Rules and regulariser are combined with CL4FedRec; Original and CL4FedRec have no defence.",
+                methods,
+                {f"ER@{k}": f"er@{k}" for k in (5, 10, 20)},
+                EXPOSURE,
+                order=list(methods),
+                n_columns=3,
+            )
         found[f"sensitivity-users-{setting}"] = _sensitivity(
             setting, "Synthetic users", "synthetic users", SYNTHETIC_USERS, {}
         )
@@ -54,31 +62,6 @@ def paper_figures() -> dict[str, PaperFigure]:
         )
         found[f"uniformity-{setting}"] = _uniformity(setting)
     return drawable_figures(found, STUDY.experiments)
-
-
-def _exposure(setting: str, attack: str, words: str) -> PaperFigure:
-    methods = defence_methods(attack)
-
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        return {
-            f"ER@{k}": [
-                epoch_series(runs, name, experiment_name(setting, own), f"er@{k}")
-                for name, own in methods.items()
-            ]
-            for k in (5, 10, 20)
-        }
-
-    return PaperFigure(
-        f"{words}, a thousandth of the clients poison: exposure of the least popular item by epoch, {setting}. "
-        "Rules and regulariser stand beside CL4FedRec; Original and CL4FedRec have none.",
-        setting,
-        tuple(methods.values()),
-        tuple(methods.values()),
-        panels,
-        EPOCH,
-        EXPOSURE,
-        {"order": list(methods), "n_columns": 3, "dress": tick_whole_epochs},
-    )
 
 
 def _sensitivity(
@@ -114,7 +97,7 @@ def _uniformity(setting: str) -> PaperFigure:
         }
 
     return PaperFigure(
-        f"How item vectors lie at the end: cosines of pairs, first seed, {setting}. A peak at 1 is a narrow cone.",
+        f"Item vectors at the end: cosines of pairs, first seed, {setting}. A peak at 1 is a narrow cone.",
         setting,
         tuple(rows.values()),
         tuple(rows.values()),

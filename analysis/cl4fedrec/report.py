@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from analysis.cl4fedrec import ATTACKS, PAPER, RULES, STUDY
 from analysis.cl4fedrec.figures import paper_figures
-from analysis.cl4fedrec.plan import ATTACKS, PAPER, RULES, STUDY, ExperimentName
 from analysis.cl4fedrec.uniformity import uniformity_tables
+from analysis.papers.claims import Evidence, beats_popularity, judge_claim
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.curves import metric_by_epoch, reported_score
-from analysis.papers.printed_orders import Evidence, beats_popularity, judge_claim
-from analysis.papers.report import StudyReport
+from analysis.papers.report import PaperReport
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
 
 EXPOSED, HIDDEN = 0.5, 0.05
@@ -44,10 +44,10 @@ def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int)
     largest = _largest(runs, experiment_name(setting, method))
     attack = next(attack for attack in ATTACKS if method.startswith(attack))
     undefended = _largest(runs, experiment_name(setting, f"{attack}-none"))
-    beside = f" ({mean(undefended):.3f} undefended)" if undefended and sign < 0 else ""
+    without = f" ({mean(undefended):.3f} undefended)" if undefended and sign < 0 else ""
     if largest:
         margins = {seed: sign * (value - bound) for seed, value in largest.items()}
-        yield f"ER@5 at most {mean(largest):.3f}{beside}", margins
+        yield f"largest ER@5 {mean(largest):.3f}{without}", margins
 
 
 def _largest(runs: Runs, experiment: str) -> PerSeed:
@@ -69,17 +69,11 @@ def _cost(runs: Runs, setting: str, *, rules: tuple[str, ...], share: float, sig
             yield f"{RULES[rule]}: {100 * (1 - ratio):.0f} % of recall lost at the last epoch", margins
 
 
-REPORT = StudyReport(
-    paper=PAPER,
-    beside="Compared with arXiv 2403.20107 (CL4FedRec, rCL4FedRec) on MovieLens-1M.",
-    about="The text does not say how the data are split but by 80/20, how updates are aggregated, nor how clients "
-    "train; so each is run in named settings, compared in this order:",
-    below="PSMU and HiCS are reconstructions: no code of them was available.",
-    drawings=paper_figures(),
-    sections=uniformity_tables,
-    claims=judge_claims,
-    experiments=STUDY.experiments,
-    kind="loop",
-    kind_of=lambda name: ExperimentName.read(name).loop,
+REPORT = PaperReport(
+    STUDY,
+    PAPER,
+    paper_figures(),
+    uniformity_tables,
+    judge_claims,
+    lambda experiment: PAPER.setting_of(experiment).partition("-")[2],
 )
-write_report = REPORT.write

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from analysis.cl4fedrec.plan import SETTINGS, TABLE_ROWS
+from analysis.cl4fedrec import SETTINGS, TABLE_ROWS
 from analysis.papers.comparison import experiment_name
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.verdict import Runs
@@ -112,9 +112,9 @@ def uniformity_tables(runs: Runs) -> Iterator[DocumentBlock]:
     if rows:
         yield Heading(2, "Item vectors", "vectors")
         yield ParagraphBlock(
-            "Uniformity (Wang and Isola: 0 where all point one way, lower where they are spread) among the 100 items "
-            "with most training interactions and among the others, the mean cosine of one of each, and the correlation "
-            "norm of the paper's equation 12; at the end, means over seeds."
+            "Uniformity (Wang and Isola: 0 if all vectors point one way, lower if spread) among the 100 items "
+            "with most training interactions and among the others, the mean cosine of a popular and another item, and "
+            "the correlation norm of the paper's equation 12; at the end of the run, means over seeds."
         )
         titles = ("setting", "method", "popular", "others", "popular with others, cosine", "correlation norm")
         yield Grid("Item vectors", [GridColumn(title) for title in titles], rows, 2)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
-from analysis.fedcl.plan import STUDY
+from analysis.fedcl import STUDY
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import selectable_names
-from gossiprec.cli.main import exit_code
-
-COMMAND = StudyCommand(STUDY, selectable_names(STUDY), "analysis.fedcl.report")
 
 if __name__ == "__main__":
-    sys.exit(exit_code(sys.argv[1:], COMMAND.build(), name="python -m analysis.fedcl"))
+    StudyCommand(STUDY, selectable_names(STUDY), "analysis.fedcl.report").main()

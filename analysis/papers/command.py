@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from analysis.papers.study_file import PaperStudyFile, Scale
 from analysis.papers.verdict import Runs
 from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.cli.main import exit_code
 from gossiprec.cli.options import Decorator, add_options
 from gossiprec.cli.study import StudyOptions, run_study, study_options
 from gossiprec.runs import Run
@@ -21,28 +23,8 @@ from gossiprec.study.load import LoadedStudy
 from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.version import code_version
 
-Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
-"""A function that writes a report into a folder from runs and reasons for missing ones; returns the paths."""
-
-
-def add_study_options(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
-    """Return a decorator that adds the options of every paper's study to a command, with its own help texts."""
-    path = click.Path(path_type=Path)
-    return add_options(
-        click.option("--data", type=path, metavar="PATH", help=data),
-        click.option("--only", default="", metavar="NAMES", help=only),
-        click.option("--seeds", type=click.IntRange(1), metavar="N", help=seeds),
-        click.option(
-            "--scale",
-            type=click.Choice(("full", "tiny")),
-            default="full",
-            help="tiny: small synthetic data; the numbers are meaningless.",
-        ),
-        click.option("--report-only", is_flag=True, help="Only write the report of existing runs."),
-        click.option("--list", "is_list", is_flag=True, help="List the values of --only."),
-        study_options("1, on all cores"),
-        click.pass_context,
-    )
+if TYPE_CHECKING:
+    from analysis.papers.report import StudyReport
 
 
 def parse_names(only: str) -> list[str]:
@@ -69,58 +51,6 @@ def select_experiments(
             )
     wanted = {experiment for name in names for experiment in subjects[name]}
     return [name for name in experiments if not names or name in wanted]
-
-
-def run_and_report(
-    names: Sequence[str],
-    study_of: Callable[[Sequence[str]], LoadedStudy],
-    lacking: Mapping[str, str],
-    report: Report,
-    *,
-    experiments: Sequence[str],
-    out: Path | None,
-    jobs: int | None,
-    report_only: bool,
-    **how: Any,
-) -> StudyOutcome:
-    """Run or resume the selected experiments, and report on all runs in the folder.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Selected experiments.
-    study_of : callable
-        Returns the study of some experiments.
-    lacking : mapping of str to str
-        Reasons why experiments cannot be run.
-    report : callable
-    experiments : sequence of str
-        All experiments of the study.
-    out : Path, optional
-    jobs : int, optional
-        Number of parallel runs, by default one.
-    report_only : bool
-    **how
-        The other options of :class:`gossiprec.cli.study.StudyOptions`.
-    """
-    for name in names:
-        if name in lacking:
-            click.echo(f"{name}: not run: {lacking[name]}", err=True)
-    whole = study_of([name for name in experiments if name not in lacking])
-    folder, outcome = StudyFolder(out or Path("studies") / whole.name), StudyOutcome()
-    wanted = [name for name in names if name not in lacking and not report_only]
-    if wanted:
-        outcome = run_study(make_plan(study_of(wanted)), StudyOptions(out=folder.path, jobs=jobs or 1, **how))
-    if how["dry_run"]:
-        return outcome
-    plan = make_plan(whole, check_data=False)
-    folder.check(whole.name)
-    runs = finished_runs(folder, plan, keep=how["keep"])
-    reasons = missing_reasons(experiments, runs, plan, lacking, outcome)
-    with folder.locked(whole.name):
-        for path in report(folder.path, runs, reasons):
-            click.echo(path)
-    return outcome
 
 
 def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
@@ -156,7 +86,7 @@ class StudyCommand:
     subjects : mapping
         What ``--only`` can name, each with its experiments.
     report : str
-        The module with the study's ``write_report``, imported late because it draws.
+        The module with the study's ``REPORT``, imported late because it draws.
     describe : callable, optional
         Maps an experiment to its line in the list; by default its name.
     """
@@ -173,9 +103,24 @@ class StudyCommand:
         for name in texts.get("options", ()):
             run = _OPTIONS[name](self.file)(run)
         seeds = texts.get("seeds", "Number of seeds of every experiment.  [default: 3]")
-        run = add_study_options(data=texts["data"], only=texts["only"], seeds=seeds)(run)
+        path, scales = click.Path(path_type=Path), click.Choice(("full", "tiny"))
+        tiny = "tiny: small synthetic data; the numbers are meaningless."
+        run = add_options(
+            click.option("--data", type=path, metavar="PATH", help=texts["data"]),
+            click.option("--only", default="", metavar="NAMES", help=texts["only"]),
+            click.option("--seeds", type=click.IntRange(1), metavar="N", help=seeds),
+            click.option("--scale", type=scales, default="full", help=tiny),
+            click.option("--report-only", is_flag=True, help="Only write the report of existing runs."),
+            click.option("--list", "is_list", is_flag=True, help="List the values of --only."),
+            study_options("1, on all cores"),
+            click.pass_context,
+        )(run)
         settings = {"help_option_names": ["-h", "--help"]}
         return click.command(help=texts["about"], context_settings=settings)(run)
+
+    def main(self) -> NoReturn:
+        """Run the command with the arguments of the process, and exit."""
+        sys.exit(exit_code(sys.argv[1:], self.build(), name=f"python -m {self.report.rpartition('.')[0]}"))
 
     def _run(
         self, context: click.Context, /, only: str, scale: Scale, *, is_list: bool, **options: Any
@@ -187,22 +132,45 @@ class StudyCommand:
             return
         names = select_experiments(parse_names(only), self.subjects, experiments)
         own = {name: options.pop(name) for name in ("data", "seeds", "epochs", "dataset") if name in options}
-        where = {name: own[name] for name in ("data", "dataset") if name in own}
-        lacking = self.file.missing_data(experiments, **where, scale=scale)
+        source = {name: own[name] for name in ("data", "dataset") if name in own}
+        lacking = self.file.missing_data(experiments, **source, scale=scale)
+        for name in names:
+            if name in lacking:
+                click.echo(f"{name}: not run: {lacking[name]}", err=True)
 
-        def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
+        def study_of(some: Iterable[str]) -> LoadedStudy:
+            return self.file.study([name for name in some if name not in lacking], scale=scale, **own)
+
+        whole, outcome = study_of(experiments), StudyOutcome()
+        wanted = [] if options.pop("report_only") else [name for name in names if name not in lacking]
+        options["out"] = options["out"] or Path("studies") / whole.name
+        how = StudyOptions(**{**options, "jobs": options["jobs"] or 1})
+        if wanted:
+            outcome = run_study(make_plan(study_of(wanted)), how)
+        if not how.dry_run:
             length = {"epochs": self.file.epochs_of(scale, own["epochs"])} if "epochs" in own else {}
             planned = self.file.count_runs(own["seeds"], scale)
-            written: list[Path] = import_module(self.report).write_report(
-                folder, runs, reasons, planned=planned, scale=scale, **length
-            )
-            return written
-
-        def study_of(some: Sequence[str]) -> LoadedStudy:
-            return self.file.study(some, scale=scale, **own)
-
-        if run_and_report(names, study_of, lacking, report, experiments=experiments, **options).failed:
+            self._write_report(whole, how, lacking, outcome, planned=planned, scale=scale, **length)
+        if outcome.failed:
             context.exit(1)
+
+    def _write_report(
+        self,
+        whole: LoadedStudy,
+        how: StudyOptions,
+        lacking: Mapping[str, str],
+        outcome: StudyOutcome,
+        **about: Any,
+    ) -> None:
+        """Report on all finished runs in the study's folder; `about` has further arguments of the report."""
+        folder, plan = StudyFolder(how.out or Path()), make_plan(whole, check_data=False)
+        folder.check(whole.name)
+        runs = finished_runs(folder, plan, keep=how.keep)
+        reasons = missing_reasons(list(self.file.experiments), runs, plan, lacking, outcome)
+        report: StudyReport = import_module(self.report).REPORT
+        with folder.locked(whole.name):
+            for path in report.write(folder.path, runs, reasons, **about):
+                click.echo(path)
 
 
 def _epochs_option(file: PaperStudyFile) -> Decorator[Callable[..., Any]]:

@@ -166,6 +166,8 @@ class Comparison:
         Setting by row of the table of the data; for other rows any judged setting.
     unit : str
         Unit of the reports' numbers, except for methods in `apart`.
+    claims : tuple of mapping
+        Further claims that one method is better than another (:class:`analysis.papers.claims.RankingEvidence`).
     """
 
     title: str
@@ -182,6 +184,7 @@ class Comparison:
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     unit: str = "epoch"
+    claims: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def validation(self) -> str:
@@ -191,7 +194,7 @@ class Comparison:
     @property
     def at_print(self) -> str:
         """The reporting point at which the reference reaches its printed value."""
-        return f"where {self.reference} passes its print"
+        return f"when {self.reference} reaches its printed value"
 
     @property
     def looks(self) -> tuple[str, ...]:
@@ -261,7 +264,8 @@ def load_comparison(study: PaperStudyFile) -> Comparison:
     }
     own["tables"] = {setting: tuple(tables) for setting, tables in own.get("tables", {}).items()}
     published = PublishedTables(study.path.with_name("published.yaml"))
-    return Comparison(rows=study.plan["rows"], published=published, **own)
+    claims = tuple(study.plan.get("claims", ()))
+    return Comparison(rows=study.plan["rows"], published=published, claims=claims, **own)
 
 
 def selectable_names(study: PaperStudyFile) -> dict[str, tuple[str, ...]]:

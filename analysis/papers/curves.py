@@ -8,7 +8,10 @@ validation items.
 
 from __future__ import annotations
 
-from analysis.papers.comparison import LAST, Comparison, belongs_to, experiment_name
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from analysis.papers.comparison import BEST, LAST, Comparison, belongs_to, experiment_name
 from analysis.papers.verdict import PerSeed, Runs
 from gossiprec.runs import Run
 
@@ -86,3 +89,23 @@ def baseline_score(paper: Comparison, runs: Runs, setting: str, column: str, ord
 def seed_differences(first: PerSeed, second: PerSeed) -> PerSeed:
     """Return first - second for the seeds that both have."""
     return {seed: value - second[seed] for seed, value in first.items() if seed in second}
+
+
+def has_converged(paper: Comparison, runs: Runs, experiment: str) -> bool:
+    """Return whether every seed's best validation report comes before its last."""
+    best, last = (reported_epochs(paper, runs, experiment, look) for look in (BEST, LAST))
+    return bool(best) and all(epoch < last[seed] for seed, epoch in best.items())
+
+
+def summary_value(run: Run, *path: str) -> Any:
+    """Return an entry of a run's summary, or None."""
+    found: Any = run.summary
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def read_by_seed(seeds: Mapping[int, Run], read: Callable[[Run], float | None]) -> PerSeed:
+    """Return a number by seed, for the runs that have it."""
+    found = {seed: read(run) for seed, run in seeds.items()}
+    return {seed: float(value) for seed, value in found.items() if value is not None}

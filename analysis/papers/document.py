@@ -104,10 +104,10 @@ class GridCell:
         if self.link:
             text = f'<a href="#{escape(self.link)}">{text}</a>'
         if self.mark:
-            said = (
+            mark = (
                 f'<span class="mark" role="img" aria-label="{escape(self.kind)}">{escape(self.mark)}</span>'
             )
-            text = f'<span class="value">{said} {text}</span>'
+            text = f'<span class="value">{mark} {text}</span>'
         return text + "".join(f"<small>{escape(part)}</small>" for part in self.small)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.papers.comparison import LEVELS, Comparison, experiment_name, table_title
+from analysis.papers.comparison import BEST, LAST, LEVELS, Comparison, experiment_name, table_title
 from analysis.papers.curves import baseline_score, metric_by_epoch_and_seed, reported_score
+from analysis.papers.sections import SummaryColumns
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure
@@ -122,7 +123,14 @@ def seed_line(name: str, points: Mapping[float, PerSeed], factor: float = 100.0)
 EPOCH = Axis("epoch")
 
 
-def draw_figures(drawings: Mapping[str, PaperFigure], runs: Runs, folder: Path) -> dict[str, list[Path]]:
+class DrawableFigure(Protocol):
+    """A figure that is drawn from runs."""
+
+    def draw(self, runs: Runs, stem: Path) -> list[Path]:
+        """Draw the panels with runs; return the files written, or none if there are no runs."""
+
+
+def draw_figures(drawings: Mapping[str, DrawableFigure], runs: Runs, folder: Path) -> dict[str, list[Path]]:
     """Draw every figure for which there are runs; return the files of each."""
     found = {name: drawing.draw(runs, folder / name) for name, drawing in drawings.items()}
     return {name: paths for name, paths in found.items() if paths}
@@ -146,6 +154,32 @@ def epoch_series(runs: Runs, name: str, experiment: str, metric: str) -> SeedLin
     return seed_line(
         name, {float(epoch): own for epoch, own in metric_by_epoch_and_seed(runs, experiment, metric).items()}
     )
+
+
+def method_curves(
+    setting: str,
+    caption: str,
+    methods: Mapping[str, str],
+    metrics: Mapping[str, str],
+    y: Axis,
+    **look: Any,
+) -> PaperFigure:
+    """Return the figure of methods by epoch, with a panel per metric, given the metrics by title of the panel.
+
+    `look` has further arguments of :class:`gossiprec.figures.panels.PanelLook`.
+    """
+
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        return {
+            title: [
+                epoch_series(runs, name, experiment_name(setting, own), metric)
+                for name, own in methods.items()
+            ]
+            for title, metric in metrics.items()
+        }
+
+    shown = tuple(methods.values())
+    return PaperFigure(caption, setting, shown, shown, panels, EPOCH, y, {"dress": tick_whole_epochs, **look})
 
 
 def sweep_series(
@@ -195,7 +229,7 @@ def table_curves(
 
     return PaperFigure(
         f"{table_title(table)} by {paper.unit} ({paper.published.titles[table].lower()}), {setting}. Thin "
-        "dotted: what is printed, in the colour of its method; and the orders that need no training.",
+        "dotted lines: printed values, in the colour of their method. Also shown: the orders without training.",
         setting,
         tuple(rows.values()),
         tuple(method for method in rows.values() if table == main or method not in paper.rows[main].values()),
@@ -215,19 +249,146 @@ def _with_levels(
     ]
     last = max((float(one.x[-1]) for one in lines if len(one.x)), default=1.0)
     ends = (1.0, max(last, 1.5))
-    told = [
+    printed = [
         SeedLine(row, ends, (100 * one.value,) * 2, kind="print")
         for (row, of), one in paper.printed_in(setting, table).items()
         if of == column and row in rows
     ]
-    return [*lines, *told, *baseline_series(paper, runs, setting, column, ends)]
+    return [*lines, *printed, *baseline_series(paper, runs, setting, column, ends)]
 
 
 def baseline_series(
     paper: Comparison, runs: Runs, setting: str, column: str, ends: tuple[float, float]
 ) -> list[SeedLine]:
     """Return the orders that need no training as level lines, in percent."""
-    found = {order: baseline_score(paper, runs, setting, column, order) for order in LEVELS}
-    return [
-        SeedLine(order, ends, (100 * mean(own),) * 2, kind="level") for order, own in found.items() if own
-    ]
+    return level_lines({order: baseline_score(paper, runs, setting, column, order) for order in LEVELS}, ends)
+
+
+def level_lines(values: Mapping[str, PerSeed], ends: tuple[float, float]) -> list[SeedLine]:
+    """Return means over seeds as level lines in percent; nothing for a name without values."""
+    return [SeedLine(name, ends, (100 * mean(own),) * 2, kind="level") for name, own in values.items() if own]
+
+
+def with_levels(drawing: PaperFigure, levels: Callable[[Runs, str], Mapping[str, PerSeed]]) -> PaperFigure:
+    """Return a figure by epoch with further level lines, given a function of the runs and a panel's title."""
+
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        found = {column: list(lines) for column, lines in drawing.panels(runs).items()}
+        for column, lines in found.items():
+            last = max((one.x[-1] for one in lines if len(one.x)), default=1.5)
+            lines += level_lines(levels(runs, column), (1.0, last))
+        return found
+
+    return replace(drawing, panels=panels)
+
+
+Lines = Mapping[str, Mapping[float, str]]
+"""Method by line of a figure and value of an option."""
+
+
+@dataclass(frozen=True)
+class SweepFigures:
+    """Figures over the values of options, with the same metrics in all of them.
+
+    Attributes
+    ----------
+    paper : Comparison
+    columns : sequence of str
+        The metrics shown.
+    drawn : collection of str
+        Methods that other figures show.
+    levels : mapping of str to str
+        Methods shown as level lines, by name.
+    """
+
+    paper: Comparison
+    columns: Sequence[str]
+    drawn: Collection[str]
+    levels: Mapping[str, str] = field(default_factory=dict)
+
+    def figure(self, setting: str, caption: str, label: str, lines: Lines) -> PaperFigure:
+        """Return the figure of utility over the values of an option, at the last report and at the best."""
+        paper, ends = self.paper, _ends(lines)
+
+        def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+            return {
+                f"{column}, {look}": [
+                    *(
+                        sweep_series(paper, runs, setting, column, look, name, own)
+                        for name, own in lines.items()
+                    ),
+                    *level_lines(self._level_values(runs, setting, column, look), ends),
+                    *baseline_series(paper, runs, setting, column, ends),
+                ]
+                for look in (LAST, BEST)
+                for column in self.columns
+            }
+
+        methods = _methods(lines)
+        own = tuple(method for method in methods if method not in self.drawn)
+        return PaperFigure(caption, setting, methods, own, panels, Axis(label, (0.0, None)), Axis("%"))
+
+    def _level_values(self, runs: Runs, setting: str, column: str, look: str) -> dict[str, PerSeed]:
+        return {
+            name: reported_score(self.paper, runs, experiment_name(setting, method), column, look)
+            for name, method in self.levels.items()
+        }
+
+
+@dataclass(frozen=True)
+class LeakageFigure:
+    """A figure of numbers of summaries over a privacy budget.
+
+    Attributes
+    ----------
+    numbers : SummaryColumns
+    shown : mapping of str to (str, str)
+        The column shown in each panel, and the column of its reference: the value for guessing; empty if it has none.
+    lines : mapping
+        Method by line and budget.
+    levels : mapping of str to str
+        Methods shown as level lines, by name.
+    reference : callable
+        Maps the column of a reference to the name of its line.
+    """
+
+    numbers: SummaryColumns
+    shown: Mapping[str, tuple[str, str]]
+    lines: Lines
+    levels: Mapping[str, str] = field(default_factory=dict)
+    reference: Callable[[str], str] = str
+
+    def draw(self, setting: str, caption: str, label: str, look: Mapping[str, Any]) -> PaperFigure:
+        """Return the figure of a setting."""
+        methods = (*_methods(self.lines), *self.levels.values())
+
+        def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+            return {title: self._panel(runs, setting, *columns) for title, columns in self.shown.items()}
+
+        x, y = Axis(label, (0.0, None)), Axis("%", (0.0, 102.0))
+        return PaperFigure(caption, setting, methods, methods, panels, x, y, look)
+
+    def _panel(self, runs: Runs, setting: str, column: str, reference: str) -> list[SeedLine]:
+        def number(method: str, column: str) -> PerSeed:
+            return self.numbers.number(runs, experiment_name(setting, method), column)
+
+        found = [
+            seed_line(name, {x: number(method, column) for x, method in own.items()})
+            for name, own in self.lines.items()
+        ]
+        levels = {name: number(method, column) for name, method in self.levels.items()}
+        if reference:  # it is equal for all budgets: the first run of each seed that reports it
+            values: PerSeed = {}
+            for method in (*_methods(self.lines), *self.levels.values()):
+                values = {**number(method, reference), **values}
+            levels[self.reference(reference)] = values
+        return [*found, *level_lines(levels, _ends(self.lines))]
+
+
+def _methods(lines: Lines) -> tuple[str, ...]:
+    return tuple(method for own in lines.values() for method in own.values())
+
+
+def _ends(lines: Lines) -> tuple[float, float]:
+    values = [value for own in lines.values() for value in own]
+    return min(values), max(values)

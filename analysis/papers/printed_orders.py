@@ -1,13 +1,13 @@
-"""Claims of a paper: the printed orders of rows, and others, each with its verdicts and its evidence."""
+"""The printed orders of a paper's rows, each with its verdicts over settings and reporting points."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analysis.papers.comparison import LAST, Comparison, experiment_name, table_title
-from analysis.papers.curves import baseline_score, reported_score, seed_differences
+from analysis.papers.comparison import Comparison, experiment_name, table_title
+from analysis.papers.curves import reported_score, seed_differences
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.verdict import (
     HELD,
@@ -15,21 +15,18 @@ from analysis.papers.verdict import (
     NOT_HELD,
     NOT_MEASURED,
     UNDECIDED,
-    ClaimVerdict,
     PerSeed,
     Runs,
     Verdict,
-    combine_verdicts,
     decide,
-    describe_margin,
     mean,
 )
 
 DIGITS = 4
 _ABOUT = (
-    "Rows that the paper prints side by side, two by two in the printed order of each metric: is the first ahead of "
-    "the second? ✓: the 95 % interval of the paired difference over seeds lies above 0; ✗: below; ○: neither, or one "
-    "seed, whose difference is shown nevertheless. {page} explains the reporting points."
+    "Pairs of rows that are neighbours in the printed order of a metric: is the first ahead of the second? ✓: the 95 % "
+    "interval of the paired difference over seeds is above 0; ✗: it is below 0; ○: neither, or there is only one seed, "
+    "of which the difference is shown. {page} explains the reporting points."
 )
 
 
@@ -90,7 +87,7 @@ def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting with runs, the verdict on each printed order at each reporting point."""
     yield Heading(2, "Printed orders", "orders")
     yield ParagraphBlock(_ABOUT.format(page=paper.page))
-    if not paper.tables:  # otherwise no two settings have an order in common
+    if not paper.tables:  # otherwise two settings have no order in common
         yield from _over_settings(paper, runs)
     for setting in paper.judged:
         rows, looks = [], measured_reporting_points(paper, runs, setting)
@@ -113,20 +110,20 @@ def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
             setting for setting in paper.judged if look in measured_reporting_points(paper, runs, setting)
         ]
         found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
-        told: dict[str, set[str]] = {}
+        by_order: dict[str, set[str]] = {}
         for setting in settings:
             for order in printed_orders(paper, setting):
                 verdict = decide(order.margins(paper, runs, setting, look))
-                told.setdefault(order.words, set()).add(verdict)
-        for words, verdicts in told.items():
+                by_order.setdefault(order.words, set()).add(verdict)
+        for words, verdicts in by_order.items():
             known = verdicts - {NOT_MEASURED}
             if len(known) == 1 and (one := known.pop()) in found:
                 found[one].append(words)
         if settings:
             lines = [f"- {verdict}: {'; '.join(own) or 'none'}" for verdict, own in found.items()]
-            where = ", ".join(f"`{setting}`" for setting in settings)
+            names = ", ".join(f"`{setting}`" for setting in settings)
             yield ParagraphBlock(
-                f"**{look[0].upper()}{look[1:]}**, equal in all of {where}:\n\n" + "\n".join(lines)
+                f"**{look[0].upper()}{look[1:]}**, equal in all of {names}:\n\n" + "\n".join(lines)
             )
 
 
@@ -150,12 +147,12 @@ def describe_verdict_counts(paper: Comparison, runs: Runs, setting: str) -> str:
     """Return the counts at all reporting points as a list in text."""
     lines = []
     for look in measured_reporting_points(paper, runs, setting):
-        said = ", ".join(
+        counts = ", ".join(
             f"{count} {verdict}"
             for verdict, count in count_order_verdicts(paper, runs, setting, look).items()
             if count
         )
-        lines.append(f"- *{look}*: {said}")
+        lines.append(f"- *{look}*: {counts}")
     return "\n".join(lines)
 
 
@@ -165,36 +162,3 @@ def _margin(margins: PerSeed) -> GridCell:
         return GridCell("–", kind=Verdict.NOT_RUN.word)
     look = MARKS.get(verdict, Verdict.UNJUDGED)
     return GridCell(f"{mean(margins):+z.{DIGITS}f}", (f"n = {len(margins)}",), mark=look.mark, kind=look.word)
-
-
-Evidence = Iterator[tuple[str, PerSeed]]
-"""Evidence as text, and the margin of the claim by seed."""
-
-
-def judge_claim(
-    paper: Comparison, claim: str, evidence: Callable[[Runs, str], Evidence], runs: Runs
-) -> ClaimVerdict:
-    """Return the verdict on a claim, given a function that yields the evidence of a setting."""
-    found = [(setting, *one) for setting in paper.settings for one in evidence(runs, setting)]
-    lines = [
-        f"{setting}: {words}; {describe_margin(margins, DIGITS)}"
-        for setting, words, margins in found
-        if margins
-    ]
-    verdict = combine_verdicts([decide(margins) for *_, margins in found])
-    return ClaimVerdict(claim, verdict, tuple(lines) or (NOT_MEASURED,))
-
-
-def beats_popularity(paper: Comparison, runs: Runs) -> ClaimVerdict:
-    """Return whether the methods of the main table recommend better than the most popular items."""
-
-    def evidence(runs: Runs, setting: str) -> Evidence:
-        popular = baseline_score(paper, runs, setting, paper.leading, "popularity")
-        for row, method in paper.rows[paper.main_in(setting)].items():
-            ours = reported_score(paper, runs, experiment_name(setting, method), paper.leading, LAST)
-            if ours:
-                beside = f"popularity {mean(popular):.{DIGITS}f}"
-                said = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch, {beside}"
-                yield said, seed_differences(ours, popular)
-
-    return judge_claim(paper, "Methods recommend better than the most popular items", evidence, runs)

@@ -1,7 +1,8 @@
-"""The report of a comparison, from existing runs, and the parts of a report that every study has."""
+"""Reports of studies, from existing runs: what all have in common, and the report of a comparison with tables."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from analysis.papers.printed_orders import (
     order_tables,
     printed_orders,
 )
-from analysis.papers.study_file import Scale
+from analysis.papers.study_file import PaperStudyFile, Scale
 from analysis.papers.tables import CSV_HEADER, csv_rows, format_epochs, format_mean, paper_tables
 from analysis.papers.verdict import (
     HELD,
@@ -38,11 +39,12 @@ from analysis.papers.verdict import (
     Runs,
     Verdict,
 )
-from gossiprec.figures.figure_files import csv_bytes
+from gossiprec.cli.study_display import format_clock_time
+from gossiprec.figures.figure_files import Cell, csv_bytes
 from gossiprec.runs import Run
 from gossiprec.runs.run_files import replace_file
 
-INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without it is of one seed."
+INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without ± is from one seed."
 
 
 def claim_blocks(
@@ -66,13 +68,6 @@ def _commit(run: Run) -> str:
     return f"{commit[:10]}-dirty" if commit.endswith("-dirty") else commit[:10]
 
 
-def format_clock(seconds: float) -> str:
-    """Return a duration as ``h:mm:ss`` or ``m:ss``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def missing_blocks(reasons: Mapping[str, str]) -> Iterator[DocumentBlock]:
     """Yield each reason with the experiments that have no finished run because of it."""
     yield Heading(2, "Missing", "missing")
@@ -87,7 +82,7 @@ def missing_blocks(reasons: Mapping[str, str]) -> Iterator[DocumentBlock]:
 
 
 def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield, per setting, the reference compared with popularity and the paper, and the number of orders that hold."""
+    """Yield, per setting, the reference compared with popularity and the paper, and the number of held orders."""
     yield Heading(2, "In short", "short")
     found = [setting for setting in paper.settings if any(belongs_to(name, setting) for name in runs)]
     if not found:
@@ -106,7 +101,7 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     ]
     looks = looks or [LAST]
     rows = [[GridCell(setting), *_state(paper, runs, setting, looks)] for setting in found]
-    titles = ("popularity", f"{paper.reference}, last epoch", f"{paper.reference} passes its print")
+    titles = ("popularity", f"{paper.reference}, last epoch", f"{paper.reference} reaches its printed value")
     columns = [
         GridColumn("setting"),
         *(GridColumn(title) for title in titles),
@@ -126,13 +121,13 @@ def _prints(paper: Comparison) -> str:
 def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) -> list[GridCell]:
     reference = experiment_name(setting, paper.rows[paper.main_in(setting)][paper.reference])
     passed = list(reported_epochs(paper, runs, reference, paper.at_print).values())
-    is_told = reference in runs and setting in paper.judged
-    said = format_epochs(passed, paper.unit) if passed else "never" if is_told else "–"
+    is_judged = reference in runs and setting in paper.judged
+    when = format_epochs(passed, paper.unit) if passed else "never" if is_judged else "–"
     counts = [count_order_verdicts(paper, runs, setting, look) for look in looks]
     return [
         format_mean(baseline_score(paper, runs, setting, paper.leading, "popularity")),
         format_mean(reported_score(paper, runs, reference, paper.leading, LAST)),
-        GridCell(said),
+        GridCell(when),
         *(
             GridCell(" / ".join(str(own[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED)))
             if own[NOT_MEASURED] < sum(own.values()) and setting in paper.judged
@@ -165,7 +160,7 @@ def run_time_blocks(
             taken.setdefault(kind_of(name), []).append(float((run.summary or {})["wall_seconds"]))
     yield Heading(2, "Times", "times")
     yield ParagraphBlock(
-        f"All finished runs together took {format_clock(sum(sum(own) for own in taken.values()))}."
+        f"All finished runs together took {format_clock_time(sum(sum(own) for own in taken.values()))}."
     )
     if not taken:
         return
@@ -174,53 +169,64 @@ def run_time_blocks(
     for one, own in taken.items():
         due = n_seeds * sum(kind_of(name) == one for name in experiments)
         each, left = sum(own) / len(own), max(due - len(own), 0)
-        said = (
+        texts = (
             one,
             f"{len(own)} of {due}",
-            format_clock(each),
-            format_clock(max(own)),
-            format_clock(left * each),
+            format_clock_time(each),
+            format_clock_time(max(own)),
+            format_clock_time(left * each),
         )
-        rows.append([GridCell(text) for text in said])
+        rows.append([GridCell(text) for text in texts])
     titles = (kind, "finished", "time of a run", "longest", "estimated time of the rest, sequentially")
     yield Grid("Times", [GridColumn(title) for title in titles], rows)
 
 
 @dataclass(frozen=True)
-class StudyReport:
-    """The parts of the report on a paper's study.
+class ReportInput:
+    """What a report is made of.
 
     Attributes
     ----------
-    paper : Comparison
-    beside : str
-        What the runs are compared with, as a whole sentence.
-    about : str
-        Why there are several settings, as text above their list.
-    below : str
-    drawings : mapping of str to PaperFigure
-    sections : callable
-        Maps runs to the sections between figures and times.
-    claims : callable
-        Maps runs to the verdicts on the paper's claims.
-    experiments : collection of str
-        All experiments of the study.
-    kind : str
-        Name of the groups of runs in the table of times.
-    kind_of : callable
-        Maps an experiment to its group.
+    runs : mapping
+        All finished runs of the whole study, not only the selected ones.
+    reasons : mapping of str to str
+        Why an experiment has no finished run.
+    planned, epochs : int
+        Number of runs of the whole study, and epochs of each; 0 epochs if the study has no common number.
+    scale : {'full', 'tiny'}
     """
 
-    paper: Comparison
-    beside: str
-    about: str
-    below: str
-    drawings: Mapping[str, PaperFigure]
-    sections: Callable[[Runs], Iterable[DocumentBlock]]
-    claims: Callable[[Runs], list[ClaimVerdict]]
-    experiments: Collection[str]
-    kind: str
-    kind_of: Callable[[str], str]
+    runs: Runs
+    reasons: Mapping[str, str]
+    planned: int
+    epochs: int = 0
+    scale: Scale = "full"
+
+    @property
+    def finished(self) -> list[Run]:
+        """All finished runs."""
+        return [run for seeds in self.runs.values() for run in seeds.values()]
+
+    def opening(self, about: Callable[[str], str]) -> ParagraphBlock:
+        """Return the first paragraph, given a function that places the sentence on progress into the text."""
+        length = f", of {self.epochs} epochs each," if self.epochs else ""
+        progress = f"{len(self.finished)} of {self.planned} runs{length} are finished"
+        if self.scale == "tiny":
+            return ParagraphBlock(
+                "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything "
+                f"about the paper.** {progress}."
+            )
+        versions = versions_used(self.finished)
+        by = f", made by gossiprec {', '.join(versions)}" if versions else ""
+        return ParagraphBlock(about(f"{progress}{by}."))
+
+
+Pages = Mapping[str, tuple[str, Sequence[DocumentBlock]]]
+"""Title and parts of each page, by the name of its file."""
+
+
+class StudyReport(ABC):
+    """The report of a study: pages, and every number in ``cells.csv``."""
 
     def write(
         self,
@@ -229,25 +235,58 @@ class StudyReport:
         reasons: Mapping[str, str],
         *,
         planned: int,
-        epochs: int,
+        epochs: int = 0,
         scale: Scale = "full",
     ) -> list[Path]:
-        """Write report, findings, pictures and ``cells.csv``, each file in one step; return the paths of the texts.
+        """Write the pages, their pictures and ``cells.csv``, each file in one step; return the paths of the pages.
 
-        Parameters
-        ----------
-        folder : Path
-        runs : mapping
-            All finished runs of the whole study, not only the selected ones.
-        reasons : mapping of str to str
-            Why an experiment has no finished run.
-        planned, epochs : int
-            Number of runs of the whole study, and epochs of each.
-        scale : {'full', 'tiny'}
+        The other parameters are the attributes of :class:`ReportInput`.
         """
-        paper = self.paper
-        pictures = draw_figures(self.drawings, runs, folder / "figures")
-        opening, looks = self._opening(planned, epochs, runs, scale), describe_reporting_points(paper)
+        study = ReportInput(runs, reasons, planned, epochs, scale)
+        written = write_pages(folder, self.pages(study, folder / "figures"))
+        replace_file(folder / "cells.csv", csv_bytes(*self.cells(study)))
+        return written
+
+    @abstractmethod
+    def pages(self, study: ReportInput, figures: Path) -> Pages:
+        """Return the pages of the report, and draw their pictures into the folder `figures`."""
+
+    @abstractmethod
+    def cells(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+        """Return the header and the rows of ``cells.csv``."""
+
+
+@dataclass(frozen=True)
+class PaperReport(StudyReport):
+    """The report of a study that compares methods with a paper's tables.
+
+    Attributes
+    ----------
+    study : PaperStudyFile
+        Its plan has the texts of the report, under ``report``: ``compared`` (the paper and the data, a sentence),
+        ``about`` (why there are several settings), ``below`` (remarks), and ``groups`` (what groups of runs are).
+    paper : Comparison
+    drawings : mapping of str to PaperFigure
+    sections : callable
+        Maps runs to the sections between figures and times.
+    claims : callable
+        Maps runs to the verdicts on the paper's claims.
+    group_of : callable
+        Maps an experiment to its group in the table of times.
+    """
+
+    study: PaperStudyFile
+    paper: Comparison
+    drawings: Mapping[str, PaperFigure]
+    sections: Callable[[Runs], Iterable[DocumentBlock]]
+    claims: Callable[[Runs], list[ClaimVerdict]]
+    group_of: Callable[[str], str]
+
+    def pages(self, study: ReportInput, figures: Path) -> Pages:
+        """Return the report and the findings."""
+        paper, runs, texts = self.paper, study.runs, self.study.plan["report"]
+        pictures = draw_figures(self.drawings, runs, figures)
+        opening, looks = study.opening(self._opening), describe_reporting_points(paper)
         report: list[DocumentBlock] = [
             opening,
             *overview_blocks(paper, runs),
@@ -256,8 +295,8 @@ class StudyReport:
             *paper_tables(paper, runs),
             *self._figures(pictures),
             *self.sections(runs),
-            *run_time_blocks(runs, planned, self.experiments, self.kind, self.kind_of),
-            *missing_blocks(reasons),
+            *run_time_blocks(runs, study.planned, self.study.experiments, texts["groups"], self.group_of),
+            *missing_blocks(study.reasons),
         ]
         findings: list[DocumentBlock] = [
             opening,
@@ -266,28 +305,19 @@ class StudyReport:
             *order_tables(paper, runs),
             *claim_blocks(self.claims(runs)),
         ]
-        written = write_pages(
-            folder,
-            {
-                "report": (f"The {paper.title} study", report),
-                "findings": (f"Findings of the {paper.title} study", findings),
-            },
-        )
-        replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(paper, runs)))
-        return written
+        return {
+            "report": (f"The {paper.title} study", report),
+            "findings": (f"Findings of the {paper.title} study", findings),
+        }
 
-    def _opening(self, planned: int, epochs: int, runs: Runs, scale: Scale) -> ParagraphBlock:
-        made = [run for seeds in runs.values() for run in seeds.values()]
-        there = f"{len(made)} of {planned} runs, of {epochs} epochs each, are finished"
-        if scale == "tiny":
-            return ParagraphBlock(
-                "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything "
-                f"about the paper.** {there}."
-            )
-        versions = versions_used(made)
-        by = f", made by gossiprec {', '.join(versions)}" if versions else ""
+    def cells(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+        """Return the numbers of all tables."""
+        return CSV_HEADER, csv_rows(self.paper, study.runs)
+
+    def _opening(self, progress: str) -> str:
+        texts = self.study.plan["report"]
         settings = "\n".join(f"- `{setting}`: {words}." for setting, words in self.paper.settings.items())
-        return ParagraphBlock(f"{self.beside} {there}{by}. {self.about}\n\n{settings}\n\n{self.below}")
+        return f"{texts['compared']} {progress} {texts['about']}\n\n{settings}\n\n{texts['below']}"
 
     def _figures(self, pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
         """Yield the figures of each setting, the first setting's in view and the others collapsed."""
@@ -315,9 +345,9 @@ def describe_reporting_points(paper: Comparison) -> str:
     """Return the explanation of the reporting points."""
     reference = paper.reference
     return (
-        f"*{LAST}*: the same for all. *{paper.at_print}*: the first {paper.unit} at which {reference} comes to its "
-        f"printed {paper.leading}, the same for all methods of a seed; it compares them where the print may have been "
-        f"taken. *{BEST}*: of each run its own, by {paper.leading} on the items kept for validation."
+        f"*{LAST}*: the same for all. *{paper.at_print}*: the first {paper.unit} at which {reference} reaches its "
+        f"printed {paper.leading}, equal for all methods of a seed; the printed numbers may be of this {paper.unit}. "
+        f"*{BEST}*: the best of each run, by {paper.leading} on the items kept for validation."
     )
 
 
@@ -325,4 +355,4 @@ def _legend(looks: str) -> ParagraphBlock:
     marks = "; ".join(
         f"{one.mark} *{one.word}*: {one.meaning}" for one in Verdict if one is not Verdict.UNJUDGED
     )
-    return ParagraphBlock(f"{looks}\n\n{marks}; the band is ± 15 % of the print. {INTERVALS}")
+    return ParagraphBlock(f"{looks}\n\n{marks}; the band is ± 15 % of the printed number. {INTERVALS}")

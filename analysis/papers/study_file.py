@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +33,10 @@ class PaperStudyFile:
       ``drop`` and adds those in ``set``.
     - ``epoch: participation``: an epoch is as many rounds as select every client once; by default it is one round.
     - ``command``: texts of the command.
-    - further keys: what the study compares, such as ``comparison`` and ``arms``.
+    - ``comparison`` and ``rows``: settings and methods (:class:`analysis.papers.comparison.Comparison`);
+      ``claims``: :class:`analysis.papers.claims.RankingEvidence`; ``leakage``:
+      :class:`analysis.papers.sections.SummaryColumns`; ``report``: :class:`analysis.papers.report.PaperReport`;
+      ``arms``: methods by the names of options.
 
     Attributes
     ----------
@@ -42,21 +45,25 @@ class PaperStudyFile:
 
     path: Path
 
-    @cached_property
+    @property
     def content(self) -> dict[str, Any]:
         """The study as written."""
         return _read(self.path)
 
-    @cached_property
+    @property
     def plan(self) -> dict[str, Any]:
         """The plan as written."""
         return _read(self.path.with_name("plan.yaml"))
 
+    def read(self, name: str) -> Any:
+        """Return the content of another YAML file in the study's folder, read once."""
+        return _read(self.path.with_name(f"{name}.yaml"))
+
     @property
     def experiments(self) -> dict[str, dict[str, Any]]:
         """The overrides of each experiment, in the order in which they are run: important ones first."""
-        found: dict[str, dict[str, Any]] = self.content["axes"]["experiment"]["values"]
-        return found
+        values: dict[str, dict[str, Any]] = self.content["axes"]["experiment"]["values"]
+        return values
 
     def study(
         self,
@@ -242,6 +249,6 @@ def _has(sets: Overrides, dotted: str) -> bool:
     return value is not None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+@cache
+def _read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))

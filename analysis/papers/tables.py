@@ -15,7 +15,7 @@ from analysis.papers.document import (
     Heading,
     ParagraphBlock,
 )
-from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_width, judge_agreement, mean
+from analysis.papers.verdict import PerSeed, Runs, Verdict, format_mean_text, judge_agreement
 from gossiprec.figures.figure_files import Cell
 
 DASH = "–"
@@ -27,7 +27,7 @@ def paper_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     for table, title in paper.published.titles.items():
         yield Heading(3, f"{table_title(table)}: {title}", table)
         if table in paper.published.notes:
-            yield ParagraphBlock(f"The print: {paper.published.notes[table]}.")
+            yield ParagraphBlock(f"As published: {paper.published.notes[table]}.")
         if table not in paper.rows:
             yield _statistics(paper, table, runs)
             continue
@@ -48,9 +48,7 @@ def format_mean(
     """Return a mean over seeds with half of its 95 % interval, and a mark if there is a printed number."""
     if not values:
         return GridCell(DASH, kind=Verdict.NOT_RUN.word)
-    text, half = f"{mean(values):.{digits}f}", confidence_half_width(values)[1] - mean(values)
-    if half > 0:  # NaN with one seed
-        text += f" ± {half:.{digits}f}"
+    text = format_mean_text(values, digits)
     below = (f"n = {len(values)}", *small)
     if number is None:
         return GridCell(text, below)
@@ -94,7 +92,7 @@ def _grid(paper: Comparison, table: str, setting: str, runs: Runs) -> Grid:
             fields.append(GridCell(f"{number.value:.5f}" if number else DASH, kind="printed"))
             fields += [_field(paper, runs, name, column, look, number) for look in looks]
         rows.append(fields)
-    columns = [GridColumn("method"), *(GridColumn(column, ("print", *looks)) for column in paper.metrics)]
+    columns = [GridColumn("method"), *(GridColumn(column, ("printed", *looks)) for column in paper.metrics)]
     return Grid(f"{table}, {setting}", columns, rows)
 
 
@@ -131,9 +129,9 @@ def _statistics(paper: Comparison, table: str, runs: Runs) -> Grid:
         ours = (run.summary or {}).get(key) if run is not None else None
         verdict = judge_agreement(number.band, {} if ours is None else {0: float(ours)})
         shown = GridCell(DASH if ours is None else f"{ours:,}", mark=verdict.mark, kind=verdict.word)
-        what = f"{number.row}, {number.column}" if paper.data else number.column
-        rows.append([GridCell(what), GridCell(f"{number.value:,}", kind="printed"), shown])
-    return Grid(table, [GridColumn("what"), GridColumn("print"), GridColumn("ours")], rows)
+        quantity = f"{number.row}, {number.column}" if paper.data else number.column
+        rows.append([GridCell(quantity), GridCell(f"{number.value:,}", kind="printed"), shown])
+    return Grid(table, [GridColumn("quantity"), GridColumn("printed"), GridColumn("ours")], rows)
 
 
 CSV_HEADER = (

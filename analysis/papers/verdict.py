@@ -37,6 +37,13 @@ def confidence_half_width(values: PerSeed) -> tuple[float, float]:
     return mean(values) - half, mean(values) + half
 
 
+def format_mean_text(values: PerSeed, digits: int, separator: str = "") -> str:
+    """Return the mean over seeds as text, with ± half of its 95 % interval if the seeds differ."""
+    half = confidence_half_width(values)[1] - mean(values)
+    text = f"{mean(values):{separator}.{digits}f}"
+    return f"{text} ± {half:{separator}.{digits}f}" if half > 0 else text  # NaN with one seed
+
+
 def standard_errors_apart(one: float, other: float, n_items: int) -> float:
     """Return the difference of two shares in standard errors of that difference, unpaired.
 
@@ -69,11 +76,15 @@ _ROUNDING = 1e-9
 class Verdict(Enum):
     """The agreement of a number with the paper, the best first: a mark, a word and its meaning."""
 
-    WITHIN = ("✓", "within", "our mean lies in the band around the print")
-    NEAR = ("≈", "near", "only the 95 % interval over our seeds reaches the band")
-    OUTSIDE = ("✗", "outside", "neither does")
-    NOT_RUN = ("–", "not run", "no finished run gives it: see Missing")
-    UNJUDGED = ("○", "not judged", "no single number, no run, or a time of another machine")
+    WITHIN = ("✓", "within", "our mean is in the band around the printed number")
+    NEAR = ("≈", "near", "our mean is outside the band, but the 95 % interval over our seeds reaches it")
+    OUTSIDE = ("✗", "outside", "neither our mean nor the interval reaches the band")
+    NOT_RUN = ("–", "not run", "no finished run has this number: see Missing")
+    UNJUDGED = (
+        "○",
+        "not judged",
+        "the paper has no single number, no run is needed, or it is a time on another machine",
+    )
 
     def __init__(self, mark: str, word: str, meaning: str) -> None:
         self.mark = mark

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import selectable_names
-from analysis.perfedrec_pp.plan import STUDY
-from gossiprec.cli.main import exit_code
-
-COMMAND = StudyCommand(STUDY, selectable_names(STUDY), "analysis.perfedrec_pp.report")
+from analysis.perfedrec_pp import STUDY
 
 if __name__ == "__main__":
-    sys.exit(exit_code(sys.argv[1:], COMMAND.build(), name="python -m analysis.perfedrec_pp"))
+    StudyCommand(STUDY, selectable_names(STUDY), "analysis.perfedrec_pp.report").main()

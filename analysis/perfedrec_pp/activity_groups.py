@@ -6,89 +6,85 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curves import seed_differences
-from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
+from analysis.papers.curves import read_by_seed, seed_differences
+from analysis.papers.document import DocumentBlock, GridCell, GridColumn
+from analysis.papers.sections import setting_tables
 from analysis.papers.tables import DASH, format_mean
 from analysis.papers.verdict import PerSeed, Runs
-from analysis.perfedrec_pp.plan import ABLATIONS, FEDERATED, GLOBAL, PAPER, SETTINGS, WHOLE
+from analysis.perfedrec_pp import ABLATIONS, FEDERATED, GLOBAL, PAPER, SETTINGS, WHOLE
+from gossiprec.runs import Run
 
-WHEN = {LAST: "last", BEST: "validated"}
-"""Name of each reporting point in summaries."""
-MIX, ALONE = FEDERATED[WHOLE], ABLATIONS[GLOBAL]
+LOOK_KEYS = {LAST: "last", BEST: "validated"}
+"""Key of each reporting point in summaries."""
+MIX, GLOBAL_ONLY = FEDERATED[WHOLE], ABLATIONS[GLOBAL]
 _ABOUT = (
-    "Users by the number of their training interactions, from the least active group on: Recall@20 of their mixes of "
-    "local, cluster and global model, of the global model alone (another run with the same seed, trained alike), and "
-    "the difference, at the last epoch and at each run's best."
+    "Users in groups by the number of their training interactions, the least active first: Recall@20 of the mixes of "
+    "local, cluster and global model, of only the global model (another run with the same seed, trained in the same "
+    "way), and the difference, at the last epoch and at the best epoch of each run."
 )
 
 
 def count_groups(runs: Runs, setting: str) -> int:
     """Return the number of groups in the reports of both methods; 0 if one of them reports none."""
-    both = [runs.get(experiment_name(setting, method), {}) for method in (MIX, ALONE)]
+    both = [runs.get(experiment_name(setting, method), {}) for method in (MIX, GLOBAL_ONLY)]
     if not all(both):
         return 0
-    return min(len(_groups(run.summary)) for seeds in both for run in seeds.values())
+    return min(len(_groups(run)) for seeds in both for run in seeds.values())
 
 
-def group_metric(
-    runs: Runs, setting: str, method: str, group: int, look: str, column: str = "Recall@20"
-) -> PerSeed:
-    """Return a metric of a group of users at a reporting point, by seed, for runs that report it."""
-    found = {}
-    for seed, run in runs.get(experiment_name(setting, method), {}).items():
-        told = _groups(run.summary)
-        value = told[group].get(WHEN[look], {}).get(PAPER.metrics[column]) if group < len(told) else None
-        if value is not None:
-            found[seed] = float(value)
-    return found
+def group_recall(runs: Runs, setting: str, method: str, group: int, look: str) -> PerSeed:
+    """Return Recall@20 of a group of users at a reporting point, by seed, for runs that report it."""
+
+    def read(run: Run) -> float | None:
+        groups = _groups(run)
+        return (
+            groups[group].get(LOOK_KEYS[look], {}).get(PAPER.validation.removeprefix("val_"))
+            if group < len(groups)
+            else None
+        )
+
+    return read_by_seed(runs.get(experiment_name(setting, method), {}), read)
 
 
 def group_gain(runs: Runs, setting: str, group: int, look: str) -> PerSeed:
     """Return the lead of the mix over the global model in a group, by seed."""
-    mix, alone = (group_metric(runs, setting, method, group, look) for method in (MIX, ALONE))
-    return seed_differences(mix, alone)
+    mix, global_only = (group_recall(runs, setting, method, group, look) for method in (MIX, GLOBAL_ONLY))
+    return seed_differences(mix, global_only)
 
 
 def interaction_range(runs: Runs, setting: str, group: int) -> str:
     """Return the fewest and the most training interactions of a group's users, over all seeds."""
-    told = [
+    found = [
         own[group]
         for run in runs.get(experiment_name(setting, MIX), {}).values()
-        if group < len(own := _groups(run.summary))
+        if group < len(own := _groups(run))
     ]
-    if not told:
+    if not found:
         return DASH
-    low, high = min(one["train_min"] for one in told), max(one["train_max"] for one in told)
+    low, high = min(one["train_min"] for one in found), max(one["train_max"] for one in found)
     return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _groups(run: Run) -> Sequence[Mapping[str, Any]]:
+    """Return the groups by activity in a summary; empty for runs without them."""
+    return (run.summary or {}).get("by_activity") or []
 
 
 def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting with both methods, recall of the mix and of the global model by group."""
-    found = {setting: count_groups(runs, setting) for setting in SETTINGS}
-    if not any(found.values()):
-        return
-    yield Heading(2, "Users who gain from personal models", "deciles")
-    yield ParagraphBlock(_ABOUT)
-    columns = [
-        GridColumn("group"),
-        GridColumn("interactions"),
-        *(GridColumn(look, ("mix", "global", "gain")) for look in WHEN),
-    ]
-    for setting, number in found.items():
-        rows = [_row(runs, setting, group) for group in range(number)]
-        if rows:
-            yield Heading(3, f"Setting {setting}", f"deciles-{setting}")
-            yield Grid(f"Gain by activity, {setting}", columns, rows, 2)
+    titles = ["group", "interactions", *(GridColumn(look, ("mix", "global", "gain")) for look in LOOK_KEYS)]
+    rows = {
+        setting: [_row(runs, setting, group) for group in range(count_groups(runs, setting))]
+        for setting in SETTINGS
+    }
+    yield from setting_tables("Users who gain from personal models", "deciles", _ABOUT, titles, rows, 2)
 
 
 def _row(runs: Runs, setting: str, group: int) -> list[GridCell]:
     fields = [GridCell(f"{group + 1}"), GridCell(interaction_range(runs, setting, group))]
-    for look in WHEN:
-        fields += [format_mean(group_metric(runs, setting, method, group, look)) for method in (MIX, ALONE)]
+    for look in LOOK_KEYS:
+        fields += [
+            format_mean(group_recall(runs, setting, method, group, look)) for method in (MIX, GLOBAL_ONLY)
+        ]
         fields.append(format_mean(group_gain(runs, setting, group, look)))
     return fields
-
-
-def _groups(summary: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
-    """Return the groups by activity in a summary; empty for runs without them."""
-    return (summary or {}).get("by_activity") or []

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
 from matplotlib.axes import Axes
 
-from analysis.papers.comparison import BEST, LAST, experiment_name
+from analysis.papers.comparison import BEST
+from analysis.papers.curves import reported_score
 from analysis.papers.figures import (
-    EPOCH,
     PaperFigure,
     SeedLine,
-    baseline_series,
+    SweepFigures,
     drawable_figures,
-    epoch_series,
+    method_curves,
     seed_line,
-    sweep_series,
     table_curves,
     tick_whole_epochs,
+    with_levels,
 )
-from analysis.papers.verdict import Runs, mean
-from analysis.perfedrec_pp.activity_groups import ALONE, MIX, WHEN, count_groups, group_gain, group_metric
-from analysis.perfedrec_pp.federation_cost import central_score
-from analysis.perfedrec_pp.plan import (
+from analysis.papers.verdict import PerSeed, Runs
+from analysis.perfedrec_pp import (
     CENTRAL,
     COUNTERPARTS,
     FEDERATED,
@@ -35,6 +32,15 @@ from analysis.perfedrec_pp.plan import (
     TABLE_ROWS,
     VIEWS,
     WHOLE,
+    central_experiment,
+)
+from analysis.perfedrec_pp.activity_groups import (
+    GLOBAL_ONLY,
+    LOOK_KEYS,
+    MIX,
+    count_groups,
+    group_gain,
+    group_recall,
 )
 from gossiprec.figures.panels import Axis
 from gossiprec.figures.style import GREY
@@ -50,15 +56,17 @@ WORDS = {
 def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
     found: dict[str, PaperFigure] = {}
+    sweeps = SweepFigures(PAPER, tuple(PAPER.metrics), TABLE_ROWS[PAPER.main].values())
     for setting in SETTINGS:
         found[f"table4-{setting}"] = _federated(setting)
         found[f"central-{setting}"] = replace(
             table_curves(PAPER, setting, "table4", CENTRAL),
-            caption=f"Centralised rows of Table 4 by pass over all data, {setting}. Thin dotted: what is printed.",
+            caption=f"Centralised rows of Table 4 by pass over all data, {setting}. Thin dotted lines: printed values.",
         )
         found[f"table5-{setting}"] = table_curves(PAPER, setting, "table5")
         for option, methods in SWEEPS.items():
-            found[f"{option}-{setting}"] = _sweep(setting, option, methods)
+            caption = f"{WHOLE} over the {WORDS[option]}, {setting}; for comparison orders without training."
+            found[f"{option}-{setting}"] = sweeps.figure(setting, caption, WORDS[option], {WHOLE: methods})
         found[f"views-{setting}"] = _views(setting)
         found[f"deciles-{setting}"] = _deciles(setting)
     return drawable_figures(found, STUDY.experiments)
@@ -66,84 +74,34 @@ def paper_figures() -> dict[str, PaperFigure]:
 
 def _federated(setting: str) -> PaperFigure:
     """Return the federated rows by round, with the best values of centralised ones as levels."""
-    drawing = table_curves(PAPER, setting, "table4", FEDERATED)
 
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        found = {column: list(lines) for column, lines in drawing.panels(runs).items()}
-        for column, lines in found.items():
-            ends = next((one.x for one in lines if one.kind == "print"), (1.0, 1.5))
-            lines += _central_levels(runs, column, (ends[0], ends[-1]))
-        return found
+    def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
+        return {
+            _centralised(row): reported_score(PAPER, runs, central_experiment(row), column, BEST)
+            for row in dict.fromkeys(COUNTERPARTS.values())
+        }
 
+    drawing = with_levels(table_curves(PAPER, setting, "table4", FEDERATED), levels)
     order = [*drawing.look["order"], *(_centralised(row) for row in CENTRAL)]
-    caption = f"{drawing.caption} Centralised rows at their best validation epoch stand beside them."
-    return replace(drawing, caption=caption, panels=panels, look={**drawing.look, "order": order})
-
-
-def _central_levels(runs: Runs, column: str, ends: tuple[float, float]) -> list[SeedLine]:
-    """Return the centralised counterparts of federated rows as levels."""
-    found = {row: central_score(runs, row, column) for row in dict.fromkeys(COUNTERPARTS.values())}
-    return [
-        SeedLine(_centralised(row), ends, (100 * mean(own),) * 2, kind="level")
-        for row, own in found.items()
-        if own
-    ]
+    caption = f"{drawing.caption} Level lines: centralised rows at their best validation epoch."
+    return replace(drawing, caption=caption, look={**drawing.look, "order": order})
 
 
 def _centralised(row: str) -> str:
     return f"{row}, centralised"
 
 
-def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> PaperFigure:
-    """Return utility over the values of an option, at the last epoch and at the best."""
-    ends = (min(methods), max(methods))
-
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        return {
-            f"{column}, {look}": [
-                sweep_series(PAPER, runs, setting, column, look, WHOLE, methods),
-                *baseline_series(PAPER, runs, setting, column, ends),
-            ]
-            for look in (LAST, BEST)
-            for column in PAPER.metrics
-        }
-
-    own = tuple(method for method in methods.values() if method not in TABLE_ROWS[PAPER.main].values())
-    return PaperFigure(
-        f"{WHOLE} over the {WORDS[option]}, {setting}; beside it the orders that need no training.",
-        setting,
-        tuple(methods.values()),
-        own,
-        panels,
-        Axis(WORDS[option], (0.0, None)),
-        Axis("%"),
-    )
-
-
 def _views(setting: str) -> PaperFigure:
     """Return the curves of both kinds of views by epoch."""
-    names = {"noise": "views of its code", "mix": "views of its equations"}
-
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        return {
-            column: [
-                epoch_series(runs, names[views], experiment_name(setting, method), PAPER.metrics[column])
-                for views, method in VIEWS.items()
-            ]
-            for column in PAPER.metrics
-        }
-
-    return PaperFigure(
-        f"{WHOLE} by views of pre-training, {setting}: noise alone, as in its published code, or with users left "
-        "out and pseudo edges besides, as its equations say.",
+    drawing = method_curves(
         setting,
-        tuple(VIEWS.values()),
-        (VIEWS["mix"],),
-        panels,
-        EPOCH,
+        f"{WHOLE} by views of pre-training, {setting}: only noise, as in its published code, or also omitted users and "
+        "pseudo edges, as in its equations.",
+        {"views of its code": VIEWS["noise"], "views of its equations": VIEWS["mix"]},
+        PAPER.metrics,
         Axis("%"),
-        {"dress": tick_whole_epochs},
     )
+    return replace(drawing, own=(VIEWS["mix"],))
 
 
 def _deciles(setting: str) -> PaperFigure:
@@ -151,10 +109,10 @@ def _deciles(setting: str) -> PaperFigure:
 
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         groups, found = range(count_groups(runs, setting)), {}
-        for look in WHEN:
-            both = {"mix": MIX, "global model alone": ALONE}
+        for look in LOOK_KEYS:
+            both = {"mix": MIX, "only the global model": GLOBAL_ONLY}
             found[f"Recall@20, {look}"] = [
-                seed_line(name, {g + 1: group_metric(runs, setting, method, g, look) for g in groups})
+                seed_line(name, {g + 1: group_recall(runs, setting, method, g, look) for g in groups})
                 for name, method in both.items()
             ]
             found[f"gain, {look}"] = [
@@ -163,11 +121,11 @@ def _deciles(setting: str) -> PaperFigure:
         return found
 
     return PaperFigure(
-        f"Recall@20 by group of users, the least active first, {setting}: a mix of local, cluster and global model "
-        "against the global model alone, and what the mix gains.",
+        f"Recall@20 by group of users, the least active first, {setting}: a mix of local, cluster and global model, "
+        "only the global model, and the gain of the mix.",
         setting,
-        (MIX, ALONE),
-        (ALONE,),
+        (MIX, GLOBAL_ONLY),
+        (GLOBAL_ONLY,),
         panels,
         Axis("group"),
         Axis("%"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.fedcl.plan import PAPER
+from analysis.fedcl import PAPER
 
 
 def risen(hits: float, *, falls: bool = False, seeds: int = 3) -> list[dict[str, Sequence[float]]]:

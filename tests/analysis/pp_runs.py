@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.perfedrec_pp.plan import PAPER
+from analysis.perfedrec_pp import PAPER
 from gossiprec.runs import Run
 from tests.analysis.cl_runs import level, write_run
 

@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.all_papers.run_numbers import best_membership_rates, membership_advantage
+from analysis.all_papers.table import best_membership_rates, membership_advantage
 from gossiprec import open_run
 from tests.analysis.commands import ran
 
@@ -151,7 +151,7 @@ def test_what_contributed_sets_tell_stands_beside_what_updates_tell(whole, runs)
 def test_what_is_missing_says_why(whole):
     assert line(whole, "FedGNN")[4] == "–; A-hum needs a model that learns from single items with labels"
     assert line(whole, "FedGNN")[7].startswith("–; entropy-mia needs probabilities")
-    assert line(whole, "FedMF")[6].startswith("–; sums are all that it sees")
+    assert line(whole, "FedMF")[6].startswith("–; it sees only sums")
     assert line(whole, "FCF")[1] == "–; not run yet"
     assert "| not run yet |" in (whole / "report.md").read_text().split("## Missing")[1]
 

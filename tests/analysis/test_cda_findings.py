@@ -7,11 +7,10 @@ import pytest
 from scipy import stats
 from study_runs import every_rule, line, one_run, some_runs
 
-from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.acceptance_targets import NOT_REACHED, REACHED, judge_targets
-from analysis.cda_paper.claims import judge_claims
-from analysis.cda_paper.experiments import dp_experiment
-from analysis.cda_paper.plan import selectable_names
+import analysis.cda_paper as ex
+from analysis.cda_paper import dp_experiment
+from analysis.cda_paper.claims import NOT_REACHED, REACHED, judge_claims, judge_targets
+from analysis.cda_paper.figures import selectable_names
 from analysis.papers.verdict import (
     HELD,
     NOT_HELD,

@@ -9,24 +9,42 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.cda_paper.cells import report_cells
-from analysis.cda_paper.experiments import (
-    FICTIVE,
+from analysis.cda_paper import (
     PROTOCOLS,
     PUBLISHED,
     STUDY,
     dataset_name,
-    observer_name,
     variant_experiments,
 )
-from analysis.cda_paper.figures import paper_figures
+from analysis.cda_paper.cells import report_cells
+from analysis.cda_paper.figures import paper_figures, selectable_names
 from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber
-from analysis.cda_paper.plan import selectable_names
 from analysis.papers import command
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+
+FICTIVE = {
+    "own_embedding": ("", "single"),
+    "paper": (".01", "single-100%"),
+    "fitted": (".02", "single-99.99%"),
+}
+"""Suffixes and names that distinguish observers with different replacements of hidden rows."""
+
+
+def observer_name(kind: str, share: str | None = None) -> str:
+    """Return the name of an observer with its replacement of hidden rows.
+
+    Parameters
+    ----------
+    kind : {'own_embedding', 'paper', 'fitted'}
+    share : str, optional
+        Fraction of colluders, such as ``5%``, or None for single adversaries.
+    """
+    digits, single = FICTIVE[kind]
+    return single if share is None else f"coalition-{share.removesuffix('%')}{digits}%"
+
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "cda"
 FILES = {name: Path(sets["base"]).name for name, sets in STUDY.experiments.items()}
@@ -151,7 +169,7 @@ def test_what_the_text_does_not_allow_to_repeat_says_so():
     for row in ("aia", "7.6-dp-utility", "7.6-dp-aac"):
         assert "not reproducible from the text" in told[row]
     notes = {cell.printed: cell.note for cell in report_cells() if cell.printed.table == "table9"}
-    assert all("the print mixes settings" in note for note in notes.values())
+    assert all("the paper mixes settings" in note for note in notes.values())
     is_cut = {number: number.row == "K=100" and number.column != "random" for number in notes}
     assert {number: "a list cut at 50" in note for number, note in notes.items()} == is_cut
 

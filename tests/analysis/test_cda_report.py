@@ -9,16 +9,23 @@ from html.parser import HTMLParser
 import pytest
 from study_runs import every_rule, line, one_run, write_study_run
 
-from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.cells import ReportCell
-from analysis.cda_paper.experiments import PUBLISHED, STUDY, dataset_name, dp_experiment
-from analysis.cda_paper.figures import draw_figures
+import analysis.cda_paper as ex
+from analysis.cda_paper import PUBLISHED, STUDY, dataset_name, dp_experiment
+from analysis.cda_paper.cells import (
+    CSV_HEADER,
+    NumberResults,
+    ReportCell,
+    cell_result,
+    csv_rows,
+    number_results,
+)
+from analysis.cda_paper.figures import paper_figures
 from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
-from analysis.cda_paper.report import write_report
+from analysis.cda_paper.report import REPORT
 from analysis.cda_paper.tables import overview_blocks, paper_tables
-from analysis.cda_paper.verdicts import CSV_HEADER, NumberResults, cell_result, csv_rows, number_results
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import Collapsible, Heading
+from analysis.papers.figures import draw_figures
 
 
 @dataclass(frozen=True)
@@ -78,29 +85,29 @@ def test_a_table_has_the_rows_and_columns_of_the_paper():
     grid, *rest = section(found)
     assert [(column.title, column.parts) for column in grid.columns] == [
         ("row", ()),
-        ("Max AAC % full models", ("print", "ours")),
-        ("Max AAC % Share less", ("print", "ours")),
-        ("random guess %", ("print", "ours")),
+        ("Max AAC % full models", ("printed", "ours")),
+        ("Max AAC % Share less", ("printed", "ours")),
+        ("random guess %", ("printed", "ours")),
         ("setting; rule", ()),
     ]
     assert rows(grid) == [
         {
             "row": "K = 10",
-            "Max AAC % full models: print": "49; 41.65–56.35",
+            "Max AAC % full models: printed": "49; 41.65–56.35",
             "Max AAC % full models: ours": "✓ 50.0; n = 1",
-            "Max AAC % Share less: print": "31; 26.35–35.65",
+            "Max AAC % Share less: printed": "31; 26.35–35.65",
             "Max AAC % Share less: ours": "✗ 50.0; n = 1",
-            "random guess %: print": "1; 0.5–1.5",
+            "random guess %: printed": "1; 0.5–1.5",
             "random guess %: ours": "✗ 50.0; n = 1",
             "setting; rule": "standardized",
         },
         {
             "row": "K = 20",
-            "Max AAC % full models: print": "51; 43.35–58.65",
+            "Max AAC % full models: printed": "51; 43.35–58.65",
             "Max AAC % full models: ours": "–",
-            "Max AAC % Share less: print": "32; 27.2–36.8",
+            "Max AAC % Share less: printed": "32; 27.2–36.8",
             "Max AAC % Share less: ours": "–",
-            "random guess %: print": "2; 1.5–2.5",
+            "random guess %: printed": "2; 1.5–2.5",
             "random guess %: ours": "–",
             "setting; rule": "standardized",
         },
@@ -138,11 +145,11 @@ def test_statistics_count_users_and_are_whole_numbers(tmp_path):
     told, _ = rows(section(own, runs)[0])
     assert told == {
         "data": "MovieLens-100k",
-        "users: print": "943",
+        "users: printed": "943",
         "users: ours": "✓ 943; n = 1",
-        "items: print": "1,682",
+        "items: printed": "1,682",
         "items: ours": "✓ 1,682; n = 1",
-        "interactions: print": "100,000",
+        "interactions: printed": "100,000",
         "interactions: ours": "✓ 100,000; n = 1",
     }
 
@@ -231,7 +238,7 @@ def test_a_data_set_without_a_printed_table_has_no_verdict():
     found.append(group("table4", "fedavg gmf", "max_aac", ("a", (30.0,))))
     grid, remark = section(found)
     told, _ = rows(grid)
-    assert (told["Max AAC %: print"], told["Max AAC %: ours"]) == ("–", "30.0; n = 1")
+    assert (told["Max AAC %: printed"], told["Max AAC %: ours"]) == ("–", "30.0; n = 1")
     assert remark.markdown() == "- Gowalla: the published paper has no table for this data set"
 
 
@@ -244,13 +251,13 @@ def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
     assert by_rule(found, runs) == [
         {
             "what": "Max AAC %",
-            "print": "57.4",
+            "printed": "57.4",
             "standardized": "60.0",
             "ndcg": "54.0",
             "mean_score": "48.0",
             "random bound": "5.3",
             "upper bound": "100.0",
-            "print / random": "10.8",
+            "printed / random": "10.8",
             "ours / random": "11.3",
             "setting": "a",
         }
@@ -264,7 +271,7 @@ def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
         NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG, 10)), runs),))
     ]
     (told,) = by_rule(found, runs)
-    assert told["print / random"] == "49.0"
+    assert told["printed / random"] == "49.0"
 
 
 def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
@@ -300,7 +307,7 @@ def test_a_band_that_guessing_reaches_is_said(tmp_path):
         )
 
     said = told("rand-gossip prme-g", "foursquare-nyc", 0.055)
-    assert "✓ 5.5; n = 1 | a; standardized | guessing alone gives 5.3 |" in said
+    assert "✓ 5.5; n = 1 | a; standardized | guessing gives 5.3 |" in said
     assert "✓ 14.6; n = 1 | a; standardized |  |" in told("rand-gossip gmf", "movielens-100k", 0.146)
 
 
@@ -309,7 +316,7 @@ def study(tmp_path):
     """Return a folder, and how a report of one run is written into it."""
     runs = one_run(tmp_path / "runs", ex.ML_FEDAVG, every_rule("coordinator", 0.6))
     reasons = {ex.ML_RAND: "failed: no room\non the <disk>"}
-    return tmp_path, lambda: write_report(tmp_path, runs, reasons, planned=2)
+    return tmp_path, lambda: REPORT.write(tmp_path, runs, reasons, planned=2)
 
 
 @pytest.mark.slow
@@ -450,7 +457,7 @@ def every_run(folder):
 
 @pytest.mark.slow
 def test_every_figure_is_drawn_from_a_whole_study(tmp_path):
-    found = draw_figures(every_run(tmp_path), tmp_path / "figures")
+    found = draw_figures(paper_figures(), every_run(tmp_path), tmp_path / "figures")
     assert list(found) == [f"fig{place}" for place in range(2, 8)]
     for name, paths in found.items():
         assert [path.name for path in paths] == [f"{name}.csv", f"{name}.png", f"{name}.svg"]
@@ -459,7 +466,7 @@ def test_every_figure_is_drawn_from_a_whole_study(tmp_path):
 def test_figures_hold_the_numbers_of_the_runs(tmp_path):
     runs = one_run(tmp_path, dp_experiment("fedavg", 100), every_rule("coordinator", 0.3), utility=0.25)
     runs |= one_run(tmp_path, dp_experiment("fedavg", None), every_rule("coordinator", 0.6), utility=0.7)
-    draw_figures(runs, tmp_path / "figures")
+    draw_figures(paper_figures(), runs, tmp_path / "figures")
     lines = (tmp_path / "figures" / "fig6.csv").read_text().splitlines()
     assert lines[1:] == [
         "FedAvg,Max AAC,2.0,30.0",
@@ -478,7 +485,7 @@ def test_a_distribution_joins_the_adversaries_of_all_seeds(tmp_path):
             for s, a in ((1, 0.2), (2, 0.4))
         }
     }
-    draw_figures(runs, tmp_path / "figures")
+    draw_figures(paper_figures(), runs, tmp_path / "figures")
     points = [one.split(",") for one in (tmp_path / "figures" / "fig2.csv").read_text().splitlines()[1:]]
     assert float(points[-1][-1]) == 100
     assert float(points[1][-1]) == pytest.approx(100 / 40)  # 20 adversaries a seed

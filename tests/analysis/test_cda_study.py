@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cda_paper.experiments import AUTHORS100, STUDY
+from analysis.cda_paper import AUTHORS100, STUDY
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ROOT, ran
 from tests.slow import slow_except_first

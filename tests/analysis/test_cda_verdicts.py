@@ -6,18 +6,17 @@ import math
 
 import pytest
 
-from analysis.cda_paper.cells import ReportCell
-from analysis.cda_paper.experiments import PUBLISHED
-from analysis.cda_paper.verdicts import (
+from analysis.cda_paper import PUBLISHED
+from analysis.cda_paper.cells import (
     CellResult,
     NumberResults,
+    ReportCell,
     count_verdicts,
-    judge_number,
     number_results,
     printed_results,
 )
 from analysis.papers.comparison import PrintedNumber
-from analysis.papers.verdict import Verdict, confidence_half_width, tolerance_band
+from analysis.papers.verdict import Verdict, confidence_half_width, judge_agreement, tolerance_band
 
 
 def number(low, high):
@@ -61,23 +60,23 @@ def test_a_band_is_as_wide_as_its_rule_says(value, rule, expected):
     ],
 )
 def test_the_mean_decides_and_the_interval_can_only_make_it_near(values, expected):
-    assert judge_number(number(40.0, 60.0), values) is expected
+    assert judge_agreement(number(40.0, 60.0).band, values) is expected
 
 
 def test_an_exact_number_is_met_by_itself_alone():
-    assert judge_number(number(1682, 1682), by_seed(1682.0, 1682.0)) is Verdict.WITHIN
-    assert judge_number(number(1682, 1682), by_seed(1683.0)) is Verdict.OUTSIDE
-    assert judge_number(number(0.0, 0.0), by_seed(0.0)) is Verdict.WITHIN
+    assert judge_agreement(number(1682, 1682).band, by_seed(1682.0, 1682.0)) is Verdict.WITHIN
+    assert judge_agreement(number(1682, 1682).band, by_seed(1683.0)) is Verdict.OUTSIDE
+    assert judge_agreement(number(0.0, 0.0).band, by_seed(0.0)) is Verdict.WITHIN
 
 
 def test_rounding_in_the_last_digit_of_a_float_is_no_miss():
-    assert judge_number(number(0.0, 0.1 + 0.2), by_seed(0.3)) is Verdict.WITHIN
-    assert judge_number(number(0.0, 0.3), by_seed(0.1 + 0.2)) is Verdict.WITHIN
+    assert judge_agreement(number(0.0, 0.1 + 0.2).band, by_seed(0.3)) is Verdict.WITHIN
+    assert judge_agreement(number(0.0, 0.3).band, by_seed(0.1 + 0.2)) is Verdict.WITHIN
 
 
 def test_a_number_without_a_band_is_not_judged_whatever_was_measured():
     told = PrintedNumber("text", "6.1", "x", "y", ">=90", unjudged="the text gives a range")
-    assert judge_number(told, by_seed(95.0)) is judge_number(told, {}) is Verdict.UNJUDGED
+    assert judge_agreement(told.band, by_seed(95.0)) is judge_agreement(told.band, {}) is Verdict.UNJUDGED
 
 
 def test_the_interval_is_students():
@@ -116,7 +115,7 @@ def test_each_printed_number_is_judged_once_and_second_readings_are_not_counted(
 def test_the_nearest_setting_is_the_verdict_and_the_first_stays_beside_it():
     told = number(40.0, 60.0)
     results = tuple(
-        CellResult(ReportCell(told, name), values, judge_number(told, values))
+        CellResult(ReportCell(told, name), values, judge_agreement(told.band, values))
         for name, values in (("a", by_seed(30.0)), ("b", by_seed(50.0)), ("c", by_seed(50.1)), ("d", {}))
     )
     group = NumberResults(told, results)

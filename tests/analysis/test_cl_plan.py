@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cl4fedrec.figures import paper_figures
-from analysis.cl4fedrec.plan import (
+from analysis.cl4fedrec import (
     ATTACKS,
     PAPER,
     RULES,
     SETTINGS,
     STUDY,
     TABLE_ROWS,
-    ExperimentName,
     defence_methods,
 )
+from analysis.cl4fedrec.figures import paper_figures
 from analysis.papers.command import parse_names, select_experiments
 from analysis.papers.comparison import experiment_name, selectable_names
 from gossiprec.base.errors import DataError, ScenarioError
@@ -65,30 +64,32 @@ def test_the_base_is_what_the_paper_says():
 
 @pytest.mark.parametrize("name", list(STUDY.experiments))
 def test_a_name_says_split_loop_and_method(name):
-    own, told = ExperimentName.read(name), scenarios()[name]
+    setting, told = PAPER.setting_of(name), scenarios()[name]
+    of_split, kind = setting.split("-")
+    method = name.removeprefix(f"{setting}-")
     split, training, merge = told["dataset"]["split"], told["training"], told["protocol"]["merge"]
-    assert own.setting in SETTINGS
+    assert setting in SETTINGS
     assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
     assert (split["name"], split.get("by")) == {"file": ("last", "file"), "random": ("random", None)}[
-        own.split
+        of_split
     ]
     recommender = told.get("recommender") or {}
     reduction = told["model"]["loss_reduction"], recommender.get("item_loss", "mean")
-    sums = own.loop == "adam5" and "cl4fedrec" in recommender.get("name", "")
-    assert reduction == ("sum" if own.loop == "adam5" else "mean", "sum" if sums else "mean")
+    sums = kind == "adam5" and "cl4fedrec" in recommender.get("name", "")
+    assert reduction == ("sum" if kind == "adam5" else "mean", "sum" if sums else "mean")
     loop = (training["optimizer"], training["local_epochs"], training["learning_rate"])
-    assert loop == {"adam5": ("adam", 5, 0.001), "sum1": ("sgd", 1, 0.001)}[own.loop]
-    rule = next((rule for rule in RULES if own.method.endswith(f"-{rule}")), None)
-    wanted = rule or {"adam5": "touched-mean", "sum1": "sum"}[own.loop]
+    assert loop == {"adam5": ("adam", 5, 0.001), "sum1": ("sgd", 1, 0.001)}[kind]
+    rule = next((rule for rule in RULES if method.endswith(f"-{rule}")), None)
+    wanted = rule or {"adam5": "touched-mean", "sum1": "sum"}[kind]
     assert (merge if isinstance(merge, str) else merge["name"]) == wanted
     if rule:
         sums = merge["gather"] == "sum" if rule == "hics" else merge.get("rescale") == "n"
-        assert sums == (own.loop == "sum1")
-    attack = next((attack for attack in ATTACKS if own.method.startswith(attack)), None)
+        assert sums == (kind == "sum1")
+    attack = next((attack for attack in ATTACKS if method.startswith(attack)), None)
     assert [one["name"] for one in told.get("attackers", [])] == ([attack] if attack else [])
     if attack:
         (one,) = told["attackers"]
-        assert (one["fraction"], one["scale"]) == (0.001, {"adam5": "matched", "sum1": "gradient"}[own.loop])
+        assert (one["fraction"], one["scale"]) == (0.001, {"adam5": "matched", "sum1": "gradient"}[kind])
         assert {"er@5", "er@10", "er@20"} < set(told["evaluate"]["metrics"])
 
 
@@ -129,7 +130,7 @@ def test_tables_and_settings_can_be_asked_for():
         f"file-adam5-{one}" for one in own
     ]
     assert len(select_experiments(parse_names(" table2 ,table2-random-sum1"), there, STUDY.experiments)) == 20
-    assert {ExperimentName.read(name).setting for name in there["sum1"]} == {"file-sum1", "random-sum1"}
+    assert {PAPER.setting_of(name) for name in there["sum1"]} == {"file-sum1", "random-sum1"}
     assert select_experiments([], there, STUDY.experiments) == list(STUDY.experiments)
     with pytest.raises(ScenarioError, match="did you mean 'table2-file-adam5'"):
         select_experiments(["table2-file-adam"], there, STUDY.experiments)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cl4fedrec.plan import STUDY
+from analysis.cl4fedrec import STUDY
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 

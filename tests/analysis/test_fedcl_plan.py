@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.cl4fedrec.plan import STUDY as CL4FEDREC
-from analysis.fedcl.figures import paper_figures
-from analysis.fedcl.plan import (
+from analysis.cl4fedrec import STUDY as CL4FEDREC
+from analysis.fedcl import (
     ABLATIONS,
     BEST_VALUES,
     EPSILON,
@@ -24,11 +23,12 @@ from analysis.fedcl.plan import (
     SWEPT,
     TABLE_ROWS,
 )
+from analysis.fedcl.figures import paper_figures
 from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
 from analysis.papers.printed_orders import printed_orders
-from analysis.pdc_frs.plan import STUDY as PDC_FRS
-from analysis.perfedrec_pp.plan import STUDY as PERFEDREC_PP
+from analysis.pdc_frs import STUDY as PDC_FRS
+from analysis.perfedrec_pp import STUDY as PERFEDREC_PP
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 

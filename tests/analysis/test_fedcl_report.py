@@ -6,11 +6,10 @@ import csv
 
 import pytest
 
-from analysis.fedcl.central_comparison import has_converged, printed_utility_kept, utility_kept
-from analysis.fedcl.plan import PAPER, STUDY
+from analysis.fedcl import PAPER, PRICE, STUDY, federated_rows
 from analysis.fedcl.report import REPORT, judge_claims, timing_group
 from analysis.papers.comparison import BEST, LAST
-from analysis.papers.curves import reported_epochs, reported_score
+from analysis.papers.curves import has_converged, reported_epochs, reported_score
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.fedcl_runs import risen, told
@@ -80,7 +79,8 @@ def test_fedcl_is_judged_beside_centralised_training_at_the_best_reports(known):
     ahead = claim(runs, "GRU4Rec+FedCL recommends better than centralised GRU4Rec")
     assert ahead.verdict == HELD
     assert ahead.evidence[1].startswith(
-        "beauty: HR@10 0.0451 against 0.0401 (beauty-gru4rec-fedcl best at the last report: perhaps not converged);"
+        "beauty: HR@10: gru4rec-fedcl 0.0451, gru4rec 0.0401 (+12.6 %, printed +50.6 %) "
+        "(gru4rec-fedcl best at the last report: perhaps not converged);"
     )
     assert claim(runs, "GRU4Rec+FedCL recommends better than GRU4Rec+Fed, at equal").verdict == NOT_HELD
     assert claim(runs, "GRU4Rec+FedCL recommends better than GRU4Rec+BIL, at equal").verdict == HELD
@@ -90,20 +90,23 @@ def test_fedcl_is_judged_beside_centralised_training_at_the_best_reports(known):
 
 def test_what_a_federated_row_keeps_is_told_beside_the_print(known):
     folder, runs = known
-    assert utility_kept(runs, "beauty", "GRU4Rec", "fedcl", "HR@10")[1] == pytest.approx(100 * 0.045 / 0.04)
-    assert utility_kept(runs, "ml-1m", "GRU4Rec", "fed", "HR@10") == {}, "centralised it was not run"
-    assert printed_utility_kept("beauty", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.0539 / 0.0358)
-    assert printed_utility_kept("ml-1m", "GRU4Rec", "FedCL", "HR@10") == pytest.approx(100 * 0.2013 / 0.1662)
-    assert not has_converged(runs, NOISY)
-    assert has_converged(runs, "beauty-gru4rec-bil")
+    beauty, ml = ({row.row: row for row in federated_rows(setting)} for setting in ("beauty", "ml-1m"))
+    assert PRICE.kept(runs, beauty["GRU4Rec+FedCL"], "HR@10")[1] == pytest.approx(100 * 0.045 / 0.04)
+    assert PRICE.kept(runs, ml["GRU4Rec+Fed"], "HR@10") == {}, "centralised it was not run"
+    assert PRICE.printed_kept("beauty", beauty["GRU4Rec+FedCL"], "HR@10") == pytest.approx(
+        100 * 0.0539 / 0.0358
+    )
+    assert PRICE.printed_kept("ml-1m", ml["GRU4Rec+FedCL"], "HR@10") == pytest.approx(100 * 0.2013 / 0.1662)
+    assert not has_converged(PAPER, runs, NOISY)
+    assert has_converged(PAPER, runs, "beauty-gru4rec-bil")
     rows = (folder / "report.md").read_text().split("## Comparison with centralised training")[1]
-    assert "| GRU4Rec+FedCL | yes | 0.0451 ± 0.0004; n = 3 | 0.0401 ± 0.0002; n = 3 | 113" in rows
+    assert "| GRU4Rec+FedCL | GRU4Rec | yes | 0.0451 ± 0.0004; n = 3 | 0.0401 ± 0.0002; n = 3 | 113" in rows
 
 
 def test_ablations_and_best_values_are_judged(known):
     runs = known[1]
     hardest = claim(runs, "Ablation: with the hardest")
-    assert hardest.evidence[1].startswith("beauty: HR@10 0.0451 against 0.0451")
+    assert hardest.evidence[1].startswith("beauty: HR@10: gru4rec-fedcl 0.0451, hardest 0.0451")
     best = claim(runs, "25 clusters are the best")
     assert best.verdict == NOT_HELD
     assert [line.rpartition(": ")[2] for line in best.evidence] == ["not held", "held"]
@@ -117,7 +120,8 @@ def test_what_told_vectors_give_away_is_judged_against_guessing(known):
     means = claim(runs, "Not in the paper: with epsilon 4 means over all uploads")
     assert means.verdict == NOT_HELD
     assert means.evidence == (
-        "beauty: GRU4Rec+FedCL, 0.0200, guessing 0.0020; margin -0.0080, [-0.0080, -0.0080] over 3 seeds: not held",
+        "beauty: GRU4Rec+FedCL: CDA of means 0.0200, CDA, guessing 0.0020; "
+        "margin -0.0080, [-0.0080, -0.0080] over 3 seeds: not held",
     ), "without noise nothing is judged"
     assert claim(runs, "Not in the paper: less noise").verdict == HELD
 

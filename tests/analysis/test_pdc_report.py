@@ -8,7 +8,7 @@ import pytest
 
 from analysis.papers.curves import reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
-from analysis.pdc_frs.plan import PAPER, STUDY
+from analysis.pdc_frs import PAPER, STUDY
 from analysis.pdc_frs.report import REPORT, judge_claims
 from tests.analysis.cl_runs import level, runs_of
 from tests.analysis.pdc_runs import contributed, contribution
@@ -73,7 +73,9 @@ def test_what_the_paper_says_is_judged(known):
     runs = known[1]
     assert claim(runs, "PDC-FRS recommends better than FedNCF").verdict == NOT_HELD
     said = claim(runs, "PDC-FRS recommends better than FedNCF").evidence
-    assert said[0].startswith("file: Recall@20 0.0169, FedNCF 0.0154, last epoch; margin +0.0015")
+    assert said[0].startswith(
+        "file: Recall@20: pdc-frs 0.0169, fedncf 0.0154 (+9.7 %, printed +9.9 %) (last epoch); margin +0.0015"
+    )
     assert said[-1].startswith("office: NDCG@20")
     assert claim(runs, "Methods recommend better").verdict == NOT_HELD
     assert claim(runs, "lambda = 0.05").verdict == HELD

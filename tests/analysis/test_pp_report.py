@@ -8,13 +8,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from analysis.papers.comparison import BEST, LAST
-from analysis.papers.curves import reported_epochs
+from analysis.papers.curves import has_converged, reported_epochs
 from analysis.papers.printed_orders import printed_orders
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
+from analysis.perfedrec_pp import PAPER, PRICE, STUDY, federated_rows
 from analysis.perfedrec_pp.activity_groups import count_groups, group_gain, interaction_range
-from analysis.perfedrec_pp.federation_cost import has_converged, printed_utility_kept, utility_kept
 from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.plan import PAPER, STUDY
 from analysis.perfedrec_pp.report import REPORT, judge_claims
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.pp_runs import by_activity, risen, told_by_seed
@@ -67,33 +66,35 @@ def test_an_improvement_is_judged_at_equal_rounds_and_after_convergence(known):
     runs = known[1]
     equal = claim(runs, "PerFedRec++ recommends better than FedMF, at equal rounds")
     assert equal.verdict == NOT_HELD  # 0.025 against 0.045, both at round 3
-    assert equal.evidence[0].startswith("paper: Recall@20: -44.5 %, printed +21.1 %; margin -0.0201")
+    assert equal.evidence[0].startswith(
+        "paper: Recall@20: perfedrec-pp 0.0251, fedmf 0.0451 (-44.5 %, printed +21.1 %); margin -0.0201"
+    )
     best = claim(runs, "PerFedRec++ recommends better than FedMF, after convergence")
     assert best.verdict == HELD  # 0.05 at round 2 against 0.045 at round 3
     assert claim(runs, "PerFedRec++ recommends better than FedGNN, after").verdict == NOT_HELD
     assert (
         claim(runs, "PerFedRec++ recommends better than FedGNN, after")
         .evidence[1]
-        .startswith("paper: NDCG@20: -16.7 %, printed +16.2 %")
+        .startswith("paper: NDCG@20: perfedrec-pp 0.1001, fedgnn 0.1201 (-16.7 %, printed +16.2 %)")
     )
 
 
 def test_a_row_that_still_rises_is_told(known):
     runs = known[1]
     said = claim(runs, "PerFedRec++ recommends better than FedMF, after").evidence[0]
-    assert "(FedMF best at the last epoch: perhaps not converged)" in said
+    assert "(fedmf best at the last report: perhaps not converged)" in said
     assert "converged" not in claim(runs, "PerFedRec++ recommends better than FedMF, at").evidence[0]
     assert "converged" not in claim(runs, "PerFedRec++ recommends better than FedGNN, after").evidence[0]
-    assert has_converged(runs, "paper", "FedGNN")
-    assert not has_converged(runs, "paper", "FedMF")
-    assert not has_converged(runs, "authors_code", "FedMF"), "of what was not run nothing is known"
+    assert has_converged(PAPER, runs, "paper-fedgnn")
+    assert not has_converged(PAPER, runs, "paper-fedmf")
+    assert not has_converged(PAPER, runs, "authors_code-fedmf"), "of what was not run nothing is known"
 
 
 def test_ablations_are_judged_against_the_whole(known):
     runs = known[1]
     found = claim(runs, "Table 5, after convergence: with no clustering")
     assert found.verdict == HELD
-    assert found.evidence[0].startswith("paper: Recall@20 0.0491, the whole 0.0501; margin +0.0010")
+    assert found.evidence[0].startswith("paper: Recall@20: perfedrec-pp 0.0501, no-clusters 0.0491 (+2.0 %")
     assert claim(runs, "Table 5, at equal rounds: with no pre-training").verdict == NOT_HELD
     assert claim(runs, "Table 5, after convergence: with no personalisation").verdict == HELD
 
@@ -102,8 +103,8 @@ def test_what_noise_and_views_do_is_judged_neighbour_by_neighbour(known):
     runs = known[1]
     noise = claim(runs, "Not in the paper: less noise")
     assert [line.partition(";")[0] for line in noise.evidence] == [
-        "scaled: Recall@20 0.0401 with scale 0, 0.0501 with 0.1",
-        "scaled: Recall@20 0.0501 with scale 0.1, 0.0201 with 0.3",
+        "scaled: Recall@20: noise-0 0.0401, perfedrec-pp 0.0501 (-20.0 %)",
+        "scaled: Recall@20: perfedrec-pp 0.0501, noise-0.3 0.0201 (+149.3 %)",
     ]
     assert [line.rpartition(": ")[2] for line in noise.evidence] == [NOT_HELD, HELD]
     assert noise.verdict == NOT_HELD
@@ -112,15 +113,20 @@ def test_what_noise_and_views_do_is_judged_neighbour_by_neighbour(known):
 
 def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
     folder, runs = known
-    assert utility_kept(runs, "paper", "FedGNN", "Recall@20") == pytest.approx(
+    paper, authors = (
+        {row.row: row for row in federated_rows(setting)} for setting in ("paper", "authors_code")
+    )
+    assert PRICE.kept(runs, paper["FedGNN"], "Recall@20") == pytest.approx(
         {1: 100 * 0.06 / 0.1, 2: 100 * 0.0601 / 0.1001, 3: 100 * 0.0602 / 0.1002}
     )
-    assert utility_kept(runs, "authors_code", "PerFedRec++", "Recall@20")[1] == pytest.approx(30)
-    assert utility_kept(runs, "paper", "FedMF", "Recall@20") == {}, "centralised MF was not run"
-    assert printed_utility_kept("PerFedRec++", "Recall@20") == pytest.approx(100 * 0.0534 / 0.069)
+    assert PRICE.kept(runs, authors["PerFedRec++"], "Recall@20")[1] == pytest.approx(30)
+    assert PRICE.kept(runs, paper["FedMF"], "Recall@20") == {}, "centralised MF was not run"
+    assert PRICE.printed_kept("paper", paper["PerFedRec++"], "Recall@20") == pytest.approx(
+        100 * 0.0534 / 0.069
+    )
     below = claim(runs, "Federated rows stay below")
     assert below.verdict == HELD
-    assert below.evidence[0].startswith("paper: Recall@20 of FedGNN 0.0601, of centralised LightGCN 0.1001;")
+    assert below.evidence[0].startswith("paper: Recall@20: paper-lightgcn 0.1001, fedgnn 0.0601 (+66.6 %);")
     page = (folder / "report.md").read_text()
     price = page.split("## The price of federation")[1].split("## Who gains")[0]
     (line,) = [one for one in price.splitlines() if one.startswith("| FedGNN | LightGCN | no |")]
@@ -155,11 +161,11 @@ def test_gains_are_told_and_judged_by_activity(known):
     assert every.verdict == NOT_HELD
     assert [line.rpartition(": ")[2] for line in every.evidence] == [HELD, HELD, NOT_HELD]
     assert every.evidence[1].startswith(
-        "paper: users of 4 to 12 interactions, Recall@20 0.0602; margin +0.0098"
+        "paper: users with 4 to 12 interactions, Recall@20 0.0602; margin +0.0098"
     )
     ends = claim(runs, "Not in the paper: they help the least active group more")
     assert ends.verdict == HELD
-    assert ends.evidence[0].startswith("paper: they gain +0.0198 and -0.0102 of Recall@20")
+    assert ends.evidence[0].startswith("paper: gains of Recall@20: +0.0198 and -0.0102")
     page = (
         (folder / "report.md")
         .read_text()
