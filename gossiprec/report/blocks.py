@@ -262,8 +262,8 @@ def to_plain_data(value: Any) -> Any:
         Blocks, mappings, sequences, arrays, text and numbers.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        told = {item.name: to_plain_data(getattr(value, item.name)) for item in fields(value)}
-        return {"kind": vars(type(value))["tag"], **told}
+        content = {item.name: to_plain_data(getattr(value, item.name)) for item in fields(value)}
+        return {"kind": vars(type(value))["tag"], **content}
     if isinstance(value, Mapping):
         return {str(name): to_plain_data(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):

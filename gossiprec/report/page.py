@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import datetime
 import html
-import importlib
 import json
-import pkgutil
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from gossiprec.base.errors import LogError
-from gossiprec.report import sections, study_sections
 from gossiprec.report.blocks import Section, to_plain_data
 from gossiprec.report.runs import ReportRuns
+from gossiprec.report.sections import make_sections
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import UNKNOWN
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
@@ -48,7 +44,7 @@ def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
     studies = [path for path in paths if is_study(path)]
     found = [section for path in studies for section in _of_study(path, home)]
     runs = [_opened(path) for path in paths if path not in studies]
-    return [*found, *(_all_of(sections, ReportRuns(runs)) if runs else ())]
+    return [*found, *(make_sections("runs", ReportRuns(runs)) if runs else ())]
 
 
 def is_in_progress(paths: Sequence[Path]) -> bool:
@@ -72,19 +68,7 @@ def _opened(path: Path) -> Run:
 def _of_study(path: Path, home: Path) -> Iterator[Section]:
     from gossiprec.report.study import read_report_study
 
-    return _all_of(study_sections, read_report_study(path, home))
-
-
-def _all_of(package: ModuleType, subject: Any) -> Iterator[Section]:
-    """Yield the sections that a package's modules make of a subject, in order; a module may yield none."""
-    modules = [
-        importlib.import_module(f"{package.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(package.__path__)
-    ]
-    for module in sorted(modules, key=lambda module: module.ORDER):
-        section = module.section(subject)
-        if section is not None:
-            yield section
+    return make_sections("study", read_report_study(path, home))
 
 
 LIBRARIES = {

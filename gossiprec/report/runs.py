@@ -69,8 +69,8 @@ class ReportRuns:
 
     def name_of(self, key: AttackKey) -> str:
         """Return an attack as text: its observer, its varying labels, and its run if there are several."""
-        told = (key.words(name) for name in LABELS if name == "observer" or name in self._varying)
-        return self.called(key.run, ", ".join(told))
+        words = (key.words(name) for name in LABELS if name == "observer" or name in self._varying)
+        return self.called(key.run, ", ".join(words))
 
     def measure_words(self, measure: str, run: str) -> str:
         """Return a measure of nodes as text; it may be ``found[single/ndcg/b0.9/k5]``."""

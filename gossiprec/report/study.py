@@ -39,8 +39,8 @@ class ReportStudy:
 
     def name_of(self, point: Point) -> str:
         """Return a combination as text: the values of the axes that vary."""
-        told = (f"{name} {format_label(point[self.table.axis(name)])}" for name in self.table.varying)
-        return ", ".join(told) or "the unmodified scenario"
+        words = (f"{name} {format_label(point[self.table.axis(name)])}" for name in self.table.varying)
+        return ", ".join(words) or "the unmodified scenario"
 
     def link(self, run: str) -> list[str]:
         """Return the name of a run and the address of its report, which is empty if there is no report."""
@@ -49,15 +49,15 @@ class ReportStudy:
 
     def runs_behind(self, point: Point, quantities: Iterable[Quantity]) -> TableBlock:
         """Return the table of the single runs of a combination."""
-        asked = list(quantities)
-        values = [self.table.values[quantity].get(point, {}) for quantity in asked]
+        shown = list(quantities)
+        values = [self.table.values[quantity].get(point, {}) for quantity in shown]
         rows = [
             [seed, self.link(run), *(of.get(seed) for of in values)]
             for seed, run in self.table.runs[point].items()
         ]
         return TableBlock(
             f"The runs of {self.name_of(point)}",
-            [TableColumn("seed"), TableColumn("run", "link"), *quantity_columns(asked)],
+            [TableColumn("seed"), TableColumn("run", "link"), *quantity_columns(shown)],
             rows,
         )
 

@@ -14,18 +14,7 @@ from gossiprec.report.blocks import (
 )
 from gossiprec.report.page import collect_sections
 from gossiprec.report.runs import ReportRuns, logged_until
-from gossiprec.report.sections import (
-    accuracy_distribution,
-    curves,
-    findings,
-    network,
-    node_table,
-    overview,
-    position,
-    privacy,
-    results,
-    traffic,
-)
+from gossiprec.report.sections import attacks, nodes, overview, privacy, traffic
 from gossiprec.runs import RunDirectory, open_run
 from tests.figures.small_runs import ACCURACIES, write_run
 
@@ -66,15 +55,15 @@ def test_a_run_that_has_only_begun_says_what_it_is_and_leaves_the_rest_out(tmp_p
 
 def test_a_run_without_attacks_has_its_utility_alone(tmp_path):
     runs = of(write_run(tmp_path / "r", observers=()))
-    (tiles,) = results.section(runs).blocks
+    (tiles,) = attacks.results_section(runs).blocks
     assert [(tile.name, tile.value) for tile in tiles.tiles] == [("hr@20", "70.0 %")]
-    assert accuracy_distribution.section(runs) is None
-    assert position.section(runs) is None
-    assert [chart.title for chart in curves.section(runs).blocks] == ["Recommendation quality"]
+    assert attacks.distribution_section(runs) is None
+    assert nodes.position_section(runs) is None
+    assert [chart.title for chart in attacks.curves_section(runs).blocks] == ["Recommendation quality"]
 
 
 def test_the_headline_stands_between_guessing_and_what_was_met(tmp_path):
-    (spans,) = blocks(results.section(of(write_run(tmp_path / "r"))), IntervalChart)
+    (spans,) = blocks(attacks.results_section(of(write_run(tmp_path / "r"))), IntervalChart)
     (span,) = spans.spans
     assert (span.low, span.value, span.high) == (0.4, 0.25, 0.5)
     assert span.note == "at round 1"
@@ -93,20 +82,20 @@ def test_the_best_report_counts_and_bounds_are_those_of_the_last(tmp_path):
     for turn, (aac, met) in enumerate([(0.1, 0.2), (0.3, 0.5), (0.2, 0.9)]):
         told = {"time": float(turn), "round": turn, "aac": aac, "upper_bound": met, "random_bound": 0.05}
         directory.attacks.append([row | told])
-    (spans,) = blocks(results.section(of(open_run(tmp_path / "r"))), IntervalChart)
+    (spans,) = blocks(attacks.results_section(of(open_run(tmp_path / "r"))), IntervalChart)
     assert [(s.value, s.high, s.note) for s in spans.spans] == [(0.3, 0.9, "at round 1")]
     directory.finish("complete")
 
 
 def test_attacks_are_called_by_what_tells_them_apart_and_the_rest_is_said_once(tmp_path):
     runs = of(write_run(tmp_path / "r", observers=("single", "coalition-5%"), momenta=(0, 0.9)))
-    (spans,) = blocks(results.section(runs), IntervalChart)
+    (spans,) = blocks(attacks.results_section(runs), IntervalChart)
     assert [span.name for span in spans.spans][:2] == ["single, momentum 0", "single, momentum 0.9"]
     assert spans.note.endswith("All with relevance ndcg, K = 4.")
 
 
 def test_curves_have_both_clocks(tmp_path):
-    chart = curves.section(of(write_run(tmp_path / "r"))).blocks[0]
+    chart = attacks.curves_section(of(write_run(tmp_path / "r"))).blocks[0]
     assert [axis.label for axis in chart.x] == ["round", "virtual time (mean wake periods)"]
     single = chart.series[0]
     assert [list(x) for x in single.x] == [[0, 1], [0.0, 1.5]]
@@ -116,17 +105,17 @@ def test_curves_have_both_clocks(tmp_path):
 
 def test_long_curves_are_thinned_and_keep_both_ends():
     points = {"round": np.arange(5000), "time": np.arange(5000.0), "value": np.arange(5000.0)}
-    y = curves.curve_series("l", points, "value").y
-    assert (len(y), y[0], y[-1]) == (curves.MOST_POINTS, 0.0, 4999.0)
+    y = attacks.curve_series("l", points, "value").y
+    assert (len(y), y[0], y[-1]) == (attacks.MOST_POINTS, 0.0, 4999.0)
 
 
 def test_unknown_values_are_no_points_of_a_curve():
     points = {"round": np.arange(3), "time": np.arange(3.0), "value": np.array([0.1, np.nan, 0.3])}
-    assert list(curves.curve_series("l", points, "value").y) == [0.1, 0.3]
+    assert list(attacks.curve_series("l", points, "value").y) == [0.1, 0.3]
 
 
 def test_the_distribution_rises_from_nothing_to_all(tmp_path):
-    (chart,) = accuracy_distribution.section(of(write_run(tmp_path / "r"))).blocks
+    (chart,) = attacks.distribution_section(of(write_run(tmp_path / "r"))).blocks
     (series,) = chart.series
     assert (list(series.x[0]), list(series.y)) == ([0, 0, 0.25, 0.5], [0, 0.25, 0.75, 1])
     assert sorted(set(ACCURACIES)) == [0, 0.25, 0.5]
@@ -134,7 +123,7 @@ def test_the_distribution_rises_from_nothing_to_all(tmp_path):
 
 
 def test_position_shows_what_a_node_finds_and_how_often_it_is_found(tmp_path):
-    (choice,) = position.section(of(write_run(tmp_path / "r"))).blocks
+    (choice,) = nodes.position_section(of(write_run(tmp_path / "r"))).blocks
     assert list(choice.blocks) == ["betweenness", "in contacts"]
     dots = {series.name: series for series in choice.blocks["betweenness"].series if series.mark is None}
     assert list(dots["attack accuracy"].y) == [0, 0.25, 0.25, 0.5]
@@ -149,13 +138,13 @@ def test_a_measure_in_which_nodes_do_not_differ_is_left_out(tmp_path):
     directory.write_positions(
         dict(zip(("node", "measure", "value"), map(list, zip(*rows, strict=True)), strict=True))
     )
-    (chart,) = position.section(of(open_run(tmp_path / "r"))).blocks
+    (chart,) = nodes.position_section(of(open_run(tmp_path / "r"))).blocks
     assert chart.title == "o: leakage against in contacts"
     directory.finish("complete")
 
 
 def test_the_network_says_who_heard_from_whom(tmp_path):
-    (graph,) = blocks(network.section(of(write_run(tmp_path / "r"))), NetworkGraph)
+    (graph,) = blocks(nodes.network_section(of(write_run(tmp_path / "r"))), NetworkGraph)
     assert graph.n_nodes == 3
     assert graph.links == [0, 1, 0, 2, 1, 2]
     assert graph.met == "IKAA"  # rows 001, 101, 000 in bits, each filled up to a byte
@@ -165,24 +154,24 @@ def test_the_network_says_who_heard_from_whom(tmp_path):
 
 def test_of_few_links_all_are_drawn():
     counts = np.ones((25, 25), np.int64) - np.eye(25, dtype=np.int64)
-    assert len(network._drawn(counts)) == 25 * 24
+    assert len(nodes._links(counts)) == 25 * 24
 
 
 def test_of_many_links_the_strongest_of_each_node_are_drawn():
     n = 40
     counts = np.ones((n, n), np.int64) - np.eye(n, dtype=np.int64)
     counts[0, 7] = counts[7, 0] = 9
-    links = network._drawn(counts)
+    links = nodes._links(counts)
     drawn = list(zip(links[::2], links[1::2], strict=True))
     assert (0, 7) in drawn
-    assert len(drawn) <= network.STRONGEST * n
+    assert len(drawn) <= nodes.STRONGEST * n
     assert {node for link in drawn for node in link} == set(range(n))
 
 
 def test_a_network_too_large_to_draw_says_so(tmp_path, monkeypatch):
     run = of(write_run(tmp_path / "r"))
-    monkeypatch.setattr(network, "MOST_NODES", 2)
-    (said,) = blocks(network.section(run), TextParagraphs)
+    monkeypatch.setattr(nodes, "MOST_DRAWN", 2)
+    (said,) = blocks(nodes.network_section(run), TextParagraphs)
     assert "is too large to draw (limit: 2 nodes)" in said.paragraphs[0]
 
 
@@ -199,8 +188,8 @@ def test_nodes_that_hear_from_a_coordinator_alone_are_no_network(tmp_path):
     directory.write_summary({"nodes": 2, "coordinator": 2})
     directory.finish("complete")
     runs = of(open_run(tmp_path / "r"))
-    assert network.section(runs) is None
-    charts = {chart.title: chart for chart in traffic.section(runs).blocks}
+    assert nodes.network_section(runs) is None
+    charts = {chart.title: chart for chart in traffic.traffic_section(runs).blocks}
     assert {series.name: sum(series.y) for series in charts["Bytes delivered"].series} == {
         "up": 4e-6,
         "down": 2e-5,
@@ -218,7 +207,7 @@ def test_traffic_counts_every_message_once_and_losses_by_cause(tmp_path):
     directory.log.append("miss", {"time": [2.0], "node": [1], "cause": [0]})
     directory.write_summary({"nodes": 2})
     directory.finish("complete")
-    charts = {chart.title: chart for chart in traffic.section(of(open_run(tmp_path / "r"))).blocks}
+    charts = {chart.title: chart for chart in traffic.traffic_section(of(open_run(tmp_path / "r"))).blocks}
     assert sum(charts["Messages delivered"].series[0].y) == 4
     assert {s.name: sum(s.y) for s in charts["Messages lost, by cause"].series} == {
         "loss": 3,
@@ -242,7 +231,7 @@ def test_privacy_holds_what_a_node_had_spent_before(tmp_path):
     directory = bare_run(tmp_path / "r")
     directory.log.append("privacy", {"time": [1.0, 1.0, 2.0], "node": [0, 1, 0], "epsilon": [1.0, 3.0, 2.0]})
     directory.finish("complete")
-    chart = privacy.section(of(open_run(tmp_path / "r"))).blocks[-1]
+    chart = privacy.privacy_section(of(open_run(tmp_path / "r"))).blocks[-1]
     assert {series.name: list(series.y) for series in chart.series} == {"largest": [3, 3], "mean": [2, 2.5]}
 
 
@@ -250,7 +239,7 @@ def test_training_without_noise_has_no_epsilon_to_draw(tmp_path):
     directory = bare_run(tmp_path / "r")
     directory.log.append("privacy", {"time": [1.0], "node": [0], "epsilon": [np.inf]})
     directory.finish("complete")
-    assert privacy.section(of(open_run(tmp_path / "r"))) is None
+    assert privacy.privacy_section(of(open_run(tmp_path / "r"))) is None
 
 
 def test_exposure_of_target_items_is_no_utility(tmp_path):
@@ -259,7 +248,7 @@ def test_exposure_of_target_items_is_no_utility(tmp_path):
         {"time": 1.0, "round": 1, "metric": metric, "value": 0.5} for metric in ("hr@5", "er@5", "er@5[3]")
     ]
     directory.metrics.append(rows)
-    charts = curves.section(of(open_run(tmp_path / "r"))).blocks
+    charts = attacks.curves_section(of(open_run(tmp_path / "r"))).blocks
     assert {chart.title: [series.name for series in chart.series] for chart in charts} == {
         "Recommendation quality": ["hr@5"],
         "Exposure of target items": ["er@5", "er@5[3]"],
@@ -271,14 +260,14 @@ def test_findings_are_told_by_measure(tmp_path):
     directory = bare_run(tmp_path / "r")
     row = {"attack": "leaks", "measure": "auc", "labels": '{"depth": 3}'}
     directory.findings.append([row | {"time": float(t), "round": t, "value": t / 10} for t in (1, 2)])
-    chart, table = findings.section(of(open_run(tmp_path / "r"))).blocks
+    chart, table = attacks.findings_section(of(open_run(tmp_path / "r"))).blocks
     assert [(series.name, list(series.y)) for series in chart.series] == [("leaks, depth 3", [0.1, 0.2])]
     assert table.rows == [["auc", "leaks, depth 3", 2, 0.2]]
     directory.finish("complete")
 
 
 def test_every_node_is_a_row_with_shares_in_percent(tmp_path):
-    (table,) = node_table.section(of(write_run(tmp_path / "r"))).blocks
+    (table,) = nodes.node_table_section(of(write_run(tmp_path / "r"))).blocks
     assert [(column.name, column.kind) for column in table.columns][1:] == [
         ("in contacts", "number"), ("betweenness", "number"),
         ("attack accuracy, single", "percent"), ("exposure, single", "percent"),
@@ -288,12 +277,12 @@ def test_every_node_is_a_row_with_shares_in_percent(tmp_path):
 
 def test_several_runs_stand_side_by_side_under_their_names(tmp_path):
     runs = of(write_run(tmp_path / "plain"), write_run(tmp_path / "defended"))
-    (table,) = blocks(overview.section(runs), TableBlock)
+    (table,) = blocks(overview.overview_section(runs), TableBlock)
     assert [row[0] for row in table.rows] == ["plain", "defended"]
-    (spans,) = blocks(results.section(runs), IntervalChart)
+    (spans,) = blocks(attacks.results_section(runs), IntervalChart)
     assert [span.name for span in spans.spans] == ["plain: single", "defended: single"]
-    assert list(blocks(network.section(runs), BlockChoice)[0].blocks) == ["plain", "defended"]
-    (tiles,) = blocks(results.section(runs), Tiles)
+    assert list(blocks(nodes.network_section(runs), BlockChoice)[0].blocks) == ["plain", "defended"]
+    (tiles,) = blocks(attacks.results_section(runs), Tiles)
     assert [tile.name for tile in tiles.tiles] == ["plain: hr@20", "defended: hr@20"]
 
 

@@ -8,8 +8,8 @@ from gossiprec.base.errors import LogError
 from gossiprec.figures.study.estimates import mean_with_interval
 from gossiprec.figures.study.table_reader import order_quantities
 from gossiprec.report import page
+from gossiprec.report.sections import study as study_sections
 from gossiprec.report.study import is_running, read_report_study
-from gossiprec.report.study_sections import means, overview, paired_differences, pareto_front, runs
 from gossiprec.runs.lock import LOCK, Lock
 from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.study.study_table import write_study_table
@@ -43,7 +43,7 @@ def test_attacks_come_first_then_utility(tmp_path):
 
 
 def test_means_are_drawn_over_the_first_axis_with_their_intervals(tmp_path):
-    choice, table = means.section(study_in(tmp_path / "s")).blocks
+    choice, table = study_sections.means_section(study_in(tmp_path / "s")).blocks
     chart = choice.blocks["max_aac (single, ndcg, β 0.9, K 5)"]
     ring = next(series for series in chart.series if series.name == "graph ring")
     expected = [mean_with_interval(0.1 * fanout + 0.01 * seed for seed in (1, 2, 3)) for fanout in (1, 2, 5)]
@@ -62,21 +62,21 @@ def test_means_are_drawn_over_the_first_axis_with_their_intervals(tmp_path):
 
 
 def test_an_axis_of_words_has_their_names_for_places(tmp_path):
-    choice, _ = means.section(study_in(tmp_path / "s", fanouts=(2,))).blocks
+    choice, _ = study_sections.means_section(study_in(tmp_path / "s", fanouts=(2,))).blocks
     chart = next(iter(choice.blocks.values()))
     assert (chart.x[0].label, chart.x[0].names, chart.mark) == ("graph", ["ring", "random"], "dot")
     assert chart.series[0].x == [[0, 1]]
 
 
 def test_an_axis_over_a_wide_range_is_logarithmic_and_its_values_are_its_ticks(tmp_path):
-    choice, _ = means.section(study_in(tmp_path / "s", fanouts=(1, 3, 20))).blocks
+    choice, _ = study_sections.means_section(study_in(tmp_path / "s", fanouts=(1, 3, 20))).blocks
     axis = next(iter(choice.blocks.values())).x[0]
     assert (axis.log, axis.ticks) == (True, [1, 3, 20])
 
 
 def test_a_point_opens_the_runs_behind_it_and_links_those_with_a_report(tmp_path):
     study = study_in(tmp_path / "s")
-    choice, _ = means.section(study).blocks
+    choice, _ = study_sections.means_section(study).blocks
     table = next(iter(choice.blocks.values())).details["fanout 1, graph ring"]
     assert [row[:2] for row in table.rows] == [[seed, ["r", ""]] for seed in (1, 2, 3)]
     assert [row[2] for row in table.rows] == pytest.approx([0.11, 0.12, 0.13])
@@ -87,7 +87,7 @@ def test_a_point_opens_the_runs_behind_it_and_links_those_with_a_report(tmp_path
 
 
 def test_differences_are_paired_by_seed(tmp_path):
-    (choice,) = paired_differences.section(study_in(tmp_path / "s")).blocks
+    (choice,) = study_sections.differences_section(study_in(tmp_path / "s")).blocks
     spans = choice.blocks["max_aac (single, ndcg, β 0.9, K 5)"].spans
     assert {span.name: round(span.value, 9) for span in spans} == {
         "fanout 1, graph ring": -0.1, "fanout 1, graph random": -0.1,
@@ -98,11 +98,11 @@ def test_differences_are_paired_by_seed(tmp_path):
 
 def test_without_a_baseline_there_are_no_differences(tmp_path):
     folder = write_study(tmp_path / "s")
-    assert paired_differences.section(read_report_study(marked(folder, baseline={}), folder)) is None
+    assert study_sections.differences_section(read_report_study(marked(folder, baseline={}), folder)) is None
 
 
 def test_the_front_holds_the_points_that_none_beats_in_both(tmp_path):
-    (choice,) = pareto_front.section(study_in(tmp_path / "s")).blocks
+    (choice,) = study_sections.pareto_section(study_in(tmp_path / "s")).blocks
     line, dots = next(iter(choice.blocks.values())).series
     beaten = {text for text, hollow in zip(dots.texts, dots.hollow, strict=True) if hollow}
     assert beaten == {f"fanout {fanout}, graph random" for fanout in (1, 2, 5)}
@@ -114,7 +114,7 @@ def test_a_study_without_attacks_has_no_front(tmp_path):
     row = {"fanout": 1, "graph": "ring", "run": "r", "status": "complete", "code": "c", **NONE}
     rows = [row | {"seed": seed, "measure": "hr@20", "value": 0.1} for seed in (1, 2)]
     write_study_table(folder, rows, {"fanout": "int64", "graph": "string"})
-    assert pareto_front.section(read_report_study(folder, folder)) is None
+    assert study_sections.pareto_section(read_report_study(folder, folder)) is None
 
 
 def test_every_run_is_a_row_also_one_that_failed(tmp_path):
@@ -129,9 +129,9 @@ def test_every_run_is_a_row_also_one_that_failed(tmp_path):
         marked(folder, failed=[{"run": "b", "variants": ["fanout=1, seed 2"], "problem": "no memory"}]),
         folder,
     )
-    (table,) = runs.section(study).blocks
+    (table,) = study_sections.runs_section(study).blocks
     assert table.rows == [["1", "ring", 1, ["a", ""], 0.5], ["1", "ring", 2, ["b", ""], None]]
-    failed = overview.section(study).blocks[-1]
+    failed = study_sections.study_overview_section(study).blocks[-1]
     assert failed.rows == [["fanout=1, seed 2", "no memory", ["b", ""]]]
 
 
@@ -149,7 +149,7 @@ def test_runs_that_were_killed_are_listed_as_such(tmp_path):
         run.lock.close()
     other.finish("complete")
     (half.path / "scenario.yaml").unlink()
-    table = overview.section(read_report_study(folder, folder)).blocks[-1]
+    table = study_sections.study_overview_section(read_report_study(folder, folder)).blocks[-1]
     assert table.title == "Unfinished runs"
     assert [row[0] for row in table.rows] == [["a", ""], ["c", ""]]
     assert table.rows[0][1].startswith("killed (process ")
@@ -160,7 +160,10 @@ def test_of_a_study_of_another_machine_it_is_not_known_whether_it_goes_on(tmp_pa
     writer = {"host": "elsewhere", "boot": "x", "process": 7}
     folder = marked(write_study(tmp_path / "s"), status="running", writer=writer)
     assert is_running(folder)
-    assert "Status: unknown" in overview.section(read_report_study(folder, folder)).blocks[0].paragraphs[0]
+    assert (
+        "Status: unknown"
+        in study_sections.study_overview_section(read_report_study(folder, folder)).blocks[0].paragraphs[0]
+    )
 
 
 def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):

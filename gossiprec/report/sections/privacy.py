@@ -9,9 +9,9 @@ import numpy as np
 
 from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, Tile, Tiles
 from gossiprec.report.runs import CLOCKS, ReportRuns
+from gossiprec.report.sections import run_section
 from gossiprec.runs.reader import Columns
 
-ORDER = 80
 WORDS = {
     "nodes": "nodes with a privacy budget",
     "epsilon_max": "largest epsilon",
@@ -24,7 +24,8 @@ WORDS = {
 }
 
 
-def section(runs: ReportRuns) -> Section | None:
+@run_section(80)
+def privacy_section(runs: ReportRuns) -> Section | None:
     """Return the privacy spent, or None if none is accounted for."""
     tiles, series = [], []
     for name, run in runs.named.items():

@@ -11,10 +11,10 @@ from gossiprec.base.errors import LogError
 from gossiprec.figures.node_values import contact_curve
 from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
 from gossiprec.report.runs import CLOCKS, ReportRuns
+from gossiprec.report.sections import run_section
 from gossiprec.runs import Run
 from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES
 
-ORDER = 70
 MOST_INTERVALS = 60
 WIDTHS = (1.0, 2.0, 5.0)
 """Widths of intervals, to be multiplied by powers of ten."""
@@ -22,7 +22,8 @@ WIDTHS = (1.0, 2.0, 5.0)
 POINTS_OF_EXPOSURE = 81
 
 
-def section(runs: ReportRuns) -> Section | None:
+@run_section(70)
+def traffic_section(runs: ReportRuns) -> Section | None:
     """Return the charts that have content, or None if nothing has happened yet."""
     edges = interval_edges(max(runs.reached.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"

@@ -1,0 +1,278 @@
+"""Sections on a study: what varies, means over seeds, differences from the baseline, the Pareto front, the runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gossiprec.base.errors import LogError
+from gossiprec.figures.study.estimates import (
+    LOG_FROM,
+    MeanEstimate,
+    describe_intervals,
+    describe_seeds,
+    mean_with_interval,
+)
+from gossiprec.figures.study.paired_differences import differences_to_baseline
+from gossiprec.figures.study.pareto_front import ParetoPoint, pareto_points, utility_quantity
+from gossiprec.figures.study.quantity import Quantity, format_label
+from gossiprec.figures.study.table_reader import Point, is_numeric, order_quantities
+from gossiprec.report.blocks import (
+    Block,
+    Chart,
+    ChartAxis,
+    ChartSeries,
+    IntervalChart,
+    IntervalMark,
+    Section,
+    TableBlock,
+    TableColumn,
+    TextParagraphs,
+    Tile,
+    Tiles,
+    block_or_choice,
+)
+from gossiprec.report.sections import study_section
+from gossiprec.report.study import ReportStudy, quantity_columns, study_status, unfinished_runs
+
+
+@study_section(10)
+def study_overview_section(study: ReportStudy) -> Section:
+    """Return a paragraph, counts, the axes, and the runs that failed."""
+    mark, table = study.mark, study.table
+    seeds = sorted({seed for own in table.runs.values() for seed in own})
+    text = f"The study {mark.get('study', table.path.name)} varies {', '.join(table.axes) or 'only seeds'}"
+    text += f" over the seeds {', '.join(map(str, seeds))}." if seeds else "."
+    if table.baseline:
+        text += f" Baseline of differences: {', '.join(f'{n} {format_label(v)}' for n, v in table.baseline.items())}."
+    status = study_status(table.path)
+    if status != "complete":
+        text += f" Status: {status}; results so far are shown."
+    blocks: list[Block] = [TextParagraphs([text])]
+    counts = {
+        "combinations and seeds": mark.get("variants"),
+        "runs": mark.get("simulations"),
+        "finished": mark.get("finished"),
+        "failed": len(mark.get("failed", [])) or None,
+    }
+    blocks.append(Tiles([Tile(name, f"{count:,}") for name, count in counts.items() if count is not None]))
+    if table.values and table.axes:
+        axes = [[name, ", ".join(format_label(label) for label in table.labels(name))] for name in table.axes]
+        blocks.append(
+            TableBlock("What varies", [TableColumn("axis", "text"), TableColumn("values", "text")], axes)
+        )
+    failed = [
+        ["; ".join(one.get("variants", [])), one.get("problem"), study.link(one["run"])]
+        for one in mark.get("failed", [])
+    ]
+    if failed:
+        blocks.append(
+            TableBlock(
+                "Failed runs",
+                [TableColumn("variant", "text"), TableColumn("problem", "text"), TableColumn("run", "link")],
+                failed,
+            )
+        )
+    begun = [[study.link(run), standing] for run, standing in unfinished_runs(table.path).items()]
+    if begun:
+        columns = [TableColumn("run", "link"), TableColumn("status", "text")]
+        blocks.append(TableBlock("Unfinished runs", columns, begun))
+    return Section(f"Study {mark.get('study', table.path.name)}", blocks)
+
+
+MOST_TICKS = 8
+
+
+@study_section(20)
+def means_section(study: ReportStudy) -> Section | None:
+    """Return a chart per measure and the table of all means, or None if no run is finished."""
+    quantities = order_quantities(study.table)
+    if not quantities:
+        return None
+    blocks: list[Block] = []
+    if study.table.varying:
+        blocks.append(
+            block_or_choice(
+                "Measure", {quantity.words(): _means_chart(study, quantity) for quantity in quantities}
+            )
+        )
+    columns = [TableColumn("measure", "text"), *(TableColumn(name, "text") for name in study.table.axes)]
+    columns += [TableColumn("seeds"), TableColumn("mean"), TableColumn("low"), TableColumn("high")]
+    rows = [
+        _mean_row(quantity, point, mean_with_interval(seeds.values()))
+        for quantity in quantities
+        for point, seeds in study.table.values[quantity].items()
+    ]
+    note = "Low and high are the bounds of the 95 % t-interval of the mean over seeds."
+    return Section("Means over seeds", [*blocks, TableBlock("Means", columns, rows, note)])
+
+
+def _mean_row(quantity: Quantity, point: Point, found: MeanEstimate) -> list[Any]:
+    words = f"{quantity.words()} (%)" if quantity.is_share else quantity.words()
+    found = found.scaled(quantity.factor)
+    return [words, *(format_label(label) for label in point), found.n, found.mean, found.low, found.high]
+
+
+def _means_chart(study: ReportStudy, quantity: Quantity) -> Chart:
+    table = study.table
+    first, *others = table.varying
+    labels, place = table.labels(first), table.axis(first)
+    lines: dict[str, list[tuple[float, Point, MeanEstimate]]] = {}
+    for point, seeds in table.values[quantity].items():
+        name = (
+            ", ".join(f"{other} {format_label(point[table.axis(other)])}" for other in others)
+            or quantity.name
+        )
+        at = float(point[place]) if is_numeric(labels) else float(labels.index(point[place]))
+        lines.setdefault(name, []).append((at, point, mean_with_interval(seeds.values())))
+    series = [
+        _mean_line(study, name, sorted(points, key=lambda found: found[0])) for name, points in lines.items()
+    ]
+    details = {study.name_of(point): study.runs_behind(point, [quantity]) for point in table.values[quantity]}
+    said = describe_intervals((found.n for points in lines.values() for _, _, found in points), "Bars:")
+    return Chart(
+        quantity.words(),
+        [_axis(first, labels)],
+        ChartAxis(quantity.unit, percent=quantity.is_share, zero=quantity.is_share),
+        series,
+        mark="line" if is_numeric(labels) else "dot",
+        note=f"{said[0].upper()}{said[1:]}. Click a point to list its runs.",
+        details=details,
+    )
+
+
+def _mean_line(study: ReportStudy, name: str, points: list[tuple[float, Point, MeanEstimate]]) -> ChartSeries:
+    found = [estimated for _, _, estimated in points]
+    return ChartSeries(
+        name,
+        [[at for at, _, _ in points]],
+        [e.mean for e in found],
+        [e.low for e in found],
+        [e.high for e in found],
+        texts=[study.name_of(point) for _, point, _ in points],
+    )
+
+
+def _axis(name: str, labels: list[Any]) -> ChartAxis:
+    if not is_numeric(labels):
+        return ChartAxis(name, names=[format_label(label) for label in labels])
+    numbers = [label if isinstance(label, int) else float(label) for label in labels]
+    low, high = min(numbers), max(numbers)
+    return ChartAxis(
+        name, log=low > 0 and high / low >= LOG_FROM, ticks=numbers if len(numbers) <= MOST_TICKS else ()
+    )
+
+
+FILLED = "Filled: the interval excludes 0 (expected for 1 in 20 by chance)."
+
+
+@study_section(30)
+def differences_section(study: ReportStudy) -> Section | None:
+    """Return the differences in each measure, or None if there is no baseline or no seed shared with it."""
+    if not study.table.baseline:
+        return None
+    against = ", ".join(f"{name} {format_label(value)}" for name, value in study.table.baseline.items())
+    found: dict[str, Block] = {}
+    for quantity in order_quantities(study.table):
+        lines = differences_to_baseline(study.table, quantity)
+        if lines:
+            spans = [
+                IntervalMark(study.name_of(d.point), d.estimate.mean, d.estimate.low, d.estimate.high)
+                for d in lines
+            ]
+            seeds = describe_seeds(d.estimate.n for d in lines)
+            title = f"{quantity.words()} minus that of {against}, same seed and other values"
+            note = f"95 % t-interval of the mean difference, {seeds}. {FILLED}"
+            found[quantity.words()] = IntervalChart(
+                title, spans, ("from", "difference", "to"), quantity.is_share, note, apart=True
+            )
+    return Section("Differences from the baseline", [block_or_choice("Measure", found)]) if found else None
+
+
+PARETO_NOTE = (
+    "Points further right and lower are better. Filled points are Pareto optimal and connected by a line; "
+    "bars are 95 % t-intervals over seeds. Click a point to list its runs."
+)
+
+
+@study_section(40)
+def pareto_section(study: ReportStudy) -> Section | None:
+    """Return a chart per attack, or None if the study has no utility or no attack."""
+    table = study.table
+    try:
+        utility = utility_quantity(table)
+        attacks = table.quantities("max_aac")
+    except LogError:  # the measure belongs to something else
+        return None
+    found: dict[str, Block] = {}
+    for attack in attacks:
+        if len(table.values[attack].keys() & table.values[utility].keys()) > 1:
+            found[attack.words()] = _pareto_chart(study, utility, attack)
+    return Section("Utility against privacy", [block_or_choice("Attack", found)]) if found else None
+
+
+def _pareto_chart(study: ReportStudy, utility: Quantity, attack: Quantity) -> Chart:
+    spots = pareto_points(study.table, utility, attack)
+    best = [spot for spot in spots if spot.is_unbeaten]
+    front = ChartSeries(
+        "Pareto optimal",
+        [[s.utility.mean for s in best]],
+        [s.attack.mean for s in best],
+        faint=True,
+        mark="step",
+    )
+    details = {study.name_of(spot.point): study.runs_behind(spot.point, [utility, attack]) for spot in spots}
+    axes = (
+        [ChartAxis(utility.unit, percent=utility.is_share)],
+        ChartAxis(attack.unit, percent=attack.is_share),
+    )
+    return Chart(
+        f"{attack.words()} against {utility.words()}",
+        *axes,
+        [front, _dots(study, spots)],
+        "dot",
+        PARETO_NOTE,
+        details=details,
+    )
+
+
+def _dots(study: ReportStudy, spots: list[ParetoPoint]) -> ChartSeries:
+    utility, attack = [spot.utility for spot in spots], [spot.attack for spot in spots]
+    return ChartSeries(
+        "combinations",
+        [[u.mean for u in utility]],
+        [a.mean for a in attack],
+        [a.low for a in attack],
+        [a.high for a in attack],
+        [u.low for u in utility],
+        [u.high for u in utility],
+        [study.name_of(spot.point) for spot in spots],
+        [not spot.is_unbeaten for spot in spots],
+    )
+
+
+RUNS_NOTE = "Run directories are in runs/ of the study folder; runs with a report are linked."
+
+
+@study_section(50)
+def runs_section(study: ReportStudy) -> Section | None:
+    """Return the table of runs, or None if no run has ended."""
+    table, quantities = study.table, order_quantities(study.table)
+    if not table.runs:
+        return None
+    columns = [
+        *(TableColumn(name, "text") for name in table.axes),
+        TableColumn("seed"),
+        TableColumn("run", "link"),
+        *quantity_columns(quantities),
+    ]
+    rows = [
+        [
+            *map(format_label, point),
+            seed,
+            study.link(run),
+            *(table.values[q].get(point, {}).get(seed) for q in quantities),
+        ]
+        for point, seeds in table.runs.items()
+        for seed, run in seeds.items()
+    ]
+    return Section("The runs", [TableBlock("Runs", columns, rows, RUNS_NOTE)])
