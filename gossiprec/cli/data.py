@@ -73,7 +73,7 @@ def stats(
 
     kind = DATASETS[name]
     dataset = kind(validate_options(kind.Options, _options(path, options), f"dataset {name}"))
-    told: dict[str, str] = {}
+    provenance: dict[str, str] = {}
     if split is None:
         if split_options:
             raise click.UsageError("--split-option requires --split")
@@ -82,11 +82,11 @@ def stats(
         rule = SPLITS[split]
         divide = rule(validate_options(rule.Options, _options(None, split_options), f"split {split}"))
         interactions, parts = loading.load_and_split(dataset, divide, seed)
-        told = divide.provenance()
+        provenance = divide.provenance()
     found = describe_interactions(interactions if parts is None else parts)
     if interactions.coordinates is not None:
         found |= describe_check_ins(interactions, parts)
-    _print(found | dataset.provenance() | told, as_json)
+    _print(found | dataset.provenance() | provenance, as_json)
 
 
 @data.command()
@@ -180,8 +180,8 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
 
     rows, notes, section = (found.pop(key) for key in ("first_rows", "notes", "dataset"))
     for key, value in found.items():
-        told = ", ".join(f"{k} = {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        yield f"{key.replace('_', ' '):20} {f'{told:,}' if isinstance(told, int) else told}"
+        text = ", ".join(f"{k} = {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        yield f"{key.replace('_', ' '):20} {f'{text:,}' if isinstance(text, int) else text}"
     for number, row in enumerate(rows):
         yield f"{'' if number else 'first rows':20} {', '.join(f'{k} {v!r}' for k, v in row.items())}"
     for note in notes:

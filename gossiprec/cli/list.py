@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gossiprec.scenario.bundled import BundledFile
     from gossiprec.scenario.registries import OptionInfo, RegisteredThing
 
-    Told: TypeAlias = tuple[dict[str, Any], Iterable[str]]
+    Output: TypeAlias = tuple[dict[str, Any], Iterable[str]]
     """The JSON form and the text lines of an output."""
 
 
@@ -46,7 +46,7 @@ def list(kind: str | None, name: str | None, as_json: bool) -> None:
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines))
 
 
-def _kinds() -> Told:
+def _kinds() -> Output:
     from gossiprec.scenario.bundled import KINDS as SHIPPED
     from gossiprec.scenario.bundled import bundled_files
     from gossiprec.scenario.registries import KINDS, get_registry, unknown_plugin_groups
@@ -59,22 +59,22 @@ def _kinds() -> Told:
     return known, (f"{kind:12} {len(names):3}  {', '.join(names)}" for kind, names in known.items())
 
 
-def _members(kind: str) -> Told:
+def _members(kind: str) -> Output:
     from gossiprec.scenario.registries import list_members
 
     found = list_members(kind)
     return {member.name: asdict(member) for member in found}, format_members(found)
 
 
-def _member(kind: str, name: str) -> Told:
+def _member(kind: str, name: str) -> Output:
     from gossiprec.scenario.registries import describe_member, describe_options
 
     options, about = describe_options(kind, name), describe_member(kind, name)
-    told = {"kind": kind, **asdict(about), "options": [asdict(option) for option in options]}
-    return told, _page(about, options)
+    facts = {"kind": kind, **asdict(about), "options": [asdict(option) for option in options]}
+    return facts, _page(about, options)
 
 
-def _shipped(kind: str) -> Told:
+def _shipped(kind: str) -> Output:
     from gossiprec.scenario.bundled import bundled_files
 
     found = bundled_files(kind)
@@ -84,7 +84,7 @@ def _shipped(kind: str) -> Told:
     )
 
 
-def _text(one: BundledFile) -> Told:
+def _text(one: BundledFile) -> Output:
     return {"kind": one.kind, "name": one.name, "summary": one.summary, "text": one.written}, [one.written]
 
 

@@ -180,9 +180,9 @@ def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
 
 
 def _stats_text(facts: dict[str, Any]) -> str:
-    told = {"path": facts["path"], **({"status": facts["standing"]} if "standing" in facts else {})}
-    told |= {name: facts[name] for name in ("size_bytes", "writer", "complete", "digest")}
-    lines = [f"{name + ':':<12}{fact}" for name, fact in told.items()]
+    shown = {"path": facts["path"], **({"status": facts["standing"]} if "standing" in facts else {})}
+    shown |= {name: facts[name] for name in ("size_bytes", "writer", "complete", "digest")}
+    lines = [f"{name + ':':<12}{fact}" for name, fact in shown.items()]
     if facts["damage"]:
         lines.append(f"{'damage:':<12}byte {facts['damage']['offset']}: {facts['damage']['reason']}")
     lines.append(f"{'kind':<12}{'rows':>12}  virtual time")

@@ -36,7 +36,7 @@ def _looks(command: Command) -> Command:
     """Add the options for the look of a figure, and apply them while the command draws."""
 
     @functools.wraps(command)
-    def wishing(*arguments: Any, size: tuple[float, float] | None, **more: Any) -> None:
+    def draw_with_options(*arguments: Any, size: tuple[float, float] | None, **more: Any) -> None:
         from gossiprec.figures import figure_options
 
         named = {name: more.pop(name) for name in ("title", "x_label", "y_label", "palette")}
@@ -45,7 +45,7 @@ def _looks(command: Command) -> Command:
         ):
             command(*arguments, **more)
 
-    added: Command = wishing
+    added: Command = draw_with_options
     for option in reversed(
         (
             click.option("--title", metavar="TEXT", help="Title of the figure."),
@@ -169,7 +169,7 @@ def position(*runs: Any, **choice: Any) -> None:
     "--kind",
     type=click.Choice(("lines", "heat", "front", "paired")),
     help="Lines over one axis (rows if its values are words), a heat map over two axes, utility against privacy, or "
-    "differences from the baseline.  [default: lines; without any option, the figure that the study file asks for]",
+    "differences from the baseline.  [default: lines; without any option, the figure that the study file names]",
 )
 @click.option("--x", metavar="AXIS", help="Axis shown along x.  [default: the first that varies]")
 @click.option(
@@ -204,7 +204,7 @@ def study(
     out: Path | None,
     **choice: Any,
 ) -> None:
-    """Draw a figure of the study in FOLDER: the one that its file asks for, or the one chosen here.
+    """Draw a figure of the study in FOLDER: the one that its file names, or the one chosen here.
 
     \b
     gossiprec plot study studies/fanout
@@ -213,8 +213,8 @@ def study(
     """  # noqa: D301
     from gossiprec.figures.study.panels import StudyFigureOptions
 
-    told = StudyFigureOptions(**choice, to=_pairs("--to", to))
-    _draw("study.draw", folder, out, kind=kind, choice=told, where=_pairs("--where", where))
+    options = StudyFigureOptions(**choice, to=_pairs("--to", to))
+    _draw("study.draw", folder, out, kind=kind, choice=options, where=_pairs("--where", where))
 
 
 def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:

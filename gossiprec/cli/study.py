@@ -187,7 +187,7 @@ def _run_simulations(
     from gossiprec.emulation.progress import sigterm_as_interrupt
     from gossiprec.study.time_left import TimeLeft, estimate_runs, planned_run
 
-    planned = {hash_: planned_run(outlook) for hash_, outlook in estimate_runs(todo).items()}
+    planned = {hash_: planned_run(estimate) for hash_, estimate in estimate_runs(todo).items()}
     left = TimeLeft(planned, None if options.address else count_jobs(options.jobs, len(todo)))
     try:
         shown = study_progress_display(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gossiprec.cli.progress import live_display
+from gossiprec.cli.summary_text import plain_table
 from gossiprec.figures.study.estimates import NOTE, tabulate_means
 from gossiprec.figures.study.table_reader import StudyTable
 
@@ -154,11 +155,8 @@ MOST_ROWS = 40
 
 def means_table(table: StudyTable) -> Table:
     """Return a table with a row per combination of the varying axes and a column for each of the first measures."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     means = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
-    found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
+    found = plain_table(gap=2)
     for name in means.axes:
         found.add_column(name, vertical="bottom", overflow="fold")
     for heading in means.headings:

@@ -65,12 +65,17 @@ def _spent(privacy: Mapping[str, Any]) -> str:
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 
-def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of the groups of users by activity, metrics in percent, at the last and the chosen report."""
+def plain_table(gap: int = 1) -> Table:
+    """Return an empty table that has only a line below its headings; `gap` is the space between its columns."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    return Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, gap, 0, 0), show_edge=False, header_style="")
+
+
+def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of the groups of users by activity, metrics in percent, at the last and the chosen report."""
+    table = plain_table()
     chosen = [f"{name}\nvalidated" for name in groups[0].get("validated", {})]
     last = [f"{name}\nlast" if chosen else name for name in groups[0]["last"]]
     table.add_column("training\ninteractions", justify="right", vertical="bottom", no_wrap=True)
@@ -86,21 +91,11 @@ def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
 
 def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table with one row per attack of a summary, accuracies in percent."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    table = plain_table()
     for heading in ("observer", "relevance"):
         table.add_column(heading, vertical="bottom", overflow="fold")
-    for heading in (
-        "beta",
-        "K",
-        "max\nAAC",
-        "at\nround",
-        "best 10 %\nmin/mean",
-        "upper\nbound",
-        "random\nbound",
-    ):
+    numbers = ("max\nAAC", "at\nround", "best 10 %\nmin/mean", "upper\nbound", "random\nbound")
+    for heading in ("beta", "K", *numbers):
         table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
     for attack in attacks:
         table.add_row(*_cells(attack))
@@ -138,10 +133,7 @@ FINDINGS_SHOWN = 20
 
 def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of a summary's findings: one row per attack and labels, one column per measure."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    table = plain_table()
     measures = list(dict.fromkeys(found["measure"] for found in findings))
     lines: dict[tuple[str, str], dict[str, float | None]] = {}
     for found in findings:

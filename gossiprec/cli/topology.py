@@ -126,8 +126,6 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
 @_MEETING
 def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Measure graphs: degrees, distances, mixing, contact times and colluders needed to observe every link."""
-    pass
-
     measured = _measured(what, asked)
     click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(describe_graph, measured)))
 
@@ -138,8 +136,6 @@ def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
 @_MEETING
 def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Measure graphs and print one table, a line for each."""
-    pass
-
     measured = _measured(what, asked)
     click.echo(json.dumps(measured, indent=2) if as_json else format_graph_table(measured))
 
@@ -191,8 +187,8 @@ def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, A
     for one in _found(what, asked):
         with scenario_errors(one.name):
             about = {"fraction": asked["fraction"], "fanout": one.fanout}
-            told = about if one.graph is None else summarise_graph(one.graph, **about)
-        measured.append({"name": one.name, **told, **one.more})
+            facts = about if one.graph is None else summarise_graph(one.graph, **about)
+        measured.append({"name": one.name, **facts, **one.more})
     return measured
 
 

@@ -153,8 +153,8 @@ class PanelLayout:
 
     def title(self, key: AttackKey) -> str:
         """Return a panel's title: observer, relevance, and the fields that vary over panels."""
-        told = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
-        return ", ".join(key.words(field) for field in told if field != self.line)
+        names = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
+        return ", ".join(key.words(field) for field in names if field != self.line)
 
 
 def arrange_panels(keys: Sequence[AttackKey], *, columns: bool = True) -> PanelLayout:

@@ -152,10 +152,10 @@ def _one_per(keys: Sequence[AttackKey], *names: str) -> list[AttackKey]:
 
 
 def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
-    told = tuple(name for name in layout.down if name in UPPER_BOUND_DEPENDS_ON)
+    named = tuple(name for name in layout.down if name in UPPER_BOUND_DEPENDS_ON)
     line_tells = layout.line in UPPER_BOUND_DEPENDS_ON
     rows = []
-    for keys in group_keys(list(attacks), told):
+    for keys in group_keys(list(attacks), named):
         curves = [
             RunCurve(
                 _name(key, layout.line if line_tells else "observer"),
@@ -166,7 +166,7 @@ def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> l
             for key in _one_per(keys, *UPPER_BOUND_DEPENDS_ON)
         ]
         heading = ", ".join(
-            ["Upper bound (fraction of the community met)", *(keys[0].words(name) for name in told)]
+            ["Upper bound (fraction of the community met)", *(keys[0].words(name) for name in named)]
         )
         rows.append(CurveRow(heading, "met", curves))
     return rows

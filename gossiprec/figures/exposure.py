@@ -40,12 +40,12 @@ def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:
 
 
 def _figure(shown: dict[str, ContactCurve]) -> Figure:
-    alone = len(shown) == 1
-    names = ["measured"] if alone else [style.short_name(name) for name in shown]
+    is_one = len(shown) == 1
+    names = ["measured"] if is_one else [style.short_name(name) for name in shown]
     margins = style.Margins(
-        top=0.42 if alone else 0.25, right=0.25 + max(map(style.text_width_in, [*names, "predicted"]))
+        top=0.42 if is_one else 0.25, right=0.25 + max(map(style.text_width_in, [*names, "predicted"]))
     )
-    width = style.COLUMN_IN if alone else style.PAGE_IN
+    width = style.COLUMN_IN if is_one else style.PAGE_IN
     figure, grid = style.panel_grid(1, 1, width=width, panel_height=2.0, margins=margins)
     axes = grid[0][0]
     ends = []
@@ -53,14 +53,14 @@ def _figure(shown: dict[str, ContactCurve]) -> Figure:
         look = style.line_style(place)
         ends.append(_line(axes, found, look, name=name, first_mark=10 * place))
         last = float(100 * found.predicted[-1])
-        if alone and np.isfinite(last):
+        if is_one and np.isfinite(last):
             ends.append(style.LineEnd(float(found.time[-1]), last, "predicted", PREDICTED))
     axes.set_xlim(0, 1.005 * max(float(found.time[-1]) for found in shown.values()) or 1)
     axes.set_ylim(0, min(101.0, 110 * max(float(found.high.max()) for found in shown.values())))
     axes.set_xlabel("virtual time (mean wake periods)")
     axes.set_ylabel("other nodes met (%)")
     parts = ("line: mean, band: 10th to 90th percentile", "dots: predicted, 1 − exp(−PV/(N − 1))")
-    axes.set_title(("\n" if alone else ", ").join(parts))
+    axes.set_title(("\n" if is_one else ", ").join(parts))
     style.label_ends(figure, axes, ends)
     return figure
 

@@ -49,11 +49,11 @@ class FigureOptions:
 
 
 _NONE = FigureOptions()
-_wishes: ContextVar[FigureOptions] = ContextVar("wishes", default=_NONE)
+_options: ContextVar[FigureOptions] = ContextVar("figure options", default=_NONE)
 
 
 @contextmanager
-def figure_options(wishes: FigureOptions) -> Iterator[None]:
+def figure_options(options: FigureOptions) -> Iterator[None]:
     """Draw figures with these options until the body ends.
 
     Raises
@@ -61,11 +61,11 @@ def figure_options(wishes: FigureOptions) -> Iterator[None]:
     LogError
         If the palette is unknown.
     """
-    before = _wishes.set(wishes), style.COLOURS.set(palette_colours(wishes.palette or HOUSE))
+    before = _options.set(options), style.COLOURS.set(palette_colours(options.palette or HOUSE))
     try:
         yield
     finally:
-        _wishes.reset(before[0])
+        _options.reset(before[0])
         style.COLOURS.reset(before[1])
 
 
@@ -89,18 +89,18 @@ def palette_colours(palette: str) -> tuple[str, ...]:
 
 def apply_options(figure: Figure) -> Figure:
     """Apply title, labels and size to a figure that has been drawn."""
-    wishes = _wishes.get()
+    options = _options.get()
     for axes in figure.axes:
-        if wishes.x_label is not None and axes.get_xlabel():
-            axes.set_xlabel(wishes.x_label)
-        if wishes.y_label is not None and axes.get_ylabel():
-            axes.set_ylabel(wishes.y_label)
-    if wishes.crowded and len(figure.axes) > MANY_PANELS:
-        wishes.crowded(len(figure.axes))
-    if wishes.size is not None:
-        figure.set_size_inches(*wishes.size)
-    if wishes.title:
-        _put_above(figure, wishes.title)
+        if options.x_label is not None and axes.get_xlabel():
+            axes.set_xlabel(options.x_label)
+        if options.y_label is not None and axes.get_ylabel():
+            axes.set_ylabel(options.y_label)
+    if options.crowded and len(figure.axes) > MANY_PANELS:
+        options.crowded(len(figure.axes))
+    if options.size is not None:
+        figure.set_size_inches(*options.size)
+    if options.title:
+        _put_above(figure, options.title)
     return figure
 
 
@@ -119,8 +119,8 @@ def _put_above(figure: Figure, title: str) -> None:
     for legend in figure.legends:
         x, y = figure.transFigure.inverted().transform(legend.get_bbox_to_anchor().get_points()[0])
         legend.set_bbox_to_anchor((x, y * kept), figure.transFigure)
-    for said in figure.texts:
-        said.set_y(said.get_position()[1] * kept)
+    for text in figure.texts:
+        text.set_y(text.get_position()[1] * kept)
     figure.text(
         0.1 / width,
         1 - 0.08 / (height + room),

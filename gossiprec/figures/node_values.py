@@ -106,8 +106,8 @@ def contact_curve(run: Run, *, n_points: int = N_POINTS) -> ContactCurve:
             f"in {run.path} nodes receive models only from the coordinator, so there are no contacts to draw"
         )
     at = np.linspace(0.0, float(messages["time"].max()), n_points)
-    meetings = first_contact_times(*(messages[column][between] for column in ("time", "sender", "receiver")))
-    met = fraction_met_at(*meetings, at=at, n_nodes=n_nodes)
+    contacts = first_contact_times(*(messages[column][between] for column in ("time", "sender", "receiver")))
+    met = fraction_met_at(*contacts, at=at, n_nodes=n_nodes)
     low, high = np.percentile(met, BAND, axis=1)
     views, view_size = _views(run, at, n_nodes)
     predicted = predicted_fraction_met(views, n_nodes=n_nodes, view_size=view_size)

@@ -51,15 +51,15 @@ class LoadedStudy:
         """The name of the study."""
         return self.file.name
 
-    def told(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Any]:
         """Return the study as plain data that can be loaded from anywhere, with its bases included."""
-        told = self.file.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        content = self.file.model_dump(mode="json", by_alias=True, exclude_unset=True)
         for at, base in self.bases.items():
-            holder: Any = told
+            holder: Any = content
             for key in at[:-1]:
                 holder = holder[key]
             holder[at[-1]] = base.data
-        return told
+        return content
 
     def origin(self, *path: str | int) -> Origin:
         """Return the origin of a value."""

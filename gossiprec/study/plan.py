@@ -95,9 +95,9 @@ def value_label(value: Any) -> Label:
 def find_axis_value(study: LoadedStudy, name: str, value: Any) -> AxisValue | None:
     """Return the axis value that a row of ``list`` or the baseline refers to, or None if there is none."""
     wanted = value_label(value)
-    alike = (s for s in _settings(study, name, study.file.axes[name]) if s.label == wanted)
+    equal = (s for s in _settings(study, name, study.file.axes[name]) if s.label == wanted)
     found = [
-        s for s in alike if isinstance(s.label, bool) == isinstance(wanted, bool)
+        s for s in equal if isinstance(s.label, bool) == isinstance(wanted, bool)
     ]  # True is not the number 1 here
     return min(found, key=lambda setting: type(setting.label) is not type(wanted), default=None)
 
@@ -412,10 +412,10 @@ def _check_against_data(study: LoadedStudy, variants: Sequence[Variant], problem
     gathered = ProblemCollector(study)
     for variant in variants:
         scenario = variant.scenario
-        told = canonical_json({**scenario.resolved(), "seed": None})
-        if told in checked:
+        content = canonical_json({**scenario.resolved(), "seed": None})
+        if content in checked:
             continue
-        checked.add(told)
+        checked.add(content)
         data = canonical_json(scenario.dataset.plain())
         if data not in sizes:
             outline = data_sizes(scenario)

@@ -145,7 +145,7 @@ class StudyRunner:
         if todo:
             prepare_trackers(self._track)
         self.outcome.left = len(todo)
-        self.folder.write_spec(self.plan.study.told())
+        self.folder.write_spec(self.plan.study.plain())
         self.record.write("running")
         progress.begin(total=self.record.n_simulations, kept=self.outcome.kept)
         status = "interrupted"

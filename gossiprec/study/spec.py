@@ -126,7 +126,7 @@ class StudyAxis(Options):
     values: list[Any] | dict[str, Any] | None = Field(
         default=None,
         description="List of values of the key, or mapping from labels to values; without key: mapping from "
-        "labels to mappings from dotted keys to values, where base and seeds refer to the study.",
+        "labels to mappings from dotted keys to values, of which base and seeds refer to the study.",
     )
     low: float | None = Field(default=None, description="Lower end of a range, for random searches.")
     high: float | None = Field(default=None, description="Upper end of a range, for random searches.")
@@ -284,11 +284,11 @@ class StudyFile(Options):
     @property
     def first_picture(self) -> dict[str, Any]:
         """The options of the first figure, with values of axes as text; empty if there are none."""
-        told = self.picture.model_dump(exclude_none=True) if self.picture else {}
+        options = self.picture.model_dump(exclude_none=True) if self.picture else {}
         for key in ("to", "where"):
-            if key in told:
-                told[key] = {name: format_label(value) for name, value in told[key].items()}
-        return told
+            if key in options:
+                options[key] = {name: format_label(value) for name, value in options[key].items()}
+        return options
 
     @field_validator("axes")
     @classmethod

@@ -15,6 +15,7 @@ from typing import Any
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.errors import suggestion
+from gossiprec.figures.study.quantity import RUN_WORDS
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import (
     FILTERS,
@@ -32,26 +33,6 @@ from gossiprec.study.load import LoadedStudy
 from gossiprec.study.run_hash import scenario_table_keys
 
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
-OF_RUNS = (
-    "nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time", "bytes.sent", "bytes.up",
-    "bytes.down", "rounds.mean_answers", "rounds.late", "rounds.given_up", "privacy.nodes",
-    "privacy.delta", "privacy.epsilon_max", "privacy.epsilon_mean", "privacy.noise_multiplier_min",
-    "privacy.noise_multiplier_max", "privacy.epsilon_per_coordinate", "privacy.coordinates_max",
-    "contribution.epsilon_item", "contribution.epsilon_set_mean",
-    "contribution.epsilon_set_max", "contribution.kept", "contribution.similarity", "contribution.leaks.cda",
-    "contribution.leaks.cda_random", "contribution.leaks.mia_auc", "contribution.leaks.mia_auc_popularity",
-    "contribution.leaks.auxiliary_cda", "contribution.leaks.auxiliary_mia_auc",
-    "privacy.told_rows.epsilon_max", "privacy.told_rows.epsilon_mean", "clusters.times", "clusters.unknown",
-    "told_vectors.received_mean", "told_vectors.received_max", "told_vectors.leaks.exact.cda",
-    *(
-        f"told_vectors.leaks.{how}.{name}"
-        for how in ("nearest", "likeliest", "random")
-        for name in (
-            "reidentified", "own_first", "own_rank", "cda",
-            *(("own_first_of_means", "own_rank_of_means", "cda_of_means") if how != "random" else ()),
-        )
-    ),
-)  # fmt: skip
 VARYING = (
     "wall_seconds", "processor_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds",
     "needed_mib", "threads",
@@ -123,8 +104,8 @@ def _known(measure: MeasureSelector) -> MeasureSelector:
     of_attacks = (*OF_ATTACKS, *_reported())
     if "@" in name:
         read_metric(split_baseline_name(name)[0])
-    elif name not in of_attacks and name not in OF_RUNS:
-        known = [*of_attacks, *OF_RUNS]
+    elif name not in of_attacks and name not in RUN_WORDS:
+        known = [*of_attacks, *RUN_WORDS]
         raise ValueError(
             f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
         )

@@ -7,8 +7,8 @@ import pytest
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.figures.study.quantity import RUN_WORDS
 from gossiprec.measures.selectors import OF_ATTACKS, read_measure
-from gossiprec.study.study_table import OF_RUNS
 
 
 def test_labels_of_numpy_become_plain():
@@ -41,4 +41,4 @@ def test_every_node_has_one_value():
 def test_the_names_that_an_attack_announces_are_free_and_can_be_asked_for(name):
     for measure in ATTACKS[name].measures:
         assert read_measure(measure).name == measure
-        assert measure not in (*OF_ATTACKS, *OF_RUNS)
+        assert measure not in (*OF_ATTACKS, *RUN_WORDS)

@@ -10,10 +10,9 @@ from click.testing import CliRunner
 
 from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
-from gossiprec.figures.study.quantity import measure_label, observer_label, rule_label
+from gossiprec.figures.study.quantity import RUN_WORDS, measure_label, observer_label, rule_label
 from gossiprec.measures.selectors import OF_ATTACKS
 from gossiprec.study.result import StudyResult
-from gossiprec.study.study_table import OF_RUNS
 from tests.figures.drawn_studies import figure_of, legend, marked, titles, with_levels, write_study
 
 PICTURE = {"kind": "paired", "y": ["max_aac[single]"], "to": {"fanout": "1"}, "where": {"graph": "ring"}}
@@ -101,7 +100,7 @@ def test_titles_leave_out_what_all_attacks_share(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", [*OF_RUNS, *OF_ATTACKS, "recall@20[popularity]", "val_full_ndcg@10"])
+@pytest.mark.parametrize("name", [*RUN_WORDS, *OF_ATTACKS, "recall@20[popularity]", "val_full_ndcg@10"])
 def test_every_measure_of_ours_is_called_in_words(name):
     assert not {"_", "["} & set(measure_label(name))
     assert "." not in measure_label(name)

@@ -85,10 +85,10 @@ def test_a_study_over_old_paths_works_and_says_so_once(clone, capsys):
     assert code == 0, err
     assert err.count(NOTE) == 1
     with pytest.warns(MovedWarning):
-        told = load_study("old.yaml").told()
+        told = load_study("old.yaml").plain()
     study["axes"]["clients"]["values"]["few"]["base"] = FEDMF
     study["axes"]["clients"]["values"]["many"]["base"] = FEDMF
-    assert told == load_study(study).told()
+    assert told == load_study(study).plain()
 
 
 def test_a_file_at_the_old_path_wins(clone, capsys):

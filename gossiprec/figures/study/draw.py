@@ -57,14 +57,14 @@ def draw(
     Without a choice, the figure that the study file names is drawn.
     """
     table = read_study(folder)
-    asked = choice or StudyFigureOptions()
-    if kind is None and asked == StudyFigureOptions() and not where:
-        told = dict(table.picture)
-        kind, where = told.pop("kind", None), told.pop("where", None)
-        asked = StudyFigureOptions(**told)
+    requested = choice or StudyFigureOptions()
+    if kind is None and requested == StudyFigureOptions() and not where:
+        options = dict(table.picture)
+        kind, where = options.pop("kind", None), options.pop("where", None)
+        requested = StudyFigureOptions(**options)
     kind = kind or FIRST
-    if asked.to and kind != "paired":
+    if requested.to and kind != "paired":
         raise LogError(
             f"--to sets the baseline of differences, but --kind {kind} shows no differences; add --kind paired"
         )
-    return write_figure(out_stem or folder / kind, *KINDS[kind](table.where(where or {}), asked))
+    return write_figure(out_stem or folder / kind, *KINDS[kind](table.where(where or {}), requested))

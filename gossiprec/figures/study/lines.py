@@ -44,14 +44,12 @@ def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     if choice.x is None and choice.by is None and others and _runs_along(table, others[0], rather_than=x):
         x, others = others[0], [x]
     quantities = requested_quantities(table, choice)
-    found = [point for quantity in quantities for point in table.values[quantity]]
-    by = [name for name in others if len({point[table.axis(name)] for point in found}) > 1]
-    if choice.by == MEASURE:
-        by = []
+    varying = table.varying_among(point for quantity in quantities for point in table.values[quantity])
+    by = [] if choice.by == MEASURE else [name for name in others if name in varying]
     panels = make_panels(table, quantities, [x, *by])
-    told = choice.by if choice.by == MEASURE else by[0] if by else None
+    lines_by = choice.by if choice.by == MEASURE else by[0] if by else None
     return *estimate_rows(table, panels), lambda: _figure(
-        table, make_series_panels(table, panels, x, told), x
+        table, make_series_panels(table, panels, x, lines_by), x
     )
 
 

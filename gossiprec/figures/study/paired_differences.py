@@ -25,6 +25,7 @@ from gossiprec.figures.study.panels import (
     SeriesPanel,
     StudyFigureOptions,
     StudySeries,
+    check_panel_count,
     draw_rows,
     requested_quantities,
     shared_limits,
@@ -66,11 +67,7 @@ def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing
         raise LogError(
             f"no finished run of {table.path} shares its seed and other values with one of the baseline"
         )
-    if len(found) > MOST_PANELS:
-        raise LogError(
-            f"the figure would have {len(found)} panels, but at most {MOST_PANELS} fit; choose an "
-            "attack with --y"
-        )
+    check_panel_count(len(found), MOST_PANELS)
     header = ["measure", *FILTERS, *table.axes, "n", "difference", "low", "high"]
     rows: list[list[Cell]] = [
         [*quantity.cells(), *label_cells(d.point), d.estimate.n, d.estimate.mean, d.estimate.low, d.estimate.high]
@@ -92,12 +89,12 @@ def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[Paire
     for point, seeds in points.items():
         base = tuple(table.baseline.get(name, label) for name, label in zip(table.axes, point, strict=True))
         if base != point and base in points and set(seeds) & set(points[base]):
-            beside = {
+            at_levels = {
                 level: paired_difference(at[point], points[base]).mean
                 for level, at in levels.items()
                 if point in at
             }
-            lines.append(PairedDifference(point, paired_difference(seeds, points[base]), beside))
+            lines.append(PairedDifference(point, paired_difference(seeds, points[base]), at_levels))
     return lines
 
 
@@ -115,7 +112,7 @@ def _figure(table: StudyTable, found: dict[Quantity, list[PairedDifference]]) ->
 
 def _rows(table: StudyTable, drawn: Sequence[Point]) -> RowLabels:
     """Return the labels of the lines: only values if all belong to one axis, which is then named next to them."""
-    axes = [name for name in table.varying if len({point[table.axis(name)] for point in drawn}) > 1]
+    axes = table.varying_among(drawn)
     if len(axes) == 1:
         return RowLabels(
             {point: format_label(point[table.axis(axes[0])]) for point in drawn}, table.called(axes[0])

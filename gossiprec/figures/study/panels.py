@@ -154,8 +154,7 @@ def make_panels(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequen
         If they are too many for a page.
     """
     others = [name for name in table.axes if name not in drawn]
-    shown_points = [point for quantity in quantities for point in table.values[quantity]]
-    telling = [name for name in others if len({point[table.axis(name)] for point in shown_points}) > 1]
+    varying = table.varying_among(point for quantity in quantities for point in table.values[quantity])
     panels = []
     for quantity, values in itertools.product(
         quantities, itertools.product(*(table.labels(n) for n in others))
@@ -167,14 +166,27 @@ def make_panels(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequen
             if all(point[table.axis(name)] == value for name, value in fixed.items())
         }
         if points:
-            told = [table.about(quantity), *(f"{name} {format_label(fixed[name])}" for name in telling)]
-            panels.append(StudyPanel(quantity, fixed, points, ", ".join(text for text in told if text)))
-    if len(panels) > MOST_PANELS:
-        raise LogError(
-            f"the figure would have {len(panels)} panels, but at most {MOST_PANELS} fit; choose an attack "
-            f"with --y, such as --y '{quantities[0].text()}', or one value of an axis with --where AXIS=VALUE"
-        )
+            parts = [
+                table.about(quantity),
+                *(f"{name} {format_label(fixed[name])}" for name in others if name in varying),
+            ]
+            panels.append(StudyPanel(quantity, fixed, points, ", ".join(text for text in parts if text)))
+    hint = f", such as --y '{quantities[0].text()}', or one value of an axis with --where AXIS=VALUE"
+    check_panel_count(len(panels), MOST_PANELS, hint)
     return panels
+
+
+def check_panel_count(n_panels: int, most: int, hint: str = "") -> None:
+    """Refuse a figure with too many panels; `hint` completes the advice.
+
+    Raises
+    ------
+    LogError
+    """
+    if n_panels > most:
+        raise LogError(
+            f"the figure would have {n_panels} panels, but at most {most} fit; choose an attack with --y{hint}"
+        )
 
 
 def requested_quantities(table: StudyTable, choice: StudyFigureOptions) -> list[Quantity]:

@@ -19,7 +19,12 @@ from gossiprec.figures.study.estimates import (
     is_pareto_optimal,
     mean_with_interval,
 )
-from gossiprec.figures.study.panels import Drawing, StudyFigureOptions, requested_quantities
+from gossiprec.figures.study.panels import (
+    Drawing,
+    StudyFigureOptions,
+    check_panel_count,
+    requested_quantities,
+)
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import Point, PointNames, StudyTable, label_cells
 from gossiprec.measures.selectors import FILTERS
@@ -53,11 +58,7 @@ def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     """Return the table of the figure, and the function that draws it."""
     utility = utility_quantity(table, choice.against)
     attacks = requested_quantities(table, choice)
-    if len(attacks) > MOST_PANELS:
-        raise LogError(
-            f"the figure would have {len(attacks)} panels, but at most {MOST_PANELS} fit; choose an attack "
-            f"with --y, such as --y '{attacks[0].text()}'"
-        )
+    check_panel_count(len(attacks), MOST_PANELS, f", such as --y '{attacks[0].text()}'")
     found = {attack: pareto_points(table, utility, attack) for attack in attacks}
     header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
     header += ["mean", "low", "high", "unbeaten"]

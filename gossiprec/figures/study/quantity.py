@@ -11,20 +11,7 @@ from typing import Any, TypeVar
 
 from gossiprec.measures.selectors import BESIDE, FILTERS, OF_ATTACKS, VALIDATED, split_baseline_name
 
-WORDS = {
-    "max_aac": "highest attack accuracy",
-    "last_aac": "last attack accuracy",
-    "at_round": "round of the highest attack accuracy",
-    "best10_min": "minimum accuracy of the best 10 %",
-    "best10_mean": "mean accuracy of the best 10 %",
-    "upper_bound": "fraction of the community met",
-    "random_bound": "attack accuracy of random guessing",
-    "exposure_defended": "exposure of nodes with a defence",
-    "exposure_undefended": "exposure of nodes without a defence",
-    "tied_share": "fraction of the communities decided by ties",
-    "mia_accuracy": "accuracy of membership inference",
-    "mia_precision": "precision of membership inference",
-    "mia_recall": "recall of membership inference",
+RUN_WORDS = {
     "nodes": "nodes",
     "items": "items",
     "interactions": "interactions",
@@ -65,16 +52,35 @@ WORDS = {
     "told_vectors.received_max": "maximum number of vectors sent to a client",
     "told_vectors.leaks.exact.cda": "community accuracy from exact vectors",
     **{
-        f"told_vectors.leaks.{how}.{name}{of}": f"{words}, {how}{said}"
+        f"told_vectors.leaks.{how}.{name}{of}": f"{words}, {how}{suffix}"
         for how in ("nearest", "likeliest", "random")
+        for of, suffix in {"": "", "_of_means": ", of means"}.items()
         for name, words in {
             "reidentified": "users re-identified from uploaded vectors",
             "own_first": "users ranked first by uploaded vectors",
             "own_rank": "mean relative rank of the true user by uploaded vectors",
             "cda": "community accuracy from uploaded vectors",
         }.items()
-        for of, said in {"": "", "_of_means": ", of means"}.items()
+        if not of or (how != "random" and name != "reidentified")
     },
+}
+"""Labels of the measures of whole runs, by name."""
+
+WORDS = {
+    "max_aac": "highest attack accuracy",
+    "last_aac": "last attack accuracy",
+    "at_round": "round of the highest attack accuracy",
+    "best10_min": "minimum accuracy of the best 10 %",
+    "best10_mean": "mean accuracy of the best 10 %",
+    "upper_bound": "fraction of the community met",
+    "random_bound": "attack accuracy of random guessing",
+    "exposure_defended": "exposure of nodes with a defence",
+    "exposure_undefended": "exposure of nodes without a defence",
+    "tied_share": "fraction of the communities decided by ties",
+    "mia_accuracy": "accuracy of membership inference",
+    "mia_precision": "precision of membership inference",
+    "mia_recall": "recall of membership inference",
+    **RUN_WORDS,
 }
 """Labels of measures by name; ranking metrics get theirs from :data:`METRICS`."""
 
@@ -109,21 +115,21 @@ def measure_label(name: str) -> str:
 
 def observer_label(name: str) -> str:
     """Return the label of an observer, such as ``coalition of 10 %, degree`` for ``coalition-10%-degree``."""
-    told = _OBSERVER.fullmatch(name)
-    if told is None:
+    matched = _OBSERVER.fullmatch(name)
+    if matched is None:
         return name
-    share = (told["share"] or "")[1:].replace("%", " %")
-    if told["who"] == "single":
+    share = (matched["share"] or "")[1:].replace("%", " %")
+    if matched["who"] == "single":
         return "single nodes" + (f", {share.removesuffix('-nodes')} of them" if share else "")
-    place = f", {told['place'][1:]}" if told["place"] else ""
+    place = f", {matched['place'][1:]}" if matched["place"] else ""
     return "coalition" + (f" of {share.replace('-nodes', ' nodes')}" if share else "") + place
 
 
 def rule_label(relevance: str) -> str:
     """Return the label of an attack's ranking rule, such as ``standardized relevance``."""
-    told = re.fullmatch(r"mia-(?P<threshold>.+)", relevance)
-    if told:
-        return f"entropy MIA, threshold {told['threshold']}"
+    matched = re.fullmatch(r"mia-(?P<threshold>.+)", relevance)
+    if matched:
+        return f"entropy MIA, threshold {matched['threshold']}"
     return "AIA by gradients" if relevance == "aia" else f"{relevance} relevance"
 
 
@@ -158,8 +164,8 @@ class Quantity:
     @property
     def labels(self) -> dict[str, Any]:
         """All labels of the quantity."""
-        told = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
-        return told | dict(self.others)
+        found = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
+        return found | dict(self.others)
 
     def words(self) -> str:
         """Return the name with its labels, for error messages and tables."""
@@ -167,8 +173,8 @@ class Quantity:
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
         parts += [f"K {self.community_size}" if self.community_size is not None else None]
         parts += [f"{name} {format_label(value)}" for name, value in self.others]
-        told = ", ".join(part for part in parts if part)
-        return f"{self.name} ({told})" if told else self.name
+        labels = ", ".join(part for part in parts if part)
+        return f"{self.name} ({labels})" if labels else self.name
 
     def about(self, *, without: Container[str] = ()) -> str:
         """Return the labels as text, except for some."""
@@ -182,10 +188,10 @@ class Quantity:
 
     def text(self) -> str:
         """Return the form in which it is requested: ``max_aac[single,ndcg,0.9,5]``."""
-        told = [format_label(self.labels.get(name, "*")) for name in FILTERS]
-        while told and told[-1] == "*":
-            told.pop()
-        inside = ",".join([*told, *(f"{name}={format_label(value)}" for name, value in self.others)])
+        filters = [format_label(self.labels.get(name, "*")) for name in FILTERS]
+        while filters and filters[-1] == "*":
+            filters.pop()
+        inside = ",".join([*filters, *(f"{name}={format_label(value)}" for name, value in self.others)])
         return f"{self.name}[{inside}]" if inside else self.name
 
     @property
@@ -206,9 +212,9 @@ class Quantity:
 
     def cells(self) -> list[Any]:
         """Return the quantity as the first cells of a csv row."""
-        told = ",".join(f"{name}={format_label(value)}" for name, value in self.others)
+        others = ",".join(f"{name}={format_label(value)}" for name, value in self.others)
         return [
-            f"{self.name}[{told}]" if told else self.name,
+            f"{self.name}[{others}]" if others else self.name,
             *(self.labels.get(name, "") for name in FILTERS),
         ]
 
@@ -252,9 +258,9 @@ def fold_labels(
 def _subsets(labels: Iterator[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     """Yield the sets of labels in which quantities differ, small ones first."""
     seen = defaultdict(set)
-    told = list(labels)
-    for key in dict.fromkeys(key for each in told for key in each):
-        seen[key] = {each.get(key) for each in told}
+    every = list(labels)
+    for key in dict.fromkeys(key for each in every for key in each):
+        seen[key] = {each.get(key) for each in every}
     varying = [key for key, values in seen.items() if len(values) > 1]
     for size in range(1, len(varying) + 1):
         yield from itertools.combinations(varying, size)

@@ -131,8 +131,13 @@ class StudyTable:
         """The axes with more than one value."""
         return [name for name in self.axes if len(self.labels(name)) > 1]
 
+    def varying_among(self, points: Iterable[Point]) -> list[str]:
+        """Return the axes with more than one value among some combinations."""
+        values = [set(labels) for labels in zip(*points, strict=True)]
+        return [name for name, found in zip(self.axes, values, strict=False) if len(found) > 1]
+
     @cached_property
-    def _alike(self) -> set[str]:
+    def _shared_labels(self) -> set[str]:
         """The labels that are equal for all attacks, and therefore distinguish none."""
         attacks = [quantity.labels for quantity in self.values if quantity.observer is not None]
         found = {name: {attack[name] for attack in attacks if name in attack} for name in FILTERS}
@@ -143,7 +148,7 @@ class StudyTable:
 
         The observer is named if there is nothing else to name.
         """
-        return quantity.about(without=self._alike) or quantity.about(without={*FILTERS[1:]})
+        return quantity.about(without=self._shared_labels) or quantity.about(without={*FILTERS[1:]})
 
     def title(self, quantity: Quantity) -> str:
         """Return the title of a panel, used if its axes do not name the measure."""
@@ -160,8 +165,7 @@ class StudyTable:
         The names include the axes if there is room for them in all names.
         """
         drawn = list(points)
-        axes = [name for name in self.varying if len({point[self.axis(name)] for point in drawn}) > 1]
-        axes = axes or self.varying
+        axes = self.varying_among(drawn) or self.varying
         values = {point: [format_label(point[self.axis(name)]) for name in axes] for point in drawn}
         in_full = {
             p: ", ".join(f"{name} {v}" for name, v in zip(axes, values[p], strict=True)) for p in drawn
