@@ -105,7 +105,7 @@ class StudyCommand:
         seeds = texts.get("seeds", "Number of seeds of every experiment.  [default: 3]")
         path, scales = click.Path(path_type=Path), click.Choice(("full", "tiny"))
         tiny = "tiny: small synthetic data; the numbers are meaningless."
-        run = add_options(
+        decorate: Decorator[Callable[..., Any]] = add_options(
             click.option("--data", type=path, metavar="PATH", help=texts["data"]),
             click.option("--only", default="", metavar="NAMES", help=texts["only"]),
             click.option("--seeds", type=click.IntRange(1), metavar="N", help=seeds),
@@ -114,9 +114,9 @@ class StudyCommand:
             click.option("--list", "is_list", is_flag=True, help="List the values of --only."),
             study_options("1, on all cores"),
             click.pass_context,
-        )(run)
+        )
         settings = {"help_option_names": ["-h", "--help"]}
-        return click.command(help=texts["about"], context_settings=settings)(run)
+        return click.command(help=texts["about"], context_settings=settings)(decorate(run))
 
     def main(self) -> NoReturn:
         """Run the command with the arguments of the process, and exit."""

@@ -124,7 +124,12 @@ class FederationPrice:
         """
         shown = tuple(shown)
         parts = ("federated", "centralised", "kept, %", "kept as published, %")
-        columns = ["row", "centralised row", "best is last", *(GridColumn(column, parts) for column in shown)]
+        columns: list[GridColumn | str] = [
+            "row",
+            "centralised row",
+            "best is last",
+            *(GridColumn(column, parts) for column in shown),
+        ]
         rows = {
             setting: [
                 self._line(runs, setting, row, shown)

@@ -48,12 +48,14 @@ class PaperStudyFile:
     @property
     def content(self) -> dict[str, Any]:
         """The study as written."""
-        return _read(self.path)
+        found: dict[str, Any] = _read(self.path)
+        return found
 
     @property
     def plan(self) -> dict[str, Any]:
         """The plan as written."""
-        return _read(self.path.with_name("plan.yaml"))
+        found: dict[str, Any] = self.read("plan")
+        return found
 
     def read(self, name: str) -> Any:
         """Return the content of another YAML file in the study's folder, read once."""

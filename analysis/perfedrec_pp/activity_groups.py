@@ -72,7 +72,8 @@ def _groups(run: Run) -> Sequence[Mapping[str, Any]]:
 
 def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting with both methods, recall of the mix and of the global model by group."""
-    titles = ["group", "interactions", *(GridColumn(look, ("mix", "global", "gain")) for look in LOOK_KEYS)]
+    titles: list[GridColumn | str] = ["group", "interactions"]
+    titles += [GridColumn(look, ("mix", "global", "gain")) for look in LOOK_KEYS]
     rows = {
         setting: [_row(runs, setting, group) for group in range(count_groups(runs, setting))]
         for setting in SETTINGS

@@ -63,7 +63,7 @@ class NamedGraph:
     more: dict[str, Any] = field(default_factory=dict)
 
 
-def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
+def resolve_graphs(text: str, request: GraphRequest) -> list[NamedGraph]:
     """Return the graph that an argument names, or every graph of a scenario.
 
     Raises
@@ -77,21 +77,21 @@ def resolve_graphs(text: str, asked: GraphRequest) -> list[NamedGraph]:
 
     path = Path(text)
     if path.suffix.lower() in SCENARIOS:
-        return scenario_graphs(text, asked)
+        return scenario_graphs(text, request)
     if path.suffix.lower() in SUFFIXES or path.exists():
         with scenario_errors("file"):
-            return [NamedGraph(path.name, graphs.read_graph(path), asked.fanout)]
-    return [_of_the_package(text, asked)]
+            return [NamedGraph(path.name, graphs.read_graph(path), request.fanout)]
+    return [_of_the_package(text, request)]
 
 
-def _of_the_package(text: str, asked: GraphRequest) -> NamedGraph:
+def _of_the_package(text: str, request: GraphRequest) -> NamedGraph:
     from gossiprec.network import graphs
     from gossiprec.network.overlay.graph_options import load_graph
 
     name, _, inline = text.partition(":")
     frozen = text.removeprefix(FROZEN)
     if frozen in graphs.frozen_names():
-        return NamedGraph(frozen, graphs.frozen_graph(frozen), asked.fanout)
+        return NamedGraph(frozen, graphs.frozen_graph(frozen), request.fanout)
     if name not in graphs.FAMILIES:
         known = [*graphs.FAMILIES, *graphs.frozen_names()]
         near = suggestion(frozen.partition(":")[0], known)
@@ -99,11 +99,11 @@ def _of_the_package(text: str, asked: GraphRequest) -> NamedGraph:
             f"unknown topology {text!r}{near} (expected a family or bundled graph: {', '.join(known)}; a "
             "graph file, or a scenario)"
         )
-    settings = [*asked.settings, *(pair for pair in inline.split(",") if pair)]
-    if asked.nodes is None:
+    settings = [*request.settings, *(pair for pair in inline.split(",") if pair)]
+    if request.nodes is None:
         raise click.UsageError(f"{text}: a graph family needs a number of nodes; pass --nodes N")
     options = _options(name, settings)
-    return NamedGraph(text, load_graph(options, asked.nodes, seed=asked.seed, key=text), asked.fanout)
+    return NamedGraph(text, load_graph(options, request.nodes, seed=request.seed, key=text), request.fanout)
 
 
 def _options(name: str, settings: Sequence[str]) -> Any:
@@ -136,7 +136,7 @@ def _options(name: str, settings: Sequence[str]) -> Any:
 KEY = "protocol.view.graph"
 
 
-def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
+def scenario_graphs(path: str, request: GraphRequest) -> list[NamedGraph]:
     """Return every graph of a scenario; if views are exchanged, the graph of the views after the last wake.
 
     Raises
@@ -148,7 +148,7 @@ def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
     from gossiprec.emulation.assembly.schedule import make_protocol
     from gossiprec.scenario import check_sizes, load_scenario
 
-    if asked.settings or asked.nodes is not None:
+    if request.settings or request.nodes is not None:
         raise ScenarioError(
             f"{path}: found --nodes or --set, but a scenario defines both; change the scenario, or "
             "name a graph family"
@@ -156,28 +156,28 @@ def scenario_graphs(path: str, asked: GraphRequest) -> list[NamedGraph]:
     scenario: Scenario = load_scenario(path)
     split = load_data(scenario)
     check_sizes(scenario, split.n_users, split.n_items)
-    return list(_graphs_of(scenario.name, make_protocol(scenario, split), asked))
+    return list(_graphs_of(scenario.name, make_protocol(scenario, split), request))
 
 
-def _graphs_of(name: str, protocol: Protocol, asked: GraphRequest) -> Iterator[NamedGraph]:
+def _graphs_of(name: str, protocol: Protocol, request: GraphRequest) -> Iterator[NamedGraph]:
     from gossiprec.network.overlay.view_exchange import ExchangeOptions
     from gossiprec.network.overlay.views import StaticViewOptions
 
     view = getattr(protocol.options, "view", None)
-    fanout: int = getattr(protocol.options, "fanout", getattr(view, "size", asked.fanout))
+    fanout: int = getattr(protocol.options, "fanout", getattr(view, "size", request.fanout))
     if protocol.has_coordinator:
         yield NamedGraph(name, _star_around(protocol.n_users), protocol.n_users)
     elif isinstance(view, StaticViewOptions):
         for label, graph in _in_force(view.graph, protocol):
             yield NamedGraph(f"{name}{label}", graph, fanout)
     elif isinstance(view, ExchangeOptions):
-        yield _exchanged(name, view, protocol, fanout, asked.fraction)
+        yield _exchanged(name, view, protocol, fanout, request.fraction)
     elif view is None:
         raise ScenarioError(
             f"{name}: its protocol has no view, so it has no graph; choose a scenario with a gossip protocol"
         )
     else:
-        yield NamedGraph(name, None, fanout, _of_random_views(protocol, view.size, asked.fraction))
+        yield NamedGraph(name, None, fanout, _of_random_views(protocol, view.size, request.fraction))
 
 
 def _in_force(graph: Any, protocol: Protocol) -> Iterator[tuple[str, nx.Graph]]:

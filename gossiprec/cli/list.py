@@ -92,7 +92,7 @@ def format_members(members: Iterable[RegisteredThing]) -> Iterator[str]:
     """Yield a line for each member."""
     rows = [(m.name, m.origin, f"broken: {m.problem}" if m.problem else m.summary) for m in members]
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    yield from (f"{name:{widths[0]}}  {origin:{widths[1]}}  {said}" for name, origin, said in rows)
+    yield from (f"{name:{widths[0]}}  {origin:{widths[1]}}  {text}" for name, origin, text in rows)
 
 
 def _page(member: RegisteredThing, options: Iterable[OptionInfo]) -> Iterator[str]:

@@ -99,7 +99,7 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
             click.echo(f"  also: {fault}")
         for kind, time in found.last_times.items():
             click.echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
-        _say_beyond(found)
+        _print_rows_after_damage(found)
     context.exit(0 if found.complete else 2)
 
 
@@ -113,7 +113,7 @@ def _standing(source: Path) -> dict[str, str]:
     return {"status": run.status, "standing": run.status_text}
 
 
-def _say_beyond(found: LogVerification) -> None:
+def _print_rows_after_damage(found: LogVerification) -> None:
     """Print the rows that are left after the damage."""
     for kind, rows in found.rows_after.items():
         if rows:

@@ -114,8 +114,8 @@ def _of_attacks(command: Command) -> Command:
         ("relevance", str, "standardized"),
         ("observer", str, "coalition-5%"),
     ):
-        said = f"Show only this {name}, e.g. {example} (repeatable)."
-        added = click.option(f"--{name}", multiple=True, type=kind, help=said)(added)
+        words = f"Show only this {name}, e.g. {example} (repeatable)."
+        added = click.option(f"--{name}", multiple=True, type=kind, help=words)(added)
     return added
 
 

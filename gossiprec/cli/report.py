@@ -47,10 +47,10 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
             f"{path}: found {found}; expected .html, because a report is HTML; use "
             f"{path.with_suffix('.html').name}"
         )
-    going_on = watch is not None and is_in_progress(folders)
-    write_report(folders, path, reload_s=watch if going_on else None)
+    in_progress = watch is not None and is_in_progress(folders)
+    write_report(folders, path, reload_s=watch if in_progress else None)
     click.echo(path)
-    while going_on and watch is not None:
+    while in_progress and watch is not None:
         time.sleep(watch)
-        going_on = is_in_progress(folders)
-        write_report(folders, path, reload_s=watch if going_on else None)
+        in_progress = is_in_progress(folders)
+        write_report(folders, path, reload_s=watch if in_progress else None)

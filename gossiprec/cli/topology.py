@@ -82,9 +82,9 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps({"families": families, "frozen": frozen}, indent=2))
         return
     click.echo("families:")
-    for name, said in families.items():
-        click.echo(f"  {name:22} {said['summary'].removeprefix('Return ')}")
-        for key, option in said["options"].items():
+    for name, about in families.items():
+        click.echo(f"  {name:22} {about['summary'].removeprefix('Return ')}")
+        for key, option in about["options"].items():
             click.echo(f"    {key:20} {option['meaning']}  [{option['default']}]")
     click.echo("frozen graphs:")
     for name, summary in frozen.items():
@@ -99,7 +99,7 @@ def list_(as_json: bool) -> None:
     help="File to write: .graphml, .edges or .json.",
 )  # fmt: skip
 @REPLACE
-def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
+def make(what: str, out: Path, overwrite: bool, **options: Any) -> None:
     """Write the graph that WHAT names to a file: draw a family, or convert a file."""
     from gossiprec.base.errors import ScenarioError
     from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
@@ -111,7 +111,7 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
         kind = infer_graph_format(out)
     if out.exists() and not overwrite:
         raise ScenarioError(f"{out} exists; choose another name, or pass --overwrite")
-    found = resolve_graphs(what, GraphRequest(**asked))
+    found = resolve_graphs(what, GraphRequest(**options))
     if len(found) != 1 or found[0].graph is None:
         raise ScenarioError(
             f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}; expected one graph"
@@ -124,9 +124,9 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
 @click.argument("what", metavar="WHAT...", nargs=-1, required=True)
 @_DRAWING
 @_MEETING
-def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
+def inspect(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure graphs: degrees, distances, mixing, contact times and colluders needed to observe every link."""
-    measured = _measured(what, asked)
+    measured = _measured(what, options)
     click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(describe_graph, measured)))
 
 
@@ -134,9 +134,9 @@ def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
 @click.argument("what", metavar="WHAT...", nargs=-1, required=True)
 @_DRAWING
 @_MEETING
-def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
+def compare(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure graphs and print one table, a line for each."""
-    measured = _measured(what, asked)
+    measured = _measured(what, options)
     click.echo(json.dumps(measured, indent=2) if as_json else format_graph_table(measured))
 
 
@@ -154,13 +154,13 @@ def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="STEM",
     help="Files are STEM.csv, STEM.png and STEM.svg.",
 )  # fmt: skip
-def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
+def draw(what: tuple[str, ...], layout: Any, out: Path, **options: Any) -> None:
     """Draw graphs, one panel each, and highlight colluders that observe every link."""
     from gossiprec.base.errors import ScenarioError
     from gossiprec.figures import topology as picture
     from gossiprec.network.overlay.graph_options import scenario_errors
 
-    found = _found(what, asked)
+    found = _found(what, options)
     without = [one.name for one in found if one.graph is None]
     if without:
         raise ScenarioError(
@@ -172,21 +172,21 @@ def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
         click.echo(path)
 
 
-def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[NamedGraph]:
+def _found(what: Sequence[str], options: Mapping[str, Any]) -> list[NamedGraph]:
     from gossiprec.cli.graph_arguments import GraphRequest, resolve_graphs
 
-    return [found for text in what for found in resolve_graphs(text, GraphRequest(**asked))]
+    return [found for text in what for found in resolve_graphs(text, GraphRequest(**options))]
 
 
-def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _measured(what: Sequence[str], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the facts of each graph with its name."""
     from gossiprec.network.graphs.measures import summarise_graph
     from gossiprec.network.overlay.graph_options import scenario_errors
 
     measured = []
-    for one in _found(what, asked):
+    for one in _found(what, options):
         with scenario_errors(one.name):
-            about = {"fraction": asked["fraction"], "fanout": one.fanout}
+            about = {"fraction": options["fraction"], "fanout": one.fanout}
             facts = about if one.graph is None else summarise_graph(one.graph, **about)
         measured.append({"name": one.name, **facts, **one.more})
     return measured

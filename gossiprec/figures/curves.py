@@ -153,13 +153,13 @@ def _one_per(keys: Sequence[AttackKey], *names: str) -> list[AttackKey]:
 
 def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
     named = tuple(name for name in layout.down if name in UPPER_BOUND_DEPENDS_ON)
-    line_tells = layout.line in UPPER_BOUND_DEPENDS_ON
+    is_line_label = layout.line in UPPER_BOUND_DEPENDS_ON
     rows = []
     for keys in group_keys(list(attacks), named):
         curves = [
             RunCurve(
-                _name(key, layout.line if line_tells else "observer"),
-                style.line_style(lines.index(getattr(key, layout.line))) if line_tells else _COMMON,
+                _name(key, layout.line if is_line_label else "observer"),
+                style.line_style(lines.index(getattr(key, layout.line))) if is_line_label else _COMMON,
                 attacks[key],
                 "upper_bound",
             )

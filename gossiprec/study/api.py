@@ -114,5 +114,14 @@ def _nothing(hash_: str, what: str) -> None:
     """Ignore the activity of a simulation."""
 
 
-class _NoProgress(StudyProgress):
-    """A progress display that shows nothing: the methods of the protocol are empty."""
+class _NoProgress:
+    """A progress display that shows nothing."""
+
+    def begin(self, *, total: int, kept: int) -> None:
+        """Ignore the begin of the study."""
+
+    def split(self, hash_: str, number: int, kept: int) -> None:
+        """Ignore the replacement of a simulation."""
+
+    def ended(self, done: TaskResult, label: str, headline: str) -> None:
+        """Ignore the end of a simulation."""

@@ -127,8 +127,8 @@ def with_overrides(
         update["sets"] = {**study.file.sets, **{key: each.value for key, each in given.items()}}
     if seeds is not None:
         update["seeds"] = seeds
-    said: dict[KeyPath, Origin] = {("set", key): each.origin for key, each in given.items()}
-    source = replace(study.source, origins={**study.source.origins, **said})
+    added: dict[KeyPath, Origin] = {("set", key): each.origin for key, each in given.items()}
+    source = replace(study.source, origins={**study.source.origins, **added})
     return replace(study, file=study.file.model_copy(update=update), source=source)
 
 

@@ -330,13 +330,15 @@ def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None 
 
 def _check_seed_keys(study: LoadedStudy, problems: Problems) -> None:
     """Refuse any other setting of the seed, since the table identifies runs by their seed."""
-    said: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
+    paths: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
     for name, axis in study.file.axes.items():
         if axis.key is None and isinstance(axis.values, dict):
-            said += [("axes", name, "values", label) for label, sets in axis.values.items() if "seed" in sets]
+            paths += [
+                ("axes", name, "values", label) for label, sets in axis.values.items() if "seed" in sets
+            ]
         elif axis.key == "seed":
-            said.append(("axes", name))
-    for path in said:
+            paths.append(("axes", name))
+    for path in paths:
         problems.add(
             path,
             "seed is set here; write seeds: [1, 2, 3] instead, at the top of the study or next to a base",

@@ -111,7 +111,7 @@ def _holds_options(value: Any) -> bool:
     return isinstance(value, Options) or (isinstance(value, tuple) and any(_holds_options(v) for v in value))
 
 
-TOLD_BY_KEY = (
+OPTIONS_IN_KEY = (
     "momentum", "community_size", "relevance", "threshold", "fraction", "placement", "victim", "placement_until",
 )  # fmt: skip
 """Observer options that the table key holds; two observers are the same only if all other options agree."""
@@ -156,7 +156,7 @@ class _Shared:
             keys = observer_table_keys(choice)
             if keys is None:
                 return False
-            same = _beside_key(choice)
+            same = _options_beyond_key(choice)
             if all(known.get(key) == same for key in keys):
                 continue
             if any(key in known for key in keys):
@@ -236,8 +236,8 @@ def duplicate_observers(scenario: Scenario) -> Iterator[tuple[int, str]]:
         seen |= keys
 
 
-def _beside_key(choice: RegisteredChoice) -> str:
+def _options_beyond_key(choice: RegisteredChoice) -> str:
     """Return the options that an observer's table key does not hold, as text that equal observers share."""
     return canonical_json(
-        {key: value for key, value in non_default_options(choice).items() if key not in TOLD_BY_KEY}
+        {key: value for key, value in non_default_options(choice).items() if key not in OPTIONS_IN_KEY}
     )

@@ -176,7 +176,7 @@ def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | No
 
     scenario = load_scenario(task.with_threads(threads))
     _check_plugins(task, scenario_plugins(scenario))
-    run = _resumed(task, threads, progress, load) or _anew(task, scenario, progress, load)
+    run = _resumed(task, threads, progress, load) or _from_start(task, scenario, progress, load)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")
     return float((run.summary or {})["seconds"].get("compile", 0.0))
@@ -211,7 +211,7 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
         return None
 
 
-def _anew(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
+def _from_start(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
     """Carry out a simulation from its start, replacing any earlier attempt."""
     from gossiprec.emulation import simulate
     from gossiprec.runs.run_directory import remove_run

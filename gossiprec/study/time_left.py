@@ -95,12 +95,12 @@ class TimeLeft:
         rest = [self._expected(plan) for plan in [*self._waiting.values(), *self._instead]]
         if None in whole.values() or None in rest:
             return None
-        under_way = [
+        running = [
             max(expected - (now - self._running[hash_][1]), LAGGING * expected)
             for hash_, expected in whole.items()
             if expected is not None
         ]
-        each = [*under_way, *(expected for expected in rest if expected is not None)]
+        each = [*running, *(expected for expected in rest if expected is not None)]
         return max(sum(each) / self._at_a_time(now), max(each, default=0.0))
 
     def _over(self, hash_: str) -> PlannedRun:
@@ -138,11 +138,11 @@ class TimeLeft:
             known = [seconds / then.seconds for then, seconds in ended if then.seconds]
             return plan.seconds * (statistics.median(known) if known else 1.0)
         by_kind = {kind: ends for kind, ends in self._took.items() if ends}
-        trained_alike = [
+        same_training = [
             end for kind in by_kind if model_key(kind) == model_key(plan.kind) for end in by_kind[kind]
         ]
-        if trained_alike:
-            return plan.work * _pace(trained_alike)
+        if same_training:
+            return plan.work * _pace(same_training)
         means = [statistics.fmean(seconds for _, seconds in ends) for ends in by_kind.values()]
         return statistics.fmean(means) if means else None
 

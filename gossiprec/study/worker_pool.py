@@ -59,7 +59,7 @@ class TaskQueue:
 
 ATTEMPTS = 4
 """Attempts per task: after its worker dies, a task is retried three times."""
-TELL_EVERY_S = 0.5
+STATUS_EVERY_S = 0.5
 ORPHANED = 137
 UNGUARDED = 138
 """Exit status of a worker that would have started the study again when it imported the main script."""
@@ -67,7 +67,7 @@ UNGUARDED_CALL = (
     "study: found jobs above 1 in a script without a main guard, but each worker process imports the "
     'script; put the call under `if __name__ == "__main__":`, or use jobs=1'
 )
-AT_WORK = ("simulating", "going on")
+AT_WORK = ("simulating", "resuming at")
 """First words of the phases in which a run has its kernels."""
 
 Say = Callable[[str, str], None]
@@ -113,13 +113,13 @@ class WorkerPool:
             for _ in range(min(self.jobs, len(tasks))):  # all import while the first compiles
                 self._workers.append(_start(self.threads))
             while waiting or any(worker.task for worker in self._workers):
-                self._hand_out(waiting, attempts)
+                self._assign_tasks(waiting, attempts)
                 for worker in self._ready():
                     yield from self._hear(worker, waiting, attempts)
         finally:
             self._end()
 
-    def _hand_out(self, waiting: TaskQueue, attempts: dict[str, int]) -> None:
+    def _assign_tasks(self, waiting: TaskQueue, attempts: dict[str, int]) -> None:
         """Give waiting tasks to idle workers, or to new ones."""
         while True:
             worker = next((worker for worker in self._workers if worker.task is None), None)
@@ -263,5 +263,5 @@ class _Telling:
     def tick(self, status: Status) -> None:
         """Report the progress."""
         if time.monotonic() >= self._due:
-            self._due = time.monotonic() + TELL_EVERY_S
+            self._due = time.monotonic() + STATUS_EVERY_S
             self._pipe.send(f"{100 * status.updates / max(status.total_updates, 1):.0f} %")

@@ -250,7 +250,7 @@ def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
     ]
     assert by_rule(found, runs) == [
         {
-            "what": "Max AAC %",
+            "quantity": "Max AAC %",
             "printed": "57.4",
             "standardized": "60.0",
             "ndcg": "54.0",
@@ -277,7 +277,7 @@ def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
 def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.5))
     own = [one for one in number_results(runs) if one.printed.table == "text"]
-    told = {one["what"]: one["ours"] for one in rows(section(own, runs)[0]) if one["what"]}
+    told = {one["quantity"]: one["ours"] for one in rows(section(own, runs)[0]) if one["quantity"]}
     assert told["Adversaries above random guess, FedAvg GMF (%)"] == "○ 100.0; n = 1"
     assert told["FedAvg adversaries with 0 % accuracy (%)"] == "○ 0.00; n = 1"
     assert told["Nodes to control for a global view (N=1000)"] == "–"
@@ -289,7 +289,7 @@ def text_of(found, runs=None):
 
 def test_a_verdict_under_another_setting_says_what_the_first_gave(two):
     text = text_of(two)
-    assert "| b; standardized | nearest of 2 run; compared first (a; standardized): ✗ 30.0 |" in text
+    assert "| b; standardized | nearest of 2 settings; compared first (a; standardized): ✗ 30.0 |" in text
     assert "2 within their band under a named setting (1 under the one compared first)" in text
     assert "| all, nearest setting | 2 | 2 |" in text
     assert "| all, setting compared first | 2 | 1 |  | 1 |" in text

@@ -74,7 +74,9 @@ def test_what_is_set_holds_for_every_run_and_axes_have_the_last_word(tmp_path):
 
 
 def test_without_options_nothing_changes(tmp_path):
-    assert with_overrides(load_study(study_file(tmp_path))).plain() == load_study(study_file(tmp_path)).plain()
+    assert (
+        with_overrides(load_study(study_file(tmp_path))).plain() == load_study(study_file(tmp_path)).plain()
+    )
 
 
 @pytest.mark.parametrize(

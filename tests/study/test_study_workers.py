@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing as mp
 import os
 import signal
 import subprocess
@@ -30,6 +31,16 @@ def silent(hash_, what):
 
 def task(name, signature="s"):
     return StudyTask(hash=name, scenario={}, path="", signature=signature, code="")
+
+
+def test_a_resumed_run_has_its_kernels_so_others_that_need_them_may_start():
+    queue, (here, there) = TaskQueue([task("a"), task("b")]), mp.Pipe()
+    first = queue.take()
+    assert queue.take() is None
+    there.send("resuming at virtual time 3")
+    worker = pool_module._Worker(mp.current_process(), here, first)
+    assert list(WorkerPool(2, 1, silent)._hear(worker, queue, {})) == []
+    assert queue.take() == task("b")
 
 
 def command(*arguments):

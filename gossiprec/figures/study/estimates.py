@@ -199,12 +199,13 @@ _OTHERS = {
 def collect_levels(table: StudyTable, quantity: Quantity) -> dict[ReferenceLevel, dict[Point, PerSeed]]:
     """Return the collected reference levels of a quantity, by point and seed."""
     found = {
-        level: table.values.get(replace(quantity, name=name), {}) for level, name in _beside(quantity.name)
+        level: table.values.get(replace(quantity, name=name), {})
+        for level, name in _level_measures(quantity.name)
     }
     return {level: values for level, values in found.items() if values}
 
 
-def _beside(name: str) -> list[tuple[ReferenceLevel, str]]:
+def _level_measures(name: str) -> list[tuple[ReferenceLevel, str]]:
     """Return the measures that hold the reference levels of a measure."""
     metric, order = split_baseline_name(name)
     if "@" in name and order in ("", VALIDATED):

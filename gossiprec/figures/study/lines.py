@@ -63,13 +63,13 @@ def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
     counts = [estimate.n for part in parts for estimate in part.estimates]
     if not is_numeric(labels):
         rows = RowLabels({label: format_label(label) for label in labels}, table.called(x))
-        said = describe_intervals(counts, "Points: means; bars:")
-        return draw_rows(parts, rows, shared_limits(parts), said)
-    said = describe_intervals(counts, "Lines: means; bands:")
-    return _over_numbers(parts, labels, table.called(x), said)
+        caption = describe_intervals(counts, "Points: means; bars:")
+        return draw_rows(parts, rows, shared_limits(parts), caption)
+    caption = describe_intervals(counts, "Lines: means; bands:")
+    return _over_numbers(parts, labels, table.called(x), caption)
 
 
-def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, said: str) -> Figure:
+def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, caption: str) -> Figure:
     looks, scales = series_styles(parts), shared_limits(parts)
     base = style.Margins(between_columns=0.62)
     n_columns = _columns(len(parts), labels, base)
@@ -86,7 +86,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     below = style.TITLE_LINE_IN * x.count("\n")
     margins = style.Margins(
         top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
-        bottom=0.45 + below + style.caption_height(said, width),
+        bottom=0.45 + below + style.caption_height(caption, width),
         between_columns=base.between_columns,
         between_rows=0.78 + extra + below,
     )
@@ -102,7 +102,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
         axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
         axes.set_title(title, pad=5)
     legend.put(figure, left=margins.left / width)
-    style.add_caption(figure, said)
+    style.add_caption(figure, caption)
     return figure
 
 

@@ -144,11 +144,11 @@ def _caption(
         if max(counts) > 1
         else "one seed: no interval"
     )
-    said = f"{what or 'Each'} minus {against}, same seed and other values; {bars}."
+    caption = f"{what or 'Each'} minus {against}, same seed and other values; {bars}."
     levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
     if levels:
-        said += f" Also shown as differences: {', '.join(levels)}."
-    return said[0].upper() + said[1:]
+        caption += f" Also shown as differences: {', '.join(levels)}."
+    return caption[0].upper() + caption[1:]
 
 
 def _in_words(values: Mapping[str, Label]) -> str:

@@ -400,14 +400,14 @@ def shared_limits(parts: Sequence[SeriesPanel], *, with_zero: bool = False) -> d
 
 def describe_off_scale(part: SeriesPanel, scale: tuple[float, float]) -> str:
     """Return the levels that are off the scale, with their values, as text; empty if there are none."""
-    said = []
+    texts = []
     for level in dict.fromkeys(curve.level for curve in level_curves(part)):
         values = [v for curve in level_curves(part) if curve.level == level for v in curve.places.values()]
         far = sorted({f"{value:.0f}" for value in values if not scale[0] <= value <= scale[1]}, key=float)
         if far:
             ends = far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}"
-            said.append(f"{level.short} outside the axis range, at {ends}{' %' if part.is_share else ''}")
-    return "; ".join(said)
+            texts.append(f"{level.short} outside the axis range, at {ends}{' %' if part.is_share else ''}")
+    return "; ".join(texts)
 
 
 def series_styles(parts: Iterable[SeriesPanel]) -> dict[str, style.LineStyle]:

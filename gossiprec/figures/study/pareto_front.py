@@ -68,17 +68,17 @@ def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
             u, a = spot.utility, spot.attack
             about = [*attack.cells(), *label_cells(spot.point), utility.name, a.n]
             rows.append([*about, u.mean, u.low, u.high, a.mean, a.low, a.high, int(spot.is_unbeaten)])
-    by = choice.by if choice.by is not None else _telling(table)
+    by = choice.by if choice.by is not None else _default_axis(table)
     return header, rows, lambda: _figure(table, utility, found, by)
 
 
-def _telling(table: StudyTable) -> str | None:
+def _default_axis(table: StudyTable) -> str | None:
     """Return the default axis for colours: the first with few enough values."""
     few = (name for name in table.varying if len(table.labels(name)) <= MOST_COLOURS)
     return next(few, None)
 
 
-def utility_quantity(table: StudyTable, asked: str | None = None) -> Quantity:
+def utility_quantity(table: StudyTable, name: str | None = None) -> Quantity:
     """Return the requested measure of recommendation quality, or the first one.
 
     Raises
@@ -86,8 +86,8 @@ def utility_quantity(table: StudyTable, asked: str | None = None) -> Quantity:
     LogError
         If there is no such measure.
     """
-    if asked is not None:
-        return table.quantities(asked)[0]
+    if name is not None:
+        return table.quantities(name)[0]
     found = next((quantity for quantity in table.values if "@" in quantity.name), None)
     if found is None:
         raise LogError(f"{table.path} has no metric of recommendation quality; pass a measure with --against")
@@ -181,7 +181,7 @@ def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str
 
 def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[ParetoPoint]) -> list[str]:
     """Draw the reference levels of an attack that are on the scale; return their descriptions."""
-    said, (_, top) = [], axes.get_ylim()
+    descriptions, (_, top) = [], axes.get_ylim()
     for level, values in collect_levels(table, attack).items():
         at = [
             (spot.utility.mean, attack.factor * float(np.mean([*values[spot.point].values()])))
@@ -193,11 +193,11 @@ def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[Par
             continue
         if max(heights) - min(heights) < SAME:
             axes.axhline(heights[0], color=style.GREY, linewidth=1.0, linestyle=":", zorder=0)
-            said.append(f"dotted: {level.short}")
+            descriptions.append(f"dotted: {level.short}")
         else:
             axes.plot(*zip(*seen, strict=True), "_", color=style.GREY, markersize=11, markeredgewidth=1.3)
-            said.append(f"dashes: {level.short}")
-    return said
+            descriptions.append(f"dashes: {level.short}")
+    return descriptions
 
 
 def _name_best(

@@ -109,8 +109,8 @@ def measure_label(name: str) -> str:
     if "@" not in name:
         return WORDS.get(name, name.replace("_", " "))
     metric, order = split_baseline_name(name)
-    said = _metric(metric)
-    return f"{said}, {_BESIDE[order]}" if order else said
+    label = _metric(metric)
+    return f"{label}, {_BESIDE[order]}" if order else label
 
 
 def observer_label(name: str) -> str:
@@ -178,10 +178,10 @@ class Quantity:
 
     def about(self, *, without: Container[str] = ()) -> str:
         """Return the labels as text, except for some."""
-        said = {"observer": observer_label, "relevance": rule_label}
+        label_of = {"observer": observer_label, "relevance": rule_label}
         signs = {"community_size": "K"}
         return ", ".join(
-            said[name](value) if name in said else f"{signs.get(name, name)} {format_label(value)}"
+            label_of[name](value) if name in label_of else f"{signs.get(name, name)} {format_label(value)}"
             for name, value in self.labels.items()
             if name not in without
         )

@@ -128,14 +128,14 @@ def _means_chart(study: ReportStudy, quantity: Quantity) -> Chart:
         _mean_line(study, name, sorted(points, key=lambda found: found[0])) for name, points in lines.items()
     ]
     details = {study.name_of(point): study.runs_behind(point, [quantity]) for point in table.values[quantity]}
-    said = describe_intervals((found.n for points in lines.values() for _, _, found in points), "Bars:")
+    caption = describe_intervals((found.n for points in lines.values() for _, _, found in points), "Bars:")
     return Chart(
         quantity.words(),
         [_axis(first, labels)],
         ChartAxis(quantity.unit, percent=quantity.is_share, zero=quantity.is_share),
         series,
         mark="line" if is_numeric(labels) else "dot",
-        note=f"{said[0].upper()}{said[1:]}. Click a point to list its runs.",
+        note=f"{caption[0].upper()}{caption[1:]}. Click a point to list its runs.",
         details=details,
     )
 
