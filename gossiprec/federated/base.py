@@ -396,7 +396,8 @@ def client_gradient(model: Model) -> AnalyticGradient | PairGradient | SequenceG
     if model.feed not in _GRADIENTS:
         return None
     method, is_own = _GRADIENTS[model.feed]
-    return getattr(model, method)() if is_own(model) else None
+    gradient: AnalyticGradient | PairGradient | SequenceGradient | None = getattr(model, method)()
+    return gradient if gradient is not None and is_own(model) else None
 
 
 def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> str | None:
