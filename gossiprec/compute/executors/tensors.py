@@ -168,7 +168,7 @@ def empty_stack(samples: Columns, shape: tuple[int, ...], width: int) -> dict[st
     return {**columns, "weights": np.zeros((*shape, width), np.float32)}
 
 
-def fill_stack(stack: Mapping[str, npt.NDArray[Any]], place: tuple[int, ...], batch: Columns) -> None:
+def fill_stack(stack: Mapping[str, npt.NDArray[Any]], place: tuple[Any, ...], batch: Columns) -> None:
     """Write a batch to a place of a stack; its samples have weight 1, and the padding behind them 0."""
     for name, column in batch.items():
         stack[name][(*place, slice(len(column)))] = column

@@ -66,7 +66,7 @@ class PRMEGKernels(ModelKernels):
         out = np.empty(len(query.items), np.float32)
         kernels.score_items(
             flat_view(np.ascontiguousarray(query.rows)), query.rows.shape[1], query.row, query.user, query.offsets,
-            query.items, query.contexts.get("previous", NO_CONTEXT), query.constants.get("places", _NOWHERE),
+            query.items, query.contexts.get("previous", NO_CONTEXT), (query.constants or {}).get("places", _NOWHERE),
             query.layout.n_users, self.work.model.options.alpha, self.dims, out,
         )  # fmt: skip
         return out
