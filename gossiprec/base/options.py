@@ -17,6 +17,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
@@ -33,6 +34,10 @@ LARGEST = 2**31 - 1
 """Largest value of any count; sums and products of such counts stay exact."""
 MOST, LEAST = 1e30, 1e-100
 """Magnitudes of the largest and the smallest number but 0: single precision holds them, and squares stay above 0."""
+
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+"""A number of things, at least one."""
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Options(BaseModel):

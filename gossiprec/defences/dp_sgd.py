@@ -12,7 +12,7 @@ import math
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import ScenarioError
@@ -43,8 +43,8 @@ class DPSGDOptions(Options):
         description="privacy budget of each node; inf: no limit, and without noise_multiplier samples are only clipped"
     )
     delta: float = Field(default=1e-6, gt=0, lt=1, description="probability with which epsilon may not hold")
-    clip_norm: float = Field(
-        default=2.0, gt=0, description="C: largest Euclidean norm of a sample's gradient"
+    clip_norm: PositiveFloat = Field(
+        default=2.0, description="C: largest Euclidean norm of a sample's gradient"
     )
     noise_multiplier: Literal["auto"] | Annotated[float, Field(gt=0)] = Field(
         default="auto",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
@@ -34,10 +34,8 @@ class LDPOptions(Options):
     """Options of local differential privacy."""
 
     norm: Literal["l1", "l2", "linf"] = Field(default="l1", description="privacy budget of a message")
-    bound: float = Field(
-        default=1.0,
-        gt=0,
-        description="largest norm: larger messages are scaled down; linf: values are clipped",
+    bound: PositiveFloat = Field(
+        default=1.0, description="largest norm: larger messages are scaled down; linf: values are clipped"
     )
     noise: Literal["laplace", "gaussian"] = Field(
         default="laplace", description="distribution of the noise on each value"
@@ -90,8 +88,8 @@ class ClipAndNoise(Transform):
 
     def _noise(self, push: PushContext, count: int) -> F64:
         draw = push.generator("ldp")
-        law = draw.laplace if self.options.noise == "laplace" else draw.normal
-        return law(0.0, self.options.scale, count)
+        sample = draw.laplace if self.options.noise == "laplace" else draw.normal
+        return sample(0.0, self.options.scale, count)
 
 
 @POLICIES.register("ldp")

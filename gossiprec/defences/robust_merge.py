@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import LARGEST, Options, registered_name
+from gossiprec.base.options import Count, Options, registered_name
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
@@ -17,9 +17,7 @@ class RobustMergeOptions(Options):
     """Options of robust merging."""
 
     rule: Rule = Field(description="an aggregator, such as median, or {name: krum, byzantine: 2}")
-    buffer: int = Field(
-        default=8, ge=1, le=LARGEST, description="maximum number of models since the last wake that count"
-    )
+    buffer: Count = Field(default=8, description="maximum number of models since the last wake that count")
     invalid: Invalid = Field(
         default="fatal",
         description="models with NaN or infinite values: fatal ends the run, discard drops them",

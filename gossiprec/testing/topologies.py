@@ -223,7 +223,7 @@ def a_missed_wake_takes_its_draws_with_it(case: SamplingCase) -> None:
     awake, away = case.views(case.fewest), case.views(case.fewest)
     awake.next_receivers(2, 0.0)
     away.on_missed_wake(2, 0.0)
-    assert awake._words.take(2) == away._words.take(2), "The words of wake 1 differ."
+    assert awake._streams.take(2) == away._streams.take(2), "The words of wake 1 differ."
 
 
 def a_node_alone_sends_to_nobody(case: SamplingCase) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.trackers import TRACKERS
-from gossiprec.trackers.base import Tracker
+from gossiprec.trackers import TRACKERS, Tracker
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gossiprec.trackers import TRACKERS
-from gossiprec.trackers.base import Tracker
+from gossiprec.trackers import TRACKERS, Tracker
 
 
 @TRACKERS.register("tensorboard")

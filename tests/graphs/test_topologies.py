@@ -217,6 +217,7 @@ def test_the_package_imports_nothing_of_gossiprec_but_what_lies_under_all():
             low = (
                 "base.arrays",
                 "base.errors",
+                "base.geodesy",
                 "base.inputs",
                 "base.machine",
                 "native",

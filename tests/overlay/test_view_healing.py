@@ -93,8 +93,8 @@ def sessions(n_nodes, share, seed):
 )
 def test_many_wakes_heal_as_one_after_the_other_does(n_nodes, share, size, fanout, law):
     """Nodes that are asked when their clocks ring, 40 times each, in the order of time."""
-    clock = WakeClock(range(n_nodes), mean=0.5, law=law, seed=3)
-    kept = WakeClock(range(n_nodes), mean=0.5, law=law, seed=3)
+    clock = WakeClock(range(n_nodes), mean=0.5, distribution=law, seed=3)
+    kept = WakeClock(range(n_nodes), mean=0.5, distribution=law, seed=3)
     availability = sessions(n_nodes, share, seed=4)
     together, singly = (
         RandomViews(

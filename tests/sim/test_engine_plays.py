@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.tape import TapeEvent
-from gossiprec.network.sim import event_batch
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.engine import Engine, WakePlan
+from gossiprec.network.sim.engine import DELIVER, DROP, WAKE, Engine, WakePlan
 from gossiprec.network.sim.network import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED, loss_marker
 from gossiprec.network.sim.transport import Transport
 
@@ -225,7 +224,7 @@ def test_the_garbage_collector_is_left_as_it_was(enabled):
 def test_kinds_of_events_are_those_of_the_tape():
     """The tape, the engine and the compiled planner write them as plain numbers."""
     assert [TapeEvent.WAKE, TapeEvent.DELIVER, TapeEvent.DROP] == [0, 1, 2]
-    assert [event_batch.WAKE, event_batch.DELIVER, event_batch.DROP] == [0, 1, 2]
+    assert [WAKE, DELIVER, DROP] == [0, 1, 2]
 
 
 def away(node, *times):

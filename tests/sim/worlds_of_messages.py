@@ -78,7 +78,9 @@ def played(world, mode, *, every=2.0, compiled=False):
     engine = Engine(
         control=Pushing(),
         plan=WakePlan(
-            WakeClock(range(n), mean=1.0, law=world["clock"], seed=seed), world["wakes"], availability
+            WakeClock(range(n), mean=1.0, distribution=world["clock"], seed=seed),
+            world["wakes"],
+            availability,
         ),
         transport=Transport(
             network, availability, held=world["held"], in_order=world["in_order"], sharing=sharing

@@ -57,7 +57,10 @@ def test_a_fixed_clock_draws_once_a_node():
 
 
 def test_a_constant_clock_ticks():
-    assert WakeClock(range(2), mean=0.5, law="constant", seed=1).intervals(0, 3).tolist() == [[0.5] * 3] * 2
+    assert (
+        WakeClock(range(2), mean=0.5, distribution="constant", seed=1).intervals(0, 3).tolist()
+        == [[0.5] * 3] * 2
+    )
 
 
 def test_wakes_of_the_whole_run_come_at_the_rate_of_a_poisson_process():

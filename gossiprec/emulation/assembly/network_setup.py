@@ -11,6 +11,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.geodesy import great_circle_km
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.emulation.assembly.components import NodeLoad, select_nodes
@@ -84,10 +85,8 @@ def _latency(options: Any, n_nodes: int, seed: int) -> Latency:
     if options.law == "pairs":
         return MatrixLatency(read_matrix(options.path, f"{key}.path", n_nodes))
     if options.law == "geographic":
-        from haversine import haversine_vector
-
         places = _coordinates(options.coordinates, f"{key}.coordinates", n_nodes, seed)
-        kilometres: F64 = np.asarray(haversine_vector(places, places, comb=True, check=False), np.float64)
+        kilometres = great_circle_km(places, places, every_pair=True)
         return MatrixLatency(options.base + kilometres / options.speed_km)
     distribution = make_distribution(options, key)
     return Latency(distribution, per=getattr(options, "per", "message"), n_nodes=n_nodes, seed=seed)
@@ -117,14 +116,6 @@ def _coordinates(source: str, key: str, n_nodes: int, seed: int) -> F64:
     places = np.empty((n_nodes, 2))
     places[nodes] = rows[:, 1:]
     return places
-
-
-def _kilometres(places: F64) -> F64:
-    """Return the great-circle distances between all nodes, shape (n_nodes, n_nodes)."""
-    from haversine import haversine_vector
-
-    distances: F64 = np.asarray(haversine_vector(places, places, comb=True, check=False), np.float64)
-    return distances
 
 
 def _partition(options: Any, n_nodes: int, number: int, seed: int) -> Partition:

@@ -37,9 +37,8 @@ def add_dependencies(
 
     Notes
     -----
-    Nodes of a level are in the reverse of the order in which they were found, like the rows of scipy's products. Sums
-    are then taken in the same order as in :func:`gossiprec.network.graphs.centrality.betweenness`'s other form, so that
-    the results are bit-identical.
+    Nodes of a level are in the reverse of the order in which they were found, like the rows of scipy's products with
+    sparse arrays: earlier versions added in that order.
     """
     n = len(out_offsets) - 1
     depth = np.empty(n, np.int32)
@@ -90,10 +89,8 @@ SAMPLES = 512
 
 _BLOCK = 512
 
-PLAIN_VISITS = 20_000_000
-"""Links followed in all searches up to which compiling is not worthwhile."""
-
-Places = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]
+PLAIN_VISITS = 100_000
+"""Links followed in a block of searches up to which compiling is not worthwhile."""
 
 
 def betweenness(
@@ -117,10 +114,8 @@ def betweenness(
 
     Notes
     -----
-    Normalised by (n - 1)(n - 2), as in networkx. Searches go level by level from many first nodes at once, and cost
-    as much as the links that they follow: n * links in total, however long the paths. If that is much, searches run
-    one by one in a compiled loop, with the same result: for 30,000 nodes and 450,000 links this takes a tenth of the
-    time.
+    Normalised by (n - 1)(n - 2), as in networkx. Searches cost as much as the links that they follow: n * links in
+    total, however long the paths.
     """
     n = links.shape[0]
     if n < 3:
@@ -132,10 +127,9 @@ def betweenness(
     first = np.arange(n)
     if n > exact_up_to:
         first = np.sort(np.random.default_rng(seed).choice(n, samples, replace=False))
-    dependencies = _dependencies if len(first) * forward.nnz <= PLAIN_VISITS else _dependencies_one_by_one
     total = np.zeros(n)
     for low in range(0, len(first), _BLOCK):
-        total += dependencies(forward, first[low : low + _BLOCK])
+        total += _dependencies(forward, first[low : low + _BLOCK])
     return np.asarray(total * (n / len(first)) / ((n - 1) * (n - 2)))
 
 
@@ -153,17 +147,18 @@ def _of_star(forward: Matrix) -> F64 | None:
     return found
 
 
-def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
-    """Return the result of :func:`_dependencies`, in memory that does not grow with the number of searches.
+def _dependencies(forward: Matrix, first: I64) -> F64:
+    """Return each node's shares of the shortest paths, summed over some first nodes.
 
-    As many searches as there are cores run in parallel; their results are added in the order of `first`.
+    Searches that follow many links are compiled, and as many as there are cores run in parallel; their results are
+    added in the order of `first`.
     """
-    backward, total, search = (
-        sparse.csr_array(forward.T),
-        np.zeros(forward.shape[0]),
-        jit_cached(add_dependencies),
-    )
+    backward, total = sparse.csr_array(forward.T), np.zeros(forward.shape[0])
     graph = (forward.indptr, forward.indices, backward.indptr, backward.indices)
+    if len(first) * forward.nnz <= PLAIN_VISITS:
+        add_dependencies(*graph, first, total)
+        return total
+    search = jit_cached(add_dependencies)
 
     def from_one(root: int) -> F64:
         found = np.zeros_like(total)
@@ -175,42 +170,6 @@ def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
             for found in threads.map(from_one, some.tolist()):
                 total += found
     return total
-
-
-def _dependencies(forward: Matrix, first: I64) -> F64:
-    """Return each node's shares of the shortest paths, summed over some first nodes."""
-    searches, shape = np.arange(len(first)), (len(first), forward.shape[0])
-    backward = sparse.csr_array(forward.T)
-    depth, paths, through = np.full(shape, -1, np.int32), np.zeros(shape), np.zeros(shape)
-    levels: list[Places] = [(searches, first)]
-    found = np.ones(len(first))
-    while len(found):
-        at: Places = levels[-1]
-        depth[at], paths[at] = len(levels) - 1, found
-        at, counts = _entries(_sparse(at, found, shape) @ forward)
-        new = depth[at] < 0
-        levels.append((at[0][new], at[1][new]))
-        found = counts[new]
-    for level in range(len(levels) - 2, 0, -1):
-        # Each path to a farther node leads through nearer ones, in proportion to their numbers of paths.
-        at = levels[level]
-        at, shares = _entries(_sparse(at, (1.0 + through[at]) / paths[at], shape) @ backward)
-        nearer = depth[at] == level - 1
-        at = (at[0][nearer], at[1][nearer])
-        through[at] += paths[at] * shares[nearer]
-    through[searches, first] = 0.0
-    return np.asarray(through.sum(axis=0))
-
-
-def _sparse(at: Places, values: F64, shape: tuple[int, int]) -> Matrix:
-    """Return a sparse array with these values at these places, which are ordered by row."""
-    ends = np.concatenate([[0], np.cumsum(np.bincount(at[0], minlength=shape[0]))])
-    return sparse.csr_array((values, at[1], ends), shape=shape)
-
-
-def _entries(array: Matrix) -> tuple[Places, F64]:
-    """Return the places and the values of a sparse array's entries, ordered by row."""
-    return (np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)), array.indices), array.data
 
 
 def pagerank(links: Matrix, *, damping: float = 0.85, tolerance: float = 1e-10) -> F64:

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+GraphParts = tuple[bool | None, list[Any], list[tuple[Any, Any]]]
+"""Contents of a file: whether links are directed (None if not stated), its nodes, its links."""
+
 _FORM = '{"directed": false, "nodes": [{"id": 0}, ...], "edges": [{"source": 0, "target": 1}, ...]}'
 
 
-def read_node_link(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
+def read_node_link(text: str) -> GraphParts:
     """Return whether links are directed (None if not stated), the nodes, and the links.
 
     Raises
@@ -40,7 +43,7 @@ def read_node_link(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, A
     return read_node_link_data(found)
 
 
-def read_node_link_data(found: Any) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
+def read_node_link_data(found: Any) -> GraphParts:
     """Return the result of :func:`read_node_link` from parsed JSON."""
     key = "edges" if isinstance(found, dict) and "edges" in found else "links"
     if not isinstance(found, dict) or not isinstance(found.get(key), list):
@@ -50,11 +53,8 @@ def read_node_link_data(found: Any) -> tuple[bool | None, list[Any], list[tuple[
         raise ValueError(f"found directed {str(directed)[:40]!r}, must be true or false")
     nodes = found.get("nodes", [])
     try:
-        return (
-            directed,
-            [node["id"] for node in nodes],
-            [(link["source"], link["target"]) for link in found[key]],
-        )
+        links = [(link["source"], link["target"]) for link in found[key]]
+        return directed, [node["id"] for node in nodes], links
     except (TypeError, KeyError):
         raise ValueError(
             f"found a node without id, or a link without source or target; expected {_FORM}"
@@ -76,7 +76,7 @@ def node_link_text(graph: nx.Graph) -> str:
 SPACE = "http://graphml.graphdrawing.org/xmlns"
 
 
-def read_graphml(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any]]]:
+def read_graphml(text: str) -> GraphParts:
     """Return whether links are directed, the nodes, and the links.
 
     Ids may be numbers, or numbers after an ``n``, as in GraphML's own examples.
@@ -115,17 +115,12 @@ def read_graphml(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any
 def graphml_text(graph: nx.Graph) -> str:
     """Return a graph as GraphML, in the order of nodes."""
     kind = "directed" if graph.is_directed() else "undirected"
-    return "\n".join(
-        [
-            "<?xml version='1.0' encoding='utf-8'?>",
-            f'<graphml xmlns="{SPACE}">',
-            f'<graph edgedefault="{kind}">',
-            *(f'<node id="{node}"/>' for node in range(len(graph))),
-            *(f'<edge source="{one}" target="{other}"/>' for one, other in ordered_links(graph)),
-            "</graph>",
-            "</graphml>\n",
-        ]
-    )
+    lines = [
+        f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{SPACE}\">\n<graph edgedefault=\"{kind}\">",
+        *(f'<node id="{node}"/>' for node in range(len(graph))),
+        *(f'<edge source="{one}" target="{other}"/>' for one, other in ordered_links(graph)),
+    ]
+    return "\n".join([*lines, "</graph>\n</graphml>\n"])
 
 
 def _id(name: str | None) -> str:
@@ -139,7 +134,7 @@ _DECLARED = re.compile(r"#\s*(un)?directed\b")
 _BETWEEN = re.compile(r"[,;\s]+")
 
 
-def read_edge_list(text: str) -> tuple[bool | None, list[Any], list[tuple[str, str]]]:
+def read_edge_list(text: str) -> GraphParts:
     """Return whether links are directed (None if not stated), an empty list of nodes, and the links.
 
     Raises
@@ -185,31 +180,18 @@ MAX_BYTES = 256 * 2**20
 """Largest file size in bytes, enough for about ten million links."""
 
 SUFFIXES: dict[str, Format] = {
-    ".graphml": "graphml",
-    ".xml": "graphml",
-    ".edges": "edges",
-    ".edgelist": "edges",
-    ".txt": "edges",
-    ".csv": "edges",
-    ".tsv": "edges",
+    ".graphml": "graphml", ".xml": "graphml",
+    ".edges": "edges", ".edgelist": "edges", ".txt": "edges", ".csv": "edges", ".tsv": "edges",
     ".json": "json",
-}
+}  # fmt: skip
 """Formats by suffix of the file's name."""
 
-
-Said = tuple[bool | None, list[Any], list[tuple[Any, Any]]]
-"""Contents of a file: whether links are directed (None if not stated), its nodes, its links."""
-
-_READERS: dict[Format, Callable[[str], Said]] = {
-    "graphml": read_graphml,
-    "edges": read_edge_list,
-    "json": read_node_link,
+_FORMATS: dict[Format, tuple[Callable[[str], GraphParts], Callable[[Any], str]]] = {
+    "graphml": (read_graphml, graphml_text),
+    "edges": (read_edge_list, edge_list_text),
+    "json": (read_node_link, node_link_text),
 }
-_WRITERS: dict[Format, Callable[[Any], str]] = {
-    "graphml": graphml_text,
-    "edges": edge_list_text,
-    "json": node_link_text,
-}
+"""Reader and writer of each format."""
 
 
 def infer_graph_format(path: Path, format: Format | None = None) -> Format:
@@ -250,7 +232,7 @@ def read_graph(path: Path, *, directed: bool | None = None, format: Format | Non
     ValueError
         If the file cannot be read as such a graph; the message names it, what was found and what was expected.
     """
-    reader = _READERS[infer_graph_format(path, format)]
+    reader, _ = _FORMATS[infer_graph_format(path, format)]
     try:
         return build_graph(*reader(_text(path)), directed=directed)
     except ValueError as error:
@@ -322,7 +304,7 @@ def write_graph(graph: nx.Graph, path: Path, *, format: Format | None = None) ->
 
 def graph_text(graph: nx.Graph, format: Format) -> str:
     """Return a graph as the text of a file."""
-    return _WRITERS[format](graph)
+    return _FORMATS[format][1](graph)
 
 
 def _text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Registry of graph families: a new file in ``gossiprec/network/graphs/families`` adds one.
+"""Registry of graph families, and the preconditions that they share; a new file in ``families`` adds a family.
 
 A family is a function. Its signature declares its inputs: `n` (number of nodes), `seed`, `items` (of every node's
 user) and `places` are passed by the caller that draws a graph; every other argument is an option, which the decorator
@@ -127,7 +127,48 @@ def register_family(name: str, **options: FamilyOption) -> Callable[[Draw], Draw
     return file_under
 
 
-forward(__name__)
+ATTEMPTS = 100
+"""Number of attempts to draw a connected graph."""
+
+
+def check_size(n: int, least: int = 2) -> None:
+    """Refuse a graph over too few nodes."""
+    if n < least:
+        raise ValueError(f"found n = {n}, must be at least {least}")
+
+
+def check_probability(p: float, name: str = "p") -> None:
+    """Refuse a number that is not a probability, including NaN."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"found {name} = {p}, must be from 0 to 1")
+
+
+def check_lattice_degree(n: int, k: int) -> None:
+    """Refuse a degree that a ring lattice of `n` nodes cannot have."""
+    if k < 2 or k % 2:
+        raise ValueError(
+            f"found k = {k}; expected an even number of at least 2: half of the neighbours are on each side"
+        )
+    if k >= n:
+        raise ValueError(f"found k = {k}, but a node has only {n - 1} possible neighbours")
+
+
+def draw_connected(draw: Callable[[np.random.Generator], nx.Graph], seed: int, remedy: str) -> nx.Graph:
+    """Draw from the family's distribution until the graph is connected.
+
+    Raises
+    ------
+    ValueError
+        If none of :data:`ATTEMPTS` draws is; `remedy` is the next step of the message.
+    """
+    import networkx as nx
+
+    rng = np.random.default_rng(seed)
+    for _ in range(ATTEMPTS):
+        graph = draw(rng)
+        if nx.is_connected(graph):
+            return graph
+    raise ValueError(f"found no connected graph in {ATTEMPTS} attempts; {remedy}")
 
 
 def out_neighbors(graph: nx.Graph) -> list[I64]:
@@ -150,3 +191,6 @@ def out_neighbors(graph: nx.Graph) -> list[I64]:
             "found a node linked to itself; remove the link, because a node does not send to itself"
         )
     return [np.array(sorted(graph[node]), np.int64) for node in range(len(graph))]
+
+
+forward(__name__)

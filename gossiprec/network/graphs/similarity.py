@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64
+from gossiprec.base.geodesy import first_off_globe, great_circle_km
 
 if TYPE_CHECKING:
     import networkx as nx
 
 BlockSimilarity = Callable[[slice], F64]
-EARTH_RADIUS_KM = 6371.0088
-"""Mean radius in kilometres."""
 EVERYONE = slice(None)
 BLOCK_CELLS = 2_000_000
 """Number of pairs of nodes compared at once."""
@@ -43,8 +42,7 @@ def taste_similarity(
     owns = sparse.csr_matrix((np.ones(len(everything)), everything, offsets), shape=shape)
     common: F64 = (owns[rows] @ owns.T).toarray()
     union = sizes[rows, None] + sizes[None, :] - common
-    similarity: F64 = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-    return similarity
+    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=union > 0))
 
 
 def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
@@ -65,20 +63,13 @@ def spatial_proximity(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
     degrees = np.asarray(places, np.float64)
     if degrees.ndim != 2 or degrees.shape[1] != 2:
         raise ValueError(f"found places of shape {degrees.shape}, must be (n, 2): latitude and longitude")
-    good = (np.abs(degrees) <= (90, 180)).all(axis=1)  # false for NaN
-    if not good.all():
-        node = int(np.argmin(good))
+    node = first_off_globe(degrees)
+    if node is not None:
         raise ValueError(
             f"found latitude {degrees[node, 0]}, longitude {degrees[node, 1]} for node {node}, must be from -90 "
             "to 90 and -180 to 180 degrees"
         )
-    latitude, longitude = np.radians(degrees).T
-    height = np.sin((latitude[rows, None] - latitude) / 2) ** 2
-    across = np.sin((longitude[rows, None] - longitude) / 2) ** 2
-    # haversine of the angle between the places
-    chord = height + np.cos(latitude)[rows, None] * np.cos(latitude) * across
-    nearness: F64 = -2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.clip(chord, 0, 1)))
-    return nearness
+    return -great_circle_km(degrees, degrees[rows], every_pair=True)
 
 
 def iter_similarity_blocks(similarity: BlockSimilarity, n: int) -> Iterator[tuple[int, F64]]:

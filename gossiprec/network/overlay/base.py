@@ -90,16 +90,16 @@ class OverlayContext:
 class Views(ABC):
     """The peers of nodes. The wakes of a node must be queried in order of time."""
 
+    _streams: NodeStreams
+    """Draws of each node, one per wake."""
+
     @abstractmethod
     def next_receivers(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of the node's next wake, which is now: distinct other nodes, possibly none."""
 
-    @abstractmethod
     def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of one missed wake."""
-
-
-Words = list[int]
+        self._streams.take(node)
 
 
 def wake_words(n_words: int, wakes: I64, nodes: I64, *, seed: int, purpose: int) -> U32:
@@ -108,7 +108,7 @@ def wake_words(n_words: int, wakes: I64, nodes: I64, *, seed: int, purpose: int)
     return np.concatenate(blocks, axis=-1)[..., :n_words]
 
 
-class WordStreams:
+class WordStreams(NodeStreams):
     """`n_words` random 32-bit words per wake of each node: functions of (seed, purpose, node, wake number).
 
     Parameters
@@ -126,12 +126,7 @@ class WordStreams:
         def words(first: int, count: int) -> U32:
             return wake_words(n_words, np.arange(first, first + count), nodes, seed=seed, purpose=purpose)
 
-        self._streams = NodeStreams(n_nodes, words)
-
-    def take(self, node: int) -> Words:
-        """Return the words of the node's next wake."""
-        words: Words = self._streams.take(node)
-        return words
+        super().__init__(n_nodes, words)
 
 
 def pick_distinct(pool: Sequence[int], n_picks: int, words: Sequence[int]) -> list[int]:

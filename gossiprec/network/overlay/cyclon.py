@@ -63,9 +63,10 @@ class Cyclon(ExchangedViews):
         """Swap entries with the oldest peer that is online."""
         self._n_exchanges[node] += 1
         own = self.views[node]
-        peer = self._oldest_online(own, now)
+        peer = self.oldest_online(node, now)
         if peer is None:
             return
+        del own[peer]
         mine = self._n_exchanges[node]
         theirs = self._n_exchanges[peer]
         other = self.views[peer]
@@ -75,15 +76,6 @@ class Cyclon(ExchangedViews):
         to_node = [(entry, other[entry] - theirs + mine) for entry in returned]
         self._take_in(other, to_peer, returned, but=peer)
         self._take_in(own, to_node, given, but=node)
-
-    def _oldest_online(self, view: View, now: float) -> int | None:
-        """Remove and return the oldest online peer, removing older peers that are found offline."""
-        while view:
-            peer = min(view, key=view.__getitem__)
-            del view[peer]
-            if self.is_online(peer, now):
-                return peer
-        return None
 
     def _take_in(self, view: View, entries: list[tuple[int, float]], given: list[int], *, but: int) -> None:
         """Add entries that are new to the view: in empty places first, then in place of the entries sent."""

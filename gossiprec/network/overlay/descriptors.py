@@ -73,26 +73,14 @@ class Descriptors(ExchangedViews):
     def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
         """Pool the views of the node and of its oldest peer that is online."""
         own = self.views[node]
-        peer = self._oldest_online(node, now)
+        peer = self.oldest_online(node, now)
         pooled = dict(own)
         pooled.update((random, now) for random in self.introduced(node, now, words[0]))
         if peer is not None:
-            for entry, time in self.views[peer].items():
-                if time > pooled.get(entry, -1.0):
-                    pooled[entry] = time
+            pooled = self.merge_newest(pooled, self.views[peer])
             pooled[node] = pooled[peer] = now
             self.views[peer] = self._likest(pooled, peer)
         self.views[node] = self._likest(pooled, node)
-
-    def _oldest_online(self, node: int, now: float) -> int | None:
-        """Return the peer of the oldest descriptor, after removing peers found offline."""
-        view = self.views[node]
-        while view:
-            peer = min(view, key=view.__getitem__)
-            if self.is_online(peer, now):
-                return peer
-            self.remove(node, peer, now)
-        return None
 
     def _likest(self, pooled: View, node: int) -> View:
         known = self.believed(node, pooled)
@@ -118,10 +106,8 @@ def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
         )
     places = np.empty((n, n), np.int32)
     for first, block in iter_similarity_blocks(_similarity(rank, setting, key), n):
-        order = np.argsort(-block, axis=1, kind="stable")
-        np.put_along_axis(
-            places[first : first + len(block)], order, np.arange(n, dtype=np.int32)[None, :], axis=1
-        )
+        order, ranks = np.argsort(-block, axis=1, kind="stable"), np.arange(n, dtype=np.int32)
+        np.put_along_axis(places[first : first + len(block)], order, ranks[None, :], axis=1)
     return places
 
 

@@ -119,12 +119,7 @@ def _class_name(family: str) -> str:
     return "".join(word.capitalize() for word in family.split("-"))
 
 
-KINDS = {
-    "file": "FileGraph",
-    "frozen": "FrozenGraph",
-    "sequence": "GraphSequence",
-    "family": "FamilyGraph",
-}
+KINDS = {"file": "FileGraph", "frozen": "FrozenGraph", "sequence": "GraphSequence", "family": "FamilyGraph"}
 """Kinds of graphs by the key that identifies them; no kind is named like a key, so messages can tell them apart."""
 
 
@@ -268,24 +263,18 @@ def _drawn(
     graph: FamilyGraph, n_nodes: int, seed: int, profiles: UserProfiles | None, place: int
 ) -> nx.Graph:
     family = graphs.FAMILIES[graph.family]
-    given: dict[str, Any] = {
-        "n": n_nodes,
-        "seed": int(generator(seed, "graph", place).integers(2**63)),
-    }
-    if family.asks & {"items", "places"} and profiles is None:
-        raise ValueError(
-            f"family {graph.family} links nodes by their users' data; use it in a scenario with a data set"
-        )
-    if "items" in family.asks:
-        assert profiles is not None
-        given["items"] = [profiles.items[user] for user in range(len(profiles.items))]
-    if "places" in family.asks:
-        assert profiles is not None
-        if profiles.places is None:
+    given: dict[str, Any] = {"n": n_nodes, "seed": int(generator(seed, "graph", place).integers(2**63))}
+    if family.asks & {"items", "places"}:
+        if profiles is None:
+            raise ValueError(
+                f"family {graph.family} links nodes by their users' data; use it in a scenario with a data set"
+            )
+        if "places" in family.asks and profiles.places is None:
             raise ValueError(
                 f"family {graph.family} links nodes by place, but the items of {profiles.dataset} have no "
                 "places; use check-in data such as synthetic-checkins, or nearest-by-taste"
             )
+        given["items"] = [profiles.items[user] for user in range(len(profiles.items))]
         given["places"] = profiles.places
     return family.graph(given, graph.chosen)
 

@@ -53,10 +53,7 @@ class Newscast(ExchangedViews):
             self.remove(node, peer, now)
         else:
             return
-        pooled = dict(own)
-        for entry, time in self.views[peer].items():
-            if time > pooled.get(entry, -1.0):
-                pooled[entry] = time
+        pooled = self.merge_newest(own, self.views[peer])
         pooled[node] = pooled[peer] = now
         self.views[node] = self._freshest(self.believed(node, pooled))
         self.views[peer] = self._freshest(self.believed(peer, pooled))

@@ -41,9 +41,8 @@ class ExchangeOptions(Options):
         """Remove options of other kinds of views if they are null."""
         if not isinstance(raw, dict):
             return raw
-        return {
-            key: value for key, value in raw.items() if key not in ("graph", "refresh") or value is not None
-        }
+        others = ("graph", "refresh")
+        return {key: value for key, value in raw.items() if key not in others or value is not None}
 
 
 ExchangeView: TypeAlias = Annotated[ExchangeOptions, RegisteredOptions(SAMPLINGS, "sampling")]
@@ -75,9 +74,8 @@ class ExchangedViews(Views):
         self.views: list[View] = self._first_views(setting)
         self._everyone_online = setting.availability.always
         self._found_offline: list[dict[int, float]] = [{} for _ in range(setting.n_nodes)]
-        self._words = WordStreams(
-            setting.n_nodes, self.n_words + 1 + setting.fanout, seed=setting.seed, purpose=EXCHANGE
-        )
+        n_words = self.n_words + 1 + setting.fanout
+        self._streams = WordStreams(setting.n_nodes, n_words, seed=setting.seed, purpose=EXCHANGE)
 
     @property
     @abstractmethod
@@ -90,16 +88,12 @@ class ExchangedViews(Views):
 
     def next_receivers(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of the node's next wake, after its exchange."""
-        words = self._words.take(node)
+        words: list[int] = self._streams.take(node)
         if not self.views[node]:
             self.views[node].update((peer, now) for peer in self.introduced(node, now, words[self.n_words]))
         if self.views[node]:
             self.exchange(node, now, words)
         return pick_distinct(list(self.views[node]), self.fanout, words[self.n_words + 1 :])
-
-    def on_missed_wake(self, node: int, now: float) -> None:
-        """Skip the draws of one wake."""
-        self._words.take(node)
 
     def is_online(self, node: int, now: float) -> bool:
         """Return whether a node answers."""
@@ -116,12 +110,25 @@ class ExchangedViews(Views):
         It rejects itself, and peers that it found offline after the entry was made: copies of such entries still
         circulate.
         """
-        offline = self._found_offline[node]
-        if not offline:
-            return {peer: time for peer, time in entries.items() if peer != node}
-        return {
-            peer: time for peer, time in entries.items() if peer != node and time >= offline.get(peer, 0.0)
-        }
+        offline = self._found_offline[node].get
+        return {peer: time for peer, time in entries.items() if peer != node and time >= offline(peer, 0.0)}
+
+    @staticmethod
+    def merge_newest(entries: View, others: View) -> View:
+        """Return the entries of two views, each with the later of its times."""
+        newest = dict(entries)
+        newest.update((peer, time) for peer, time in others.items() if time > entries.get(peer, -1.0))
+        return newest
+
+    def oldest_online(self, node: int, now: float) -> int | None:
+        """Return the peer of the oldest entry, after removing peers that are found offline; None without one."""
+        view = self.views[node]
+        while view:
+            peer = min(view, key=view.__getitem__)
+            if self.is_online(peer, now):
+                return peer
+            self.remove(node, peer, now)
+        return None
 
     def introduced(self, node: int, now: float, word: int) -> Iterator[int]:
         """Yield another online node, if there is one."""

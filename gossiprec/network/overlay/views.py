@@ -85,10 +85,9 @@ class ViewHealer:
         candidates : sequence of int
         now : float
         """
-        availability = self._availability
-        if availability.all_online(peers, now):
+        is_online = self._availability.is_online
+        if self._availability.all_online(peers, now):
             return peers
-        is_online = availability.is_online
         known = {node, *peers, *view}
         others = itertools.chain(candidates, self._others(candidates[-1], known, now))
         found = []
@@ -262,10 +261,6 @@ class RandomViews(Views):
         row, end = self._rows[node], self._fanout + self._size
         return self._healing.healed(node, peers, row[self._fanout : end], row[end:], now)
 
-    def on_missed_wake(self, node: int, now: float) -> None:
-        """Skip the draws of one wake."""
-        self._streams.take(node)
-
     def _receivers(self, first: int, count: int) -> I64:
         wakes = np.arange(first, first + count)
         drawn = np.where(self._refresh.drawn(first, count), wakes, -1)
@@ -349,16 +344,12 @@ class GraphViews(Views):
         self._starts = list(starts)
         self._neighbors = [[peers.tolist() for peers in graph] for graph in neighbors]
         self._fanout = fanout
-        self._words = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
+        self._streams = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return the receivers of the node's next wake."""
-        words = self._words.take(node)
+        words = self._streams.take(node)
         return pick_distinct(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
-
-    def on_missed_wake(self, node: int, now: float) -> None:
-        """Skip the draws of one wake."""
-        self._words.take(node)
 
 
 def make_graph_views(graph: Graph, setting: OverlayContext, *, key: str) -> GraphViews:

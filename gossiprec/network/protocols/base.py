@@ -1,7 +1,8 @@
-"""The base class of protocols, as the emulator uses it."""
+"""The base classes of protocols, as the emulator uses them."""
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -50,6 +51,10 @@ class Protocol(ABC):
     """Whether node number n_users coordinates the others."""
     peers_meet: ClassVar[bool] = True
     """Whether users' nodes receive one another's models; if not, only a coordinator can observe them."""
+    replies: ClassVar[bool] = False
+    """Whether a delivery can make a node send."""
+    choices_follow_data: ClassVar[bool] = False
+    """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
 
     def __init__(
         self,
@@ -85,11 +90,6 @@ class Protocol(ABC):
     def n_nodes(self) -> int:
         """Number of nodes, including the coordinator."""
         return self.n_users + self.has_coordinator
-
-    @property
-    def replies(self) -> bool:
-        """Whether a delivery can make a node send."""
-        return False
 
     @property
     def roles(self) -> I64:
@@ -134,11 +134,6 @@ class Protocol(ABC):
     @property
     def depends_on_values(self) -> bool:
         """Whether peers are chosen by the performance of models, which :meth:`receive_values` gets."""
-        return False
-
-    @property
-    def choices_follow_data(self) -> bool:
-        """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
         return False
 
     def receive_values(self, receiver: I64, sender: I64, found: F32) -> None:
@@ -230,3 +225,20 @@ class Protocol(ABC):
     def predicted_fraction_heard(self, rounds: float) -> float | None:
         """Return the expected fraction of users' nodes that a coordinator has heard from after `rounds`, or None."""
         return None
+
+
+class CoordinatedProtocol(Protocol):
+    """A protocol in which only a coordinator wakes, once per unit of time; users' nodes do not meet."""
+
+    has_coordinator = True
+    peers_meet = False
+
+    @property
+    def roles(self) -> I64:
+        """Users, then the coordinator."""
+        return np.append(np.zeros(self.n_users, np.int64), 1)
+
+    @functools.cached_property
+    def clock(self) -> WakeClock:
+        """The coordinator's clock."""
+        return WakeClock([self.n_users], mean=1.0, distribution="constant", seed=self.seed)

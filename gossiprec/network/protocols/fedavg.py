@@ -8,7 +8,6 @@ CDA paper (arXiv 2306.08929), section 2.2; for buffered aggregation :mod:`gossip
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from gossiprec.base.options import registered_name
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.protocols import PROTOCOLS
-from gossiprec.network.protocols.base import Protocol
+from gossiprec.network.protocols.base import CoordinatedProtocol
 from gossiprec.network.protocols.fedavg_options import BufferedOptions, FedAvgOptions
 from gossiprec.network.protocols.round_policy import (
     BufferedRounds,
@@ -30,7 +29,6 @@ from gossiprec.network.protocols.round_policy import (
     RoundPolicy,
     sample_proportionally,
 )
-from gossiprec.network.sim.clock import WakeClock
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator
 from gossiprec.rules.servers import Server
 from gossiprec.rules.servers.server_option import make_server
@@ -39,7 +37,7 @@ ASKED = purpose_id("asked")
 
 
 @PROTOCOLS.register("fedavg")
-class FedAvg(Protocol):
+class FedAvg(CoordinatedProtocol):
     """The coordinator sends its model to the round's clients; they adopt it, train and answer; it averages.
 
     Answers that arrive after the next round has begun count for that round, unless the options differ.
@@ -47,8 +45,7 @@ class FedAvg(Protocol):
 
     Options = FedAvgOptions
     options: FedAvgOptions
-    has_coordinator = True
-    peers_meet = False
+    replies = True
 
     def __init__(self, options: Any, **setting: Any) -> None:
         super().__init__(options, **setting)
@@ -66,28 +63,15 @@ class FedAvg(Protocol):
         self._weight = 1.0
 
     def _new_pace(self) -> RoundPolicy:
-        if isinstance(self.options.aggregation, BufferedOptions):
-            return BufferedRounds(self.options.aggregation)
-        return (
-            DeadlineRounds(self.options.round, self._n_asked)
-            if self.options.round
-            else ClockedRounds(self._n_asked)
-        )
-
-    @property
-    def replies(self) -> bool:
-        """True: clients answer."""
-        return True
+        options = self.options
+        if isinstance(options.aggregation, BufferedOptions):
+            return BufferedRounds(options.aggregation)
+        return DeadlineRounds(options.round, self._n_asked) if options.round else ClockedRounds(self._n_asked)
 
     @property
     def sets_own_wakes(self) -> bool:
         """Whether rounds do not follow the clock, or the weights of answers differ."""
         return not (isinstance(self._pace, ClockedRounds) and self.options.aggregation.plain)
-
-    @property
-    def roles(self) -> I64:
-        """Clients, then the coordinator."""
-        return np.append(np.zeros(self.n_users, np.int64), 1)
 
     @property
     def behaviours(self) -> Sequence[Behaviour]:
@@ -98,11 +82,6 @@ class FedAvg(Protocol):
             Behaviour(on_wake=(), on_receive=(Op.ADOPT, Op.TRAIN, Op.PUSH)),
             Behaviour(on_wake=on_wake, on_receive=(Op.POOL,), mixing=mixing or 1.0),
         ]
-
-    @functools.cached_property
-    def clock(self) -> WakeClock:
-        """The coordinator's clock: one wake per unit of time, unless it sets its own wakes."""
-        return WakeClock([self.n_users], mean=1.0, law="constant", seed=self.seed)
 
     @property
     def wakes(self) -> int:
@@ -175,21 +154,14 @@ class FedAvg(Protocol):
 
     def inbox(self) -> InboxConfig | None:
         """Return the rule if it needs more than weights, or if answers are updates, are checked, or go to a server."""
-        rule, aggregation, options = self.options.merge, self.options.aggregation, self.options
-        looked_at = (
-            options.client_model == "none" or aggregation.invalid == "discard" or options.server is not None
-        )
+        options, n = self.options, self._n_asked
+        rule, aggregation = options.merge, options.aggregation
+        looked_at = options.client_model == "none" or aggregation.invalid == "discard" or options.server
         if make_aggregator(rule).streaming and not looked_at:
             return None
-        together = aggregation.buffer if isinstance(aggregation, BufferedOptions) else self._n_asked
-        return InboxConfig(
-            registered_name(rule),
-            lambda: make_aggregator(rule),
-            None,
-            self._n_asked,
-            together,
-            aggregation.invalid,
-        )
+        together = aggregation.buffer if isinstance(aggregation, BufferedOptions) else n
+        name = registered_name(rule)
+        return InboxConfig(name, lambda: make_aggregator(rule), None, n, together, aggregation.invalid)
 
     def server(self) -> Server | None:
         """Return the server that the options name."""
@@ -205,9 +177,7 @@ class FedAvg(Protocol):
         count = self._pace.vacancies(now)
         asked = self._choose(number, count, self._pace.busy, now)
         self._brought = None
-        if self.sets_own_wakes and not self._closes(
-            number
-        ):  # the next wake is due as if this one had not been
+        if self.sets_own_wakes and not self._closes(number):  # else the next wake is due as before this one
             self._jobs.publish(asked)
             self._pace.begin(self._jobs.version, asked, now)
         return asked
@@ -282,25 +252,18 @@ class FedAvg(Protocol):
 
     def predicted_fraction_heard(self, rounds: float) -> float | None:
         """Return the expected share of clients asked at least once, if only chance decides; otherwise None."""
-        chance_alone = (
-            self.options.choose == "uniform" and not self.options.pause and self.options.ask == "all"
-        )
-        if self.options.round or not chance_alone or isinstance(self._pace, BufferedRounds):
+        options = self.options
+        by_chance = options.choose == "uniform" and not options.pause and options.ask == "all"
+        if options.round or not by_chance or isinstance(self._pace, BufferedRounds):
             return None
-        if self.options.slice is not None:
+        if options.slice is not None:
             return min(1.0, rounds)
-        return float(1.0 - (1.0 - self.options.participation) ** rounds)
+        return float(1.0 - (1.0 - options.participation) ** rounds)
 
     def report(self) -> dict[str, Any]:
         """Return the statistics of rounds and answers."""
         if not self.sets_own_wakes:
             return {}
         tally, n = self._pace.tally, min(self._n_wakes, self._pushes)
-        return {
-            "rounds": {
-                "n": n,
-                "mean_answers": tally.answers / max(n, 1),
-                "late": tally.late,
-                "given_up": tally.given_up,
-            }
-        }
+        answers = tally.answers / max(n, 1)
+        return {"rounds": {"n": n, "mean_answers": answers, "late": tally.late, "given_up": tally.given_up}}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Count, Fraction, Options
 from gossiprec.rules.aggregators import Rule, reject_delta_rules
 from gossiprec.rules.aggregators.base import Invalid
 from gossiprec.rules.servers.server_option import ServerChoice
@@ -14,6 +14,8 @@ from gossiprec.rules.servers.server_option import ServerChoice
 Late: TypeAlias = Literal["count", "discard"]
 LONGEST = 1e6
 """Upper limit of time options, in units of virtual time."""
+Duration = Annotated[float, Field(gt=0, le=LONGEST)]
+"""An option in units of virtual time."""
 PATIENCE = 10.0
 """Default of `give_up`, in units of virtual time or in deadlines."""
 
@@ -21,22 +23,15 @@ PATIENCE = 10.0
 class RoundOptions(Options):
     """The end of a round. Without this section it lasts one unit of virtual time, however many have answered."""
 
-    deadline: float | None = Field(
+    deadline: Duration | None = Field(
         default=None,
-        gt=0,
-        le=LONGEST,
         description="time after which a round ends if `minimum` clients have answered; null waits for all clients",
     )
-    minimum: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="fraction of the asked clients that a round waits for after its deadline",
+    minimum: Fraction = Field(
+        default=0.0, description="fraction of the asked clients that a round waits for after its deadline"
     )
-    give_up: float | None = Field(
+    give_up: Duration | None = Field(
         default=None,
-        gt=0,
-        le=LONGEST,
         description="time after which a round always ends; null: ten times the deadline, or 10 without a deadline",
     )
     at_least: float | None = Field(
@@ -90,7 +85,7 @@ class StalenessOptions(Options):
     law: Literal["constant", "polynomial"] = Field(
         default="constant", description="constant: 1; polynomial: (1 + tau)^-exponent"
     )
-    exponent: float = Field(default=0.5, gt=0, description="exponent of the polynomial weight")
+    exponent: PositiveFloat = Field(default=0.5, description="exponent of the polynomial weight")
 
     def weight(self, tau: int) -> float:
         """Return s(tau), in (0, 1]."""
@@ -137,13 +132,10 @@ class BufferedOptions(_Aggregation):
     """
 
     name: Literal["buffered"]
-    buffer: int = Field(default=10, ge=1, le=LARGEST, description="K: number of answers per version")
-    concurrency: int = Field(ge=1, le=LARGEST, description="M: number of working clients after each version")
-    give_up: float = Field(
-        default=PATIENCE,
-        gt=0,
-        le=LONGEST,
-        description="time after which a client that has not answered is replaced",
+    buffer: Count = Field(default=10, description="K: number of answers per version")
+    concurrency: Count = Field(description="M: number of working clients after each version")
+    give_up: Duration = Field(
+        default=PATIENCE, description="time after which a client that has not answered is replaced"
     )
     late: Late = Field(
         default="count", description="how to treat answers of replaced clients: count or discard"
@@ -165,19 +157,14 @@ Aggregation: TypeAlias = Annotated[SynchronousOptions | BufferedOptions, Field(d
 class FedAvgOptions(Options):
     """Options of FedAvg."""
 
-    rounds: int = Field(
-        default=100,
-        ge=1,
-        le=LARGEST,
-        description="wakes of the coordinator; with slice, passes over all clients",
+    rounds: Count = Field(
+        default=100, description="wakes of the coordinator; with slice, passes over all clients"
     )
     participation: float = Field(
         default=1.0, gt=0, le=1, description="fraction of the clients asked in each round"
     )
-    slice: int | None = Field(
+    slice: Count | None = Field(
         default=None,
-        ge=1,
-        le=LARGEST,
         description="clients per slice; a round is then a global epoch that asks all clients once, in shuffled "
         "order, with one wake of the coordinator per slice",
     )

@@ -7,16 +7,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.options import Count, Options
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.network.overlay.views import (
-    PeriodicRefresh,
-    PoissonRefresh,
-    RandomViews,
-    RefreshSchedule,
-)
+from gossiprec.network.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, RefreshSchedule
 from gossiprec.network.protocols.base import Protocol
 from gossiprec.network.sim.clock import WakeClock
 
@@ -27,10 +22,9 @@ class WakeOptions(Options):
     law: Literal["exponential", "constant"] = Field(
         default="exponential", description="distribution of the intervals"
     )
-    mean: float = Field(default=1.0, gt=0, description="mean interval: the unit of virtual time, usually 1")
+    mean: PositiveFloat = Field(default=1.0, description="mean interval: the unit of virtual time, usually 1")
     redraw: bool = Field(
-        default=True,
-        description="draw every interval; false: one draw per node, as in the published code",
+        default=True, description="draw every interval; false: one draw per node, as in the published code"
     )
 
 
@@ -38,19 +32,19 @@ class ClockedRefreshOptions(Options):
     """Views are refreshed by an exponential clock."""
 
     law: Literal["exponential"] = "exponential"
-    mean: float = Field(default=0.1, gt=0, description="mean time between refreshes of the view")
+    mean: PositiveFloat = Field(default=0.1, description="mean time between refreshes of the view")
 
 
 class CountedRefreshOptions(Options):
     """Views are refreshed at a fixed number of wakes."""
 
-    every: int = Field(ge=1, le=LARGEST, description="wakes between refreshes of the view")
+    every: Count = Field(description="wakes between refreshes of the view")
 
 
 class ViewOptions(Options):
     """Random views of nodes."""
 
-    size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: number of distinct other nodes")
+    size: Count = Field(default=3, description="view size P: number of distinct other nodes")
     refresh: ClockedRefreshOptions | CountedRefreshOptions = ClockedRefreshOptions()
     heal: bool = Field(
         default=True,
@@ -82,7 +76,7 @@ class GossipOptions(Options):
         description="initial item tables and shared weights: the same for all nodes, or drawn per node",
     )
     wake: WakeOptions = WakeOptions()
-    wakes: int = Field(default=500, ge=1, le=LARGEST, description="wakes of each node")
+    wakes: Count = Field(default=500, description="wakes of each node")
 
 
 class Gossip(Protocol):
@@ -110,10 +104,8 @@ class Gossip(Protocol):
     @functools.cached_property
     def clock(self) -> WakeClock:
         """One clock per node."""
-        wake = self.options.wake
-        return WakeClock(
-            range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
-        )
+        nodes, wake = range(self.n_users), self.options.wake
+        return WakeClock(nodes, mean=wake.mean, distribution=wake.law, redraw=wake.redraw, seed=self.seed)
 
     def refresh_of(self, view: ViewOptions) -> RefreshSchedule:
         """Return the schedule by which random views are redrawn."""

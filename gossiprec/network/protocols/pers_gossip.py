@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
+from gossiprec.base.options import Fraction
 from gossiprec.base.rng import NodeStreams
 from gossiprec.compute.plan.tape import Op
 from gossiprec.network.overlay.views import RandomViews
@@ -26,8 +27,8 @@ from gossiprec.network.protocols.gossip import Gossip, GossipOptions, ViewOption
 class PersGossipOptions(GossipOptions):
     """Options of Pers-Gossip."""
 
-    exploration: float = Field(
-        default=0.4, ge=0, le=1, description="fraction of a view that is drawn at random, rounded up"
+    exploration: Fraction = Field(
+        default=0.4, description="fraction of a view that is drawn at random, rounded up"
     )
     view: ViewOptions = ViewOptions()
 
@@ -50,6 +51,9 @@ class PersGossip(Gossip):
     Options = PersGossipOptions
     options: PersGossipOptions
     merging = Op.SCORE
+    depends_on_values = True
+    choices_follow_data = True
+    """Performance is measured on validation items, among items that exclude training items."""
 
     def __init__(self, options: Any, **setting: Any) -> None:
         super().__init__(options, **setting)
@@ -73,16 +77,6 @@ class PersGossip(Gossip):
     def view_size(self) -> int:
         """Size of the view."""
         return self.options.view.size
-
-    @property
-    def depends_on_values(self) -> bool:
-        """True: views depend on performance."""
-        return True
-
-    @property
-    def choices_follow_data(self) -> bool:
-        """True: performance is measured on validation items, among items that exclude training items."""
-        return True
 
     @property
     def n_exploited(self) -> int:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.base.options import LARGEST, registered_name
+from gossiprec.base.options import Count, registered_name
 from gossiprec.compute.plan.tape import Op
 from gossiprec.network.overlay import SAMPLINGS
 from gossiprec.network.overlay.base import OverlayContext, Views
@@ -27,13 +27,12 @@ from gossiprec.rules.aggregators import Rule, make_aggregator
 
 
 def _kind_of_view(raw: Any) -> str:
-    given = {
-        key: raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)
-        for key in ("graph", "sampling")
-    }
-    if given["graph"] is not None:
+    graph, sampling = (
+        raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None) for key in ("graph", "sampling")
+    )
+    if graph is not None:
         return "StaticViewOptions"
-    return "ViewOptions" if given["sampling"] in (None, "uniform") else "ExchangeOptions"
+    return "ViewOptions" if sampling in (None, "uniform") else "ExchangeOptions"
 
 
 View: TypeAlias = Annotated[
@@ -47,9 +46,7 @@ View: TypeAlias = Annotated[
 class RandGossipOptions(GossipOptions):
     """Options of Rand-Gossip."""
 
-    fanout: int = Field(
-        default=3, ge=1, le=LARGEST, description="number of peers of the view to which a node sends per wake"
-    )
+    fanout: Count = Field(default=3, description="number of peers of the view to which a node sends per wake")
     merge: Rule = Field(
         default="samples",
         description="weight of a model in a merge: samples (its positives), mean (1), or another streaming rule",
@@ -111,15 +108,13 @@ class RandGossip(Gossip):
 
     @functools.cached_property
     def _views(self) -> Views:
-        view = self.options.view
-        setting = OverlayContext(
-            self.n_users, self.options.fanout, self.seed, self.availability, self.profiles
-        )
+        view, fanout = self.options.view, self.options.fanout
+        setting = OverlayContext(self.n_users, fanout, self.seed, self.availability, self.profiles)
         if isinstance(view, StaticViewOptions):
             return make_graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ExchangeOptions):
             return SAMPLINGS[view.sampling](view, setting)
-        return self.random_views(view, self.options.fanout, self.clock)
+        return self.random_views(view, fanout, self.clock)
 
     @property
     def view_size(self) -> int | None:

@@ -137,17 +137,23 @@ class AnswerCounts:
 class RoundPolicy(ABC):
     """The time of the coordinator's next wake, and the answers that count.
 
+    Parameters
+    ----------
+    n_asked : int
+        Number of clients at work after a version has been published.
+
     Attributes
     ----------
     tally : AnswerCounts
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_asked: int) -> None:
         self.tally = AnswerCounts()
+        self._n_asked = n_asked
 
-    @abstractmethod
     def vacancies(self, now: float) -> int:
-        """Return the number of clients to ask now."""
+        """Return the number of clients to ask now: the same in every round, unless a policy counts those at work."""
+        return self._n_asked
 
     @property
     def busy(self) -> Collection[int]:
@@ -180,14 +186,6 @@ class RoundPolicy(ABC):
 class ClockedRounds(RoundPolicy):
     """A round lasts one interval of the coordinator's clock; all answers that arrive in it count."""
 
-    def __init__(self, n_asked: int) -> None:
-        super().__init__()
-        self._n_asked = n_asked
-
-    def vacancies(self, now: float) -> int:
-        """Return the number of clients of every round."""
-        return self._n_asked
-
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
         """Do nothing."""
 
@@ -211,16 +209,11 @@ class DeadlineRounds(RoundPolicy):
     """
 
     def __init__(self, options: RoundOptions, n_asked: int) -> None:
-        super().__init__()
+        super().__init__(n_asked)
         self._options = options
-        self._n_asked = n_asked
         self._began = 0.0
         self._asked = 0
         self._waiting: set[int] = set()
-
-    def vacancies(self, now: float) -> int:
-        """Return the number of clients of every round."""
-        return self._n_asked
 
     @property
     def longest(self) -> float:
@@ -269,7 +262,7 @@ class BufferedRounds(RoundPolicy):
     """
 
     def __init__(self, options: BufferedOptions) -> None:
-        super().__init__()
+        super().__init__(options.concurrency)
         self._options = options
         self._gives_up: dict[tuple[int, int], float] = {}  # expiry by task; the earliest comes first
         self._in_buffer = 0
@@ -279,7 +272,7 @@ class BufferedRounds(RoundPolicy):
     def vacancies(self, now: float) -> int:
         """Return the number of missing clients."""
         self._expire(now)
-        return self._options.concurrency - len(self._gives_up)
+        return self._n_asked - len(self._gives_up)
 
     @property
     def busy(self) -> Collection[int]:

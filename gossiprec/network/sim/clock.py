@@ -25,7 +25,8 @@ class WakeClock:
         The nodes that wake.
     mean : float
         Mean interval, in virtual time.
-    law : {'exponential', 'constant'}
+    distribution : {'exponential', 'constant'}
+        Distribution of the intervals.
     redraw : bool
         For the exponential distribution: whether each interval is drawn separately (a Poisson process), or once per
         node (each node keeps its own period).
@@ -37,13 +38,13 @@ class WakeClock:
         node_ids: Sequence[int],
         *,
         mean: float,
-        law: str = "exponential",
+        distribution: str = "exponential",
         redraw: bool = True,
         seed: int,
     ) -> None:
         self.node_ids = node_ids
         self.mean = mean
-        self._distribution = law
+        self._distribution = distribution
         self._redraw = redraw
         self._seed = seed
         self._offset = node_ids[0]
@@ -54,8 +55,8 @@ class WakeClock:
 
     def of_first(self, count: int) -> WakeClock:
         """Return the clock of the first `count` nodes only."""
-        some = self.node_ids[:count]
-        return WakeClock(some, mean=self.mean, law=self._distribution, redraw=self._redraw, seed=self._seed)
+        some, kind = self.node_ids[:count], self._distribution
+        return WakeClock(some, mean=self.mean, distribution=kind, redraw=self._redraw, seed=self._seed)
 
     def intervals(self, first: int, count: int) -> F64:
         """Return the intervals before wakes number first .. first + count - 1, shape (n_wakers, count)."""
@@ -119,12 +120,10 @@ class ComputeTime:
 
     def _durations(self, first: int, count: int) -> F64:
         nodes: npt.NDArray[Any] = np.arange(len(self._scale))[:, None]
-        number = np.arange(first, first + count)
+        number, purpose = np.arange(first, first + count), COMPUTE
         if self._per == "node":
-            return self._scale[:, None] * self._distribution.draw(
-                self._seed, np.zeros_like(number), nodes, NODE_COMPUTE
-            )
-        return self._scale[:, None] * self._distribution.draw(self._seed, number, nodes, COMPUTE)
+            number, purpose = np.zeros_like(number), NODE_COMPUTE
+        return self._scale[:, None] * self._distribution.draw(self._seed, number, nodes, purpose)
 
     @property
     def hindered_by_deliveries(self) -> bool:

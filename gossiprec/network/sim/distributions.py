@@ -74,8 +74,7 @@ class Uniform(Distribution):
 
     def in_progress(self, level: F64) -> F64:
         """Return quantiles of a density that is proportional to the time."""
-        quantiles: F64 = np.sqrt(self.low**2 + level * (self.high**2 - self.low**2))
-        return quantiles
+        return np.asarray(np.sqrt(self.low**2 + level * (self.high**2 - self.low**2)))
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ class Weibull(Distribution):
         """Return quantiles: ``(T / scale)^shape`` has the gamma distribution of order ``1 + 1 / shape``."""
         from scipy.special import gammaincinv
 
-        quantiles: F64 = self.scale * gammaincinv(1.0 + 1.0 / self.shape, level) ** (1.0 / self.shape)
-        return quantiles
+        return np.asarray(self.scale * gammaincinv(1.0 + 1.0 / self.shape, level) ** (1.0 / self.shape))
 
 
 @dataclass(frozen=True)
@@ -129,8 +127,7 @@ class Lognormal(Distribution):
         """Return quantiles: the mean of the logarithm is larger by ``sigma^2``."""
         from scipy.special import ndtri
 
-        quantiles: F64 = self.median * np.exp(self.sigma**2 + self.sigma * ndtri(level))
-        return quantiles
+        return np.asarray(self.median * np.exp(self.sigma**2 + self.sigma * ndtri(level)))
 
 
 class Empirical(Distribution):

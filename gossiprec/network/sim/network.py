@@ -99,8 +99,7 @@ class MatrixLatency(Latency):
 
     def between_all(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any]) -> F64:
         """Return the latencies of pairs of nodes, from the matrix."""
-        found: F64 = self._matrix[sender, receiver]
-        return found
+        return np.asarray(self._matrix[sender, receiver])
 
 
 LOSS, RECEIVER_OFFLINE, SENDER_OFFLINE, RUN_ENDED, PARTITION = range(5)

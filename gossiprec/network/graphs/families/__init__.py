@@ -1,1 +1,1 @@
-"""One file for each family of graphs."""
+"""Families of graphs, registered by name; a file that is added here adds families."""
