@@ -12,7 +12,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import I64, Bools
 from gossiprec.base.errors import DataError
-from gossiprec.base.options import LARGEST, NoOptions
+from gossiprec.base.options import Count, NoOptions
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_helpers import chosen, count_items_per_user, first_interactions
@@ -35,9 +35,8 @@ class SyntheticSizes:
     like: Callable[[int], OptionSet]
 
 
-@old_members(drawn="synthetic_sizes")
-class Dataset(ABC):
-    """A source of interactions. Subclasses register under a name and declare `Options`.
+class _WithOptions:
+    """A registered thing with typed options.
 
     Parameters
     ----------
@@ -49,6 +48,15 @@ class Dataset(ABC):
 
     def __init__(self, options: Any) -> None:
         self.options = options
+
+    def provenance(self) -> dict[str, str]:
+        """Return notes for a reader on the source of the data, or on their division (key ``note``)."""
+        return {}
+
+
+@old_members(drawn="synthetic_sizes")
+class Dataset(_WithOptions, ABC):
+    """A source of interactions. Subclasses register under a name and declare `Options`."""
 
     @property
     def synthetic_sizes(self) -> SyntheticSizes | None:
@@ -75,24 +83,9 @@ class Dataset(ABC):
         """
         return None
 
-    def provenance(self) -> dict[str, str]:
-        """Return the source of the data, and what a reader should know about them (key ``note``)."""
-        return {}
 
-
-class SplitRule(ABC):
-    """A way to divide each user's items into training, validation and test.
-
-    Parameters
-    ----------
-    options : Options
-        An instance of the class's own `Options`.
-    """
-
-    Options: ClassVar[type[OptionSet]] = NoOptions
-
-    def __init__(self, options: Any) -> None:
-        self.options = options
+class SplitRule(_WithOptions, ABC):
+    """A way to divide each user's items into training, validation and test."""
 
     @abstractmethod
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
@@ -104,10 +97,6 @@ class SplitRule(ABC):
             If a user has too few items for it.
         """
 
-    def provenance(self) -> dict[str, str]:
-        """Return notes on the division for a reader; call it after the interactions are divided."""
-        return {}
-
 
 class FilterOptions(OptionSet):
     """Filters of a data set; by default everything is kept."""
@@ -115,12 +104,9 @@ class FilterOptions(OptionSet):
     min_rating: float | None = Field(
         None, description="keep interactions with at least this rating; null: all"
     )
-    min_items: int = Field(1, ge=1, le=LARGEST, description="remove users with fewer distinct items")
-    min_interactions: int = Field(
-        1,
-        ge=1,
-        le=LARGEST,
-        description="remove users and items with fewer interactions, repeatedly until none is left",
+    min_items: Count = Field(1, description="remove users with fewer distinct items")
+    min_interactions: Count = Field(
+        1, description="remove users and items with fewer interactions, repeatedly until none is left"
     )
 
     @property

@@ -126,16 +126,14 @@ def _moves(visits: SortedCheckIns, rows: I64, from_known: Bools, items: Ragged) 
 
 def _keys(sets: Ragged, n_items: int) -> I64:
     """Return user * n_items + item of each pair, ascending."""
-    keys: I64 = sets.owners * n_items + sets.values
-    return keys
+    return np.asarray(sets.owners * n_items + sets.values)
 
 
 def _contains(ascending: I64, wanted: I64) -> Bools:
     if not len(ascending):
         return np.zeros(len(wanted), bool)
     places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    held: Bools = ascending[places] == wanted
-    return held
+    return np.asarray(ascending[places] == wanted)
 
 
 PUBLISHED_SEED = 42

@@ -344,5 +344,4 @@ def times(unit: str) -> Convert:
 
 def _known_or_after_1970(moments: Moments) -> Bools:
     seconds = moments["seconds"]
-    possible: Bools = (seconds == UNKNOWN) | ((seconds >= 0) & (seconds < LATEST))
-    return possible
+    return np.asarray((seconds == UNKNOWN) | ((seconds >= 0) & (seconds < LATEST)))

@@ -18,7 +18,17 @@ from gossiprec.base.arrays import F32, F64, I64, Bools, Texts
 from gossiprec.base.errors import DataError, ResourceError
 from gossiprec.base.inputs import format_bytes
 from gossiprec.base.machine import available_bytes
-from gossiprec.data.column_parsers import RATING, Convert, IdEncoder, TextColumn, seconds_and_fractions, times
+from gossiprec.data.check_ins import item_coordinates
+from gossiprec.data.column_parsers import (
+    LATITUDE,
+    LONGITUDE,
+    RATING,
+    Convert,
+    IdEncoder,
+    TextColumn,
+    seconds_and_fractions,
+    times,
+)
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions
 from gossiprec.data.text_blocks import (
@@ -175,6 +185,40 @@ def to_interactions(table: InteractionTable, name: str) -> Interactions:
         draws_by_name=True,
         user_names=tuple(table.user_names[place] for place in np.argsort(users)),
         item_names=tuple(table.item_names[place] for place in np.argsort(items)),
+    )
+
+
+def read_check_ins(
+    name: str,
+    source: FileSource,
+    layout: TextFormat,
+    *,
+    place: str,
+    time: Convert,
+    keep: Callable[[dict[str, npt.NDArray[Any]]], Bools] | None = None,
+) -> Interactions:
+    """Read visits with a user, a place (the column `place`), its latitude and longitude, and a time.
+
+    Users and places have dense ids in the order of their names; those without a kept visit are left out. See
+    :func:`read_columns` for `keep` and for errors.
+    """
+    users, places = IdEncoder(), IdEncoder()
+    readers = {"user": users.reader("user"), place: places.reader(place), "time": time}
+    readers |= {"latitude": LATITUDE, "longitude": LONGITUDE}
+    in_order = {column: readers[column] for column in layout.columns if column in readers}
+    table = read_columns(source, layout, in_order, keep)
+    people, user_ids = np.unique(sort_positions(tuple(users.ids))[table["user"]], return_inverse=True)
+    visited, items = np.unique(sort_positions(tuple(places.ids))[table[place]], return_inverse=True)
+    seconds, fractions = seconds_and_fractions(table["time"])
+    return Interactions(
+        name=name,
+        users=user_ids,
+        items=items,
+        n_users=len(people),
+        n_items=len(visited),
+        times=seconds,
+        fractions=fractions,
+        coordinates=item_coordinates(items, table["latitude"], table["longitude"], len(visited)),
     )
 
 

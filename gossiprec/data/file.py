@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gossiprec.base.errors import DataError, suggestion
 from gossiprec.base.inputs import open_regular_file
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
-from gossiprec.data.column_parsers import Convert, times
-from gossiprec.data.delimited_text import InteractionTable, parse_texts, read_item_texts, to_interactions
-from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role
-from gossiprec.data.parquet import is_parquet
-from gossiprec.data.parsed_file import Doubt, ParsedFile, implausible_rows, parse_delimited, parse_parquet
+from gossiprec.data.column_parsers import times
+from gossiprec.data.delimited_text import (
+    InteractionTable,
+    parse_texts,
+    read_interactions,
+    read_item_texts,
+    to_interactions,
+)
+from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role, detect_format
+from gossiprec.data.parquet import ParquetBatch, is_parquet, read_parquet
+from gossiprec.data.parsed_file import ParsedFile, implausible_rows
 from gossiprec.data.sources import FileSource, refuse_document, zip_members
 from gossiprec.data.split import Interactions
-from gossiprec.data.text_blocks import TextFormat, read_sample
+from gossiprec.data.split_parts import detect_list_format, read_item_lists
+from gossiprec.data.text_blocks import TextFormat, find_line_of_row, read_sample, require_encoding
 
 DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
 """Pattern of the texts that may separate columns."""
 
 
-def check_column_roles(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of columns if they are valid (an option's check).
+Delimiter = Annotated[str, Field(pattern=DELIMITER)]
+Quote = Literal['"', "'", "none"]
+Columns = TypeVar("Columns", bound=tuple[str, ...] | dict[str, str] | None)
+
+
+def check_columns(columns: Columns) -> Columns:
+    """Return the meanings of columns in order, or their names by meaning, if they are valid (an option's check).
 
     Raises
     ------
     ValueError
         If they are not valid.
     """
+    if isinstance(columns, dict):
+        _check_named_columns(columns)
+    elif columns is not None:
+        _check_column_roles(columns)
+    return columns
+
+
+def _check_column_roles(columns: tuple[str, ...]) -> None:
     wrong = [
         name for name in MEANINGS if columns.count(name) > 1 or (name not in columns and name in MEANINGS[:2])
     ]
@@ -43,17 +63,9 @@ def check_column_roles(columns: tuple[str, ...]) -> tuple[str, ...]:
             f"found {list(columns)}; expected user and item once each, rating and time at most once, "
             f"any other name (such as '-') for a column to skip; wrong: {', '.join(wrong)}"
         )
-    return columns
 
 
-def check_named_columns(columns: dict[str, str]) -> dict[str, str]:
-    """Return the names of columns by meaning if they are valid (an option's check).
-
-    Raises
-    ------
-    ValueError
-        If they are not valid.
-    """
+def _check_named_columns(columns: dict[str, str]) -> None:
     strange = [key for key in columns if key not in MEANINGS]
     if strange or not {"user", "item"} <= columns.keys() or len({*columns.values()}) < len(columns):
         near = suggestion(strange[0], MEANINGS) if strange else ""
@@ -61,7 +73,6 @@ def check_named_columns(columns: dict[str, str]) -> dict[str, str]:
             f"found {columns}; expected {{user: NAME, item: NAME}}, and rating and time if there are any, "
             f"each with a different name of the header{near}"
         )
-    return columns
 
 
 def check_encoding(encoding: str) -> str:
@@ -79,6 +90,9 @@ def check_encoding(encoding: str) -> str:
             f"{error}; expected an encoding that Python knows, such as latin-1 or utf-16"
         ) from error
     return encoding
+
+
+Encoding = Annotated[str, AfterValidator(check_encoding)]
 
 
 def open_text_source(path: Path) -> FileSource:
@@ -132,7 +146,7 @@ class DelimitedFile(Dataset):
             description="pairs: one user and one item per line; lists: a user and its items, in order of time, "
             "per line",
         )
-        columns: tuple[str, ...] | dict[str, str] | None = Field(
+        columns: Annotated[tuple[str, ...] | dict[str, str] | None, AfterValidator(check_columns)] = Field(
             None,
             description="for pairs: meanings of the columns in order, or "
             "{user: its name in the header, item: ...}; null: detected",
@@ -140,20 +154,16 @@ class DelimitedFile(Dataset):
         header: bool | None = Field(
             None, description="whether the first line names the columns; null: detected"
         )
-        delimiter: str | None = Field(None, pattern=DELIMITER, description="null: recognised")
-        user_delimiter: str | None = Field(
-            None,
-            pattern=DELIMITER,
-            description="for lists: delimiter after the user, such as ':' in '7:3 9 4'; null: detected",
+        delimiter: Delimiter | None = Field(None, description="null: recognised")
+        user_delimiter: Delimiter | None = Field(
+            None, description="for lists: delimiter after the user, such as ':' in '7:3 9 4'; null: detected"
         )
         doubtful_names: Literal["refuse", "keep"] = Field(
             "refuse",
             description="how to treat names such as 'nan', and one number written in two ways; keep: as names",
         )
-        encoding: str = "utf-8"
-        quote: Literal['"', "'", "none"] = Field(
-            '"', description="quotes around cells of pairs; none: quotes are ordinary text"
-        )
+        encoding: Encoding = "utf-8"
+        quote: Quote = Field('"', description="quotes around cells of pairs; none: quotes are ordinary text")
         time_unit: Literal["s", "ms", "us", "ns"] = Field(
             "s", description="unit of numeric times, counted from 1970"
         )
@@ -162,25 +172,9 @@ class DelimitedFile(Dataset):
             description="for pairs: a table of items and texts, with the same header, delimiter, encoding and quote",
         )
 
-        @field_validator("columns")
-        @classmethod
-        def _name_user_and_item_once(
-            cls, columns: tuple[str, ...] | dict[str, str] | None
-        ) -> tuple[str, ...] | dict[str, str] | None:
-            if isinstance(columns, dict):
-                return check_named_columns(columns)
-            return None if columns is None else check_column_roles(columns)
-
-        @field_validator("encoding")
-        @classmethod
-        def _can_be_read(cls, encoding: str) -> str:
-            return check_encoding(encoding)
-
         @model_validator(mode="after")
         def _belong_to_the_form(self) -> DelimitedFile.Options:
-            fields = type(self).model_fields
-            of_pairs = ("columns", "quote", "time_unit", "item_texts", "min_rating")
-            wrong = [name for name in of_pairs if getattr(self, name) != fields[name].default]
+            wrong = self.changed("columns", "quote", "time_unit", "item_texts", "min_rating")
             if self.form == "lists" and wrong:
                 raise ValueError(
                     f"found {', '.join(wrong)} with form: lists; expected only path, header, delimiter, "
@@ -199,18 +193,18 @@ class DelimitedFile(Dataset):
                 )
             return self
 
+        def changed(self, *names: str) -> list[str]:
+            """Return some options that differ from their defaults."""
+            fields = type(self).model_fields
+            return [name for name in names if getattr(self, name) != fields[name].default]
+
         @property
-        def asked(self) -> FormatHints:
+        def hints(self) -> FormatHints:
             """The format that the options specify; None values are detected."""
             quote = None if self.quote == "none" else self.quote
             return FormatHints(
                 self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter
             )
-
-        @property
-        def time(self) -> Convert:
-            """The parser of times."""
-            return times(self.time_unit)
 
     options: Options
 
@@ -242,31 +236,46 @@ class DelimitedFile(Dataset):
         if source.member is None and is_parquet(options.path):
             return self._parquet(source)
         lists = options.form == "lists"
-        found = parse_delimited(source, options.asked, lists=lists, time=options.time, check=self._check)
-        return found
-
-    def _check(self, table: InteractionTable, by_place: bool, header: Sequence[str]) -> Iterator[Doubt]:
-        """Yield the implausible rows of a table, except those that options allow."""
-        options = self.options
-        yield from implausible_rows(
+        how = (detect_list_format if lists else detect_format)(source, options.hints)
+        layout = how.layout
+        require_encoding(source, layout.encoding)
+        if lists:
+            table, line_of = read_item_lists(source, layout)
+            self._check(table, lambda row, *words: source.error(line_of(row), *words))
+            return ParsedFile(source, table, how)
+        table = read_interactions(source, layout, time=times(options.time_unit))
+        self._check(
             table,
-            header,
-            by_place=by_place,
-            names=options.doubtful_names == "refuse",
-            ratings=options.min_rating is None,
+            lambda row, *words: source.error(find_line_of_row(source, layout, row), *words),
+            header=[how.names[layout.columns.index(role)] for role in MEANINGS[:2] if how.names],
+            by_place=options.columns is None and not how.names,
         )
+        return ParsedFile(source, table, how)
 
     def _parquet(self, source: FileSource) -> ParsedFile:
         options = self.options
-        fields = type(options).model_fields
-        of_text = ("form", "header", "delimiter", "user_delimiter", "encoding", "quote")
-        wrong = [name for name in of_text if getattr(options, name) != fields[name].default]
+        wrong = options.changed("form", "header", "delimiter", "user_delimiter", "encoding", "quote")
         if wrong:
             raise DataError(
                 f"{source}: found a Parquet file and {', '.join(wrong)}; these options are for text; "
                 "remove them"
             )
-        return parse_parquet(source, options.columns, time=options.time, check=self._check)
+        table, names, skipped = read_parquet(source.path, options.columns, time=times(options.time_unit))
+        self._check(table, ParquetBatch(source.path, 1).error)
+        return ParsedFile(source, table, None, names, skipped)
+
+    def _check(
+        self,
+        table: InteractionTable,
+        error: Callable[[int, str, str], DataError],
+        *,
+        header: Sequence[str] = (),
+        by_place: bool = False,
+    ) -> None:
+        """Refuse an implausible row, unless options allow it; `error` names the line of a row."""
+        names, ratings = self.options.doubtful_names == "refuse", self.options.min_rating is None
+        for doubt in implausible_rows(table, header, by_place=by_place, names=names, ratings=ratings):
+            raise error(*doubt)
 
     def provenance(self) -> dict[str, str]:
         """Return the file that is read, and how it was parsed."""

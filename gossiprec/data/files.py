@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from gossiprec.base.errors import DataError
 from gossiprec.base.options import Options as OptionSet
@@ -16,7 +16,7 @@ from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import read_first_row, sort_positions
-from gossiprec.data.file import DELIMITER, check_column_roles, check_encoding, open_text_source
+from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns, open_text_source
 from gossiprec.data.format_detection import refuse_counts
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions, Split, display_name
@@ -44,27 +44,13 @@ class SplitFiles(OptionSet):
     form: Literal["pairs", "lists"] = Field(
         "pairs", description="pairs: one user and one item per line; lists: one user and its items per line"
     )
-    columns: tuple[str, ...] | None = Field(
+    columns: Annotated[tuple[str, ...] | None, AfterValidator(check_columns)] = Field(
         None, description="for pairs; null: the user, the item, and further columns to skip"
     )
     header: bool = False
-    delimiter: str | None = Field(
-        None, pattern=DELIMITER, description="null: a tab for pairs, blanks and tabs for lists"
-    )
-    encoding: str = "utf-8"
-    quote: Literal['"', "'", "none"] = Field(
-        '"', description="quotes around cells of pairs; none: quotes are ordinary text"
-    )
-
-    @field_validator("columns")
-    @classmethod
-    def _name_user_and_item_once(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return columns and check_column_roles(columns)
-
-    @field_validator("encoding")
-    @classmethod
-    def _can_be_read(cls, encoding: str) -> str:
-        return check_encoding(encoding)
+    delimiter: Delimiter | None = Field(None, description="null: a tab for pairs, blanks and tabs for lists")
+    encoding: Encoding = "utf-8"
+    quote: Quote = Field('"', description="quotes around cells of pairs; none: quotes are ordinary text")
 
     def read(self) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, SplitPart]]:
         """Return the encoders of users and items, and the parts with their codes.
@@ -89,10 +75,9 @@ class SplitFiles(OptionSet):
         if self.form == "lists":
             delimiter = self.delimiter or " "
             rows = sample.rows(delimiter)[1 if self.header else 0 :]
-            refuse_counts(source, sample.first_line, rows)
+            refuse_counts(sample, rows)
             if self.delimiter is None and has_colons(rows):
-                raise source.error(
-                    sample.first_line,
+                raise sample.error(
                     f"{rows[0][0]!r}, a user with a colon",
                     "blanks between the user and all items; replace the colon by a blank, or set delimiter: "
                     "' ' if it belongs to the name",
@@ -182,31 +167,31 @@ class FilesSplit(SplitRule):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._told: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Divide the interactions as the files do."""
         data = interactions
         codes, parts = self.options.read()
-        by_number = self.options.ids == "numbers"
-        users, items = (
-            {
-                name: number
-                for number, name in enumerate(map(str, range(n)) if by_number or names is None else names)
-            }
-            for names, n in ((data.user_names, data.n_users), (data.item_names, data.n_items))
-        )
+        by_name = self.options.ids == "names"
+        users = _ids_by_name(by_name and data.user_names, data.n_users)
+        items = _ids_by_name(by_name and data.item_names, data.n_items)
         found = {name: part.numbered(users, items, codes, data.name) for name, part in parts.items()}
         _require_trained(data, found)
         split = build_split(data, found)
         placed = sum(int(part.sizes.sum()) for part in (split.train, split.validation, split.test))
         pairs = len(np.unique(data.users * data.n_items + data.items))
-        self._told = split_provenance(found) | {"pairs_in_no_file": str(pairs - placed)}
+        self._notes = split_provenance(found) | {"pairs_in_no_file": str(pairs - placed)}
         return split
 
     def provenance(self) -> dict[str, str]:
         """Return the files, and the number of pairs that are in none of them."""
-        return self._told
+        return self._notes
+
+
+def _ids_by_name(names: tuple[str, ...] | Literal[False] | None, n: int) -> dict[str, int]:
+    """Return the id of each name; without names, ids are known by their numbers."""
+    return {name: number for number, name in enumerate(names or map(str, range(n)))}
 
 
 def split_provenance(parts: dict[str, SplitPart]) -> dict[str, str]:

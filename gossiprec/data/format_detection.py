@@ -43,7 +43,12 @@ LABELS = {
 
 def is_label(name: str) -> bool:
     """Return whether a column, by its name, may mark which lines count."""
-    return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower())) in LABELS
+    return _plain(name) in LABELS
+
+
+def _plain(name: str) -> str:
+    """Return the letters and digits of a column's name, in lower case."""
+    return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
 
 
 FLAGS = [
@@ -60,8 +65,7 @@ def are_flags(cells: Sequence[str]) -> bool:
 
 def column_role(name: str) -> str | None:
     """Return the meaning (one of :data:`MEANINGS`) that a column's name suggests, or None."""
-    word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
-    return next((meaning for meaning, words in WORDS.items() if word in words), None)
+    return next((meaning for meaning, words in WORDS.items() if _plain(name) in words), None)
 
 
 def column_roles(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -128,25 +132,27 @@ class DetectedFormat:
     marked: bool
 
     @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The meaning of each column, and its name, or its place if there is no header."""
+        meant = self.layout.columns
+        called = self.names or tuple(f"column {place}" for place in range(1, len(meant) + 1))
+        return [*zip(meant, called, strict=False)]
+
+    @property
     def skipped(self) -> tuple[str, ...]:
-        """The columns that are not read: their names, or their places if there is no header."""
-        columns = self.layout.columns
-        if columns == ("user", "items"):
-            return ()
-        called = self.names or tuple(f"column {place}" for place in range(1, len(columns) + 1))
-        return tuple(name for name, meant in zip(called, columns, strict=False) if meant not in MEANINGS)
+        """The columns that are not read."""
+        lists = self.layout.columns == ("user", "items")
+        return tuple(called for meant, called in self.columns if meant not in MEANINGS and not lists)
 
     @property
     def summary(self) -> str:
         """A description of the format."""
-        columns = self.layout.columns
-        meant = {name: place for place, name in enumerate(columns) if name in MEANINGS}
-        of = {m: self.names[place] if self.names else f"column {place + 1}" for m, place in meant.items()}
         header = "a header" if self.names else "no header"
         delimiter = DELIMITER_NAMES.get(self.layout.delimiter, repr(self.layout.delimiter))
         if self.layout.user_delimiter is not None:
             delimiter = f"{self.layout.user_delimiter!r} after the user, {delimiter}"
-        text = f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
+        known = ", ".join(f"{meant} = {called}" for meant, called in self.columns if meant in MEANINGS)
+        text = f"{delimiter} between columns, {header}, {known}"
         return text + (f", skipped: {', '.join(self.skipped)}" if self.skipped else "")
 
 
@@ -159,16 +165,16 @@ def detect_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
         If the text can be parsed in two ways, or its header contradicts `asked`.
     """
     sample = read_sample(source, asked.encoding)
-    delimiter = asked.delimiter or _delimiter(source, sample, asked)
+    delimiter = asked.delimiter or _delimiter(sample, asked)
     rows = sample.rows(delimiter, asked.quote)
     if asked.columns is None:
-        refuse_counts(source, sample.first_line, rows)
-    names, columns = _columns(source, sample.first_line, rows, asked, delimiter)
+        refuse_counts(sample, rows)
+    names, columns = _columns(sample, rows, asked, delimiter)
     layout = TextFormat(columns, delimiter, bool(names), sample.encoding, asked.quote, KEYS)
     return DetectedFormat(layout, names, rows[1:] if names else rows, sample.marked)
 
 
-def _delimiter(source: FileSource, sample: TextSample, asked: FormatHints) -> str:
+def _delimiter(sample: TextSample, asked: FormatHints) -> str:
     """Return the delimiter that splits every line as expected, or else the one that comes nearest."""
     tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, asked.quote))}
     if sample.has_tabs and not _fits(tables.get("\t", ()), asked):
@@ -178,21 +184,16 @@ def _delimiter(source: FileSource, sample: TextSample, asked: FormatHints) -> st
         if _fits(rows, asked) and rows not in fitting.values():
             fitting[mark] = rows
     if len(fitting) > 1 and asked.columns is None:
-        fitting = _without_parts(_by_words(fitting) or fitting)
+        named = {mark: rows for mark, rows in fitting.items() if column_roles(rows[0]) is not None}
+        fitting = _without_parts(named or fitting)
     if len(fitting) > 1:
-        raise source.error(
-            sample.first_line,
-            f"lines that {' and '.join(DELIMITER_NAMES[mark] for mark in fitting)} would split as well",
-            "a single delimiter; set it with the option delimiter",
+        marks = " and ".join(DELIMITER_NAMES[mark] for mark in fitting)
+        raise sample.error(
+            f"lines that {marks} would split as well", "a single delimiter; set it with the option delimiter"
         )
     if fitting:
         return next(iter(fitting))
-    return max(tables, key=lambda mark: _likeness(tables[mark], asked), default="\t")
-
-
-def _by_words(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
-    """Return the ways to split in which the first row names a user and an item."""
-    return {mark: rows for mark, rows in fitting.items() if column_roles(rows[0]) is not None}
+    return max(tables, key=lambda mark: _share_of_width(tables[mark], asked), default="\t")
 
 
 def _without_parts(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
@@ -226,7 +227,7 @@ def _fits(rows: Rows, asked: FormatHints) -> bool:
     return widths == {len(asked.columns)}
 
 
-def _likeness(rows: Rows, asked: FormatHints) -> float:
+def _share_of_width(rows: Rows, asked: FormatHints) -> float:
     """Return the share of rows with the expected, or else the most common, width above one cell."""
     widths = Counter(len(row) for row in rows)
     if isinstance(asked.columns, tuple) and widths[len(asked.columns)]:
@@ -236,23 +237,22 @@ def _likeness(rows: Rows, asked: FormatHints) -> float:
 
 
 def _columns(
-    source: FileSource, line: int, rows: Rows, asked: FormatHints, delimiter: str
+    sample: TextSample, rows: Rows, asked: FormatHints, delimiter: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the cells of the header, empty if there is none, and the meaning of each column."""
     first: tuple[str, ...] = rows[0] if rows else ()
     if isinstance(asked.columns, Mapping):
-        return first, _by_name(source, line, first, asked.columns, delimiter)
-    by_words = column_roles(first)
-    places = asked.columns or by_words or BY_PLACE.get(len(first), MEANINGS)
-    header = _has_header(source, line, rows, places) if asked.header is None else asked.header
+        return first, _by_name(sample, first, asked.columns, delimiter)
+    places = asked.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
+    header = _has_header(sample, rows, places) if asked.header is None else asked.header
     if header and asked.columns is None:
-        _refuse_special(source, line, rows)
+        _refuse_special(sample, rows)
     if rows[1:] or not header:
-        _require_agreement(source, line, first, places, header=header, stated=asked)
+        _require_agreement(sample, first, places, header=header, stated=asked)
     return (first if header else ()), places
 
 
-def _refuse_special(source: FileSource, line: int, rows: Rows) -> None:
+def _refuse_special(sample: TextSample, rows: Rows) -> None:
     """Refuse a table with a column that must not be skipped silently, by its name or first cells."""
     header = rows[0] if rows else ()
     labels = [
@@ -262,23 +262,21 @@ def _refuse_special(source: FileSource, line: int, rows: Rows) -> None:
         or (column_role(name) is None and are_flags([row[place] for row in rows[1:] if place < len(row)]))
     ]
     if labels:
-        raise source.error(
-            line,
+        raise sample.error(
             f"the column {labels[0]!r}, which may mark the lines that count",
             f"columns by name; to keep its ones, columns: {{user: ..., item: ..., rating: '{labels[0]}'}} with "
             "min_rating: 1; to leave it out, the same without the rating",
         )
     sequences = [name for name in header if name.strip().lower().endswith("_seq") and ":" in name]
     if sequences:
-        raise source.error(
-            line,
+        raise sample.error(
             f"the column {sequences[0]!r}, a list of values in one cell, as RecBole's atomic files "
             "of sequences have",
             "one item per line, as RecBole's .inter files of interactions have",
         )
 
 
-def refuse_counts(source: FileSource, line: int, rows: Rows) -> None:
+def refuse_counts(sample: TextSample, rows: Rows) -> None:
     """Refuse lines that begin with the number of their other cells.
 
     Raises
@@ -287,8 +285,7 @@ def refuse_counts(source: FileSource, line: int, rows: Rows) -> None:
         If every line does so, as in the lists of CiteULike, which name no user.
     """
     if len(rows) > 1 and all(row[0].isdigit() and int(row[0]) == len(row) - 1 for row in rows if row):
-        raise source.error(
-            line,
+        raise sample.error(
             f"{' '.join(rows[0][:6])!r}, a line that begins with the number of its items, like all "
             "other lines (CiteULike)",
             "a user, then its items; replace the count by the number of the line",
@@ -296,22 +293,26 @@ def refuse_counts(source: FileSource, line: int, rows: Rows) -> None:
 
 
 def _by_name(
-    source: FileSource, line: int, header: tuple[str, ...], columns: Mapping[str, str], delimiter: str
+    sample: TextSample, header: tuple[str, ...], columns: Mapping[str, str], delimiter: str
 ) -> tuple[str, ...]:
     """Return the meaning of each column, given the names of the columns with a meaning."""
     for meaning, name in columns.items():
         if header.count(name) != 1:
             times = "twice" if name in header else "nowhere"
-            raise source.error(
-                line,
-                f"the column {name!r} {times} among {', '.join(map(repr, header[:12]))}, split at {delimiter!r}",
+            raise sample.error(
+                f"the column {name!r} {times} among {_shown(header)}, split at {delimiter!r}",
                 f"a header that names the column of the {meaning} once{suggestion(name, header)}",
             )
     of = {name: meaning for meaning, name in columns.items()}
     return tuple(of.get(name, "-") for name in header)
 
 
-def _has_header(source: FileSource, line: int, rows: Rows, columns: tuple[str, ...]) -> bool:
+def _shown(cells: Sequence[str]) -> str:
+    """Return the first cells of a row, for a message."""
+    return ", ".join(map(repr, cells[:12]))
+
+
+def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...]) -> bool:
     """Return whether the first row names columns.
 
     Raises
@@ -325,25 +326,19 @@ def _has_header(source: FileSource, line: int, rows: Rows, columns: tuple[str, .
     cells = {meaning: first[columns.index(meaning)] for meaning in MEANINGS if meaning in columns}
     if any(map(_is_number, cells.values())):
         if first == (*map(str, range(len(first))),) or _begins_before_1973(rows, columns):
-            raise source.error(
-                line,
+            raise sample.error(
                 f"{', '.join(first)}, which may be a header of numbers or the first row",
                 "an unambiguous first line; set header: true or header: false",
             )
         return False
     found = {meaning: column_role(cell) for meaning, cell in cells.items()}
-    if {found["user"], found["item"]} == {"user", "item"}:
+    if {found["user"], found["item"]} == {"user", "item"} or (len(cells) > 2 and any(found.values())):
         return True
-    if len(cells) > 2 and any(found.values()):
-        return True
-    places = [columns.index(name) for name in ("user", "item")]
-    odd = [place for place in places if _odd(rows, place)] or all(
-        _may_be_a_name(rows, place) for place in places
-    )
+    starts = [_start(rows, columns.index(name)) for name in ("user", "item")]
+    odd = any(_odd(*start) for start in starts) or all(_may_be_a_name(*start) for start in starts)
     if odd or found["user"] or found["item"] or first[0].startswith(("#", "%")):
-        raise source.error(
-            line,
-            f"{', '.join(map(repr, first[:12]))}, which may be a header, a comment, or neither",
+        raise sample.error(
+            f"{_shown(first)}, which may be a header, a comment, or neither",
             "an unambiguous first line; set header: true or header: false, or name the columns: "
             "{user: ..., item: ...}",
         )
@@ -352,25 +347,26 @@ def _has_header(source: FileSource, line: int, rows: Rows, columns: tuple[str, .
 
 def _begins_before_1973(rows: Rows, columns: tuple[str, ...]) -> bool:
     """Return whether the first time is a small number and all others are present-day times."""
-    place = columns.index("time") if "time" in columns else len(columns)
-    first, *others = [row[place] for row in rows if place < len(row)] or ("",)
+    first, others = _start(rows, columns.index("time") if "time" in columns else len(columns))
     return len(others) > 1 and bool(SMALL.fullmatch(first)) and all(map(UNIX_TIME.match, others))
 
 
-def _odd(rows: Rows, column: int) -> bool:
+def _start(rows: Rows, column: int) -> tuple[str, list[str]]:
+    """Return the first cell of a column, ``""`` if it has none, and the others."""
+    first, *others = [row[column] for row in rows if column < len(row)] or ("",)
+    return first, others
+
+
+def _odd(first: str, others: list[str]) -> bool:
     """Return whether all cells of a column are numbers or have digits, except the first."""
-    first, *others = [row[column] for row in rows if column < len(row)]
-    return len(others) > 1 and any(
-        not kind(first) and all(map(kind, others)) for kind in (str.isdigit, _has_digit)
-    )
+    kinds = (str.isdigit, _has_digit)
+    return len(others) > 1 and any(not kind(first) and all(map(kind, others)) for kind in kinds)
 
 
-def _may_be_a_name(rows: Rows, column: int) -> bool:
+def _may_be_a_name(first: str, others: list[str]) -> bool:
     """Return whether a column of words begins with a word that is not repeated."""
-    first, *others = [row[column] for row in rows if column < len(row)]
-    return (
-        len(others) > 1 and not _has_digit(first) and first not in others and not all(map(_has_digit, others))
-    )
+    unlike = not _has_digit(first) and first not in others
+    return len(others) > 1 and unlike and not all(map(_has_digit, others))
 
 
 def _has_digit(cell: str) -> bool:
@@ -386,46 +382,33 @@ def _is_number(cell: str) -> bool:
 
 
 def _require_agreement(
-    source: FileSource,
-    line: int,
-    first: tuple[str, ...],
-    columns: tuple[str, ...],
-    *,
-    header: bool,
-    stated: FormatHints,
+    sample: TextSample, first: tuple[str, ...], columns: tuple[str, ...], *, header: bool, stated: FormatHints
 ) -> None:
     """Refuse a first line that contradicts what the user has specified."""
-    said = [column_role(cell) for cell in first]
+    roles = [column_role(cell) for cell in first]
     wrong = [
         f"{cell!r} where columns has {meant}"
-        for cell, meant, says in zip(first, columns, said, strict=False)
-        if meant in MEANINGS and says not in (None, meant)
+        for cell, meant, role in zip(first, columns, roles, strict=False)
+        if meant in MEANINGS and role not in (None, meant)
     ]
     if header and stated.columns is None and len(first) > 1 and column_roles(first) is None:
-        raise source.error(
-            line,
-            f"a header of {', '.join(map(repr, first[:12]))}",
+        raise sample.error(
+            f"a header of {_shown(first)}",
             "a column named like a user and one named like an item; name them, such as columns: "
             "{user: ..., item: ...}",
         )
     if header and wrong:
-        raise source.error(
-            line,
+        raise sample.error(
             f"a header with {' and '.join(wrong)}",
             "columns in the order of the file, or by name, such as {user: ..., item: ...}",
         )
     if header and stated.columns is not None and len(first) != len(columns):
-        raise source.error(
-            line, f"a header of {len(first)} names, split at", f"{len(columns)}, as columns has"
-        )
-    if not header and stated.header is False and {"user", "item"} <= {*said[: len(columns)]}:
-        raise source.error(
-            line, f"names of columns, {', '.join(map(repr, first[:12]))}, but header: false", "header: true"
-        )
+        raise sample.error(f"a header of {len(first)} names, split at", f"{len(columns)}, as columns has")
+    if not header and stated.header is False and {"user", "item"} <= {*roles[: len(columns)]}:
+        raise sample.error(f"names of columns, {_shown(first)}, but header: false", "header: true")
     if not header and stated.columns is None and len(first) > 1 and len(first) not in BY_PLACE:
-        raise source.error(
-            line,
-            f"{len(first)} columns without names, {', '.join(map(repr, first[:12]))}",
+        raise sample.error(
+            f"{len(first)} columns without names, {_shown(first)}",
             "2 (user, item) or 4 (user, item, rating, time); name the columns, such as columns: [user, "
             "item, time], or set form: lists if a line is a user and its items",
         )

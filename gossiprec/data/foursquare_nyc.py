@@ -20,7 +20,7 @@ from gossiprec.base.options import LARGEST
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.check_ins import filter_active_users, item_coordinates, published_split
+from gossiprec.data.check_ins import filter_active_users, published_split
 from gossiprec.data.column_parsers import (
     LATITUDE,
     LONGITUDE,
@@ -29,11 +29,10 @@ from gossiprec.data.column_parsers import (
     TextColumn,
     dated,
     integer_parser,
-    seconds_and_fractions,
     worded_times,
 )
-from gossiprec.data.delimited_text import read_columns, read_first_row, sort_positions
-from gossiprec.data.sources import FileSource, find_file, resolve_data_file
+from gossiprec.data.delimited_text import read_check_ins, read_columns, read_first_row, sort_positions
+from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.text_blocks import TextFormat
 
@@ -83,7 +82,10 @@ class FoursquareNYC(Dataset):
 
     @cached_property
     def _everyone(self) -> Interactions:
-        return self._read_joined() if self._is_joined else self._read_original()
+        if self._is_joined:
+            return self._read_joined()
+        time = dated(worded_times, "Tue Apr 03 18:00:09 +0000 2012")
+        return read_check_ins("foursquare-nyc", self._source, ORIGINAL_LAYOUT, place="venue", time=time)
 
     def load(self, seed: int) -> Interactions:
         """Read the check-ins of all users with enough venues."""
@@ -99,32 +101,6 @@ class FoursquareNYC(Dataset):
         rows = f"flag <= {self.options.flags}" if self._is_joined else "all (the original has no flags)"
         left_out = self._everyone.n_users - self.load(0).n_users
         return {"source": str(self._source), "rows": rows, "users_left_out": str(left_out)}
-
-    def _read_original(self) -> Interactions:
-        users, venues = IdEncoder(), IdEncoder()
-        table = read_columns(
-            self._source,
-            ORIGINAL_LAYOUT,
-            {
-                "user": users.reader("user"),
-                "venue": venues.reader("venue"),
-                "latitude": LATITUDE,
-                "longitude": LONGITUDE,
-                "time": dated(worded_times, "Tue Apr 03 18:00:09 +0000 2012"),
-            },
-        )
-        items = sort_positions(tuple(venues.ids))[table["venue"]]
-        seconds, fractions = seconds_and_fractions(table["time"])
-        return Interactions(
-            name="foursquare-nyc",
-            users=sort_positions(tuple(users.ids))[table["user"]],
-            items=items,
-            n_users=len(users.ids),
-            n_items=len(venues.ids),
-            times=seconds,
-            fractions=fractions,
-            coordinates=item_coordinates(items, table["latitude"], table["longitude"], len(venues.ids)),
-        )
 
     def _read_joined(self) -> Interactions:
         venues, coordinates = self._venues()
@@ -156,7 +132,7 @@ class FoursquareNYC(Dataset):
     def _venues(self) -> tuple[I64, F64]:
         """Return the ids of the venue file, ascending, and the coordinates of each venue."""
         path = self.options.path
-        source = find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
+        source = find_companion_file(path, [VENUES])
         if source is None:
             raise DataError(
                 f"{path}: no venue file; expected {VENUES} or {VENUES}.gz next to {JOINED}, with the "

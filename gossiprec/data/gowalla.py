@@ -12,31 +12,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
 from gossiprec.base.arrays import Bools
 from gossiprec.base.errors import DataError
-from gossiprec.base.options import LARGEST
+from gossiprec.base.options import LARGEST, Count
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.check_ins import (
-    drop_unvisited_items,
-    filter_active_users,
-    item_coordinates,
-    published_split,
-)
-from gossiprec.data.column_parsers import (
-    LATITUDE,
-    LONGITUDE,
-    IdEncoder,
-    dated,
-    seconds_and_fractions,
-    zoned_times,
-)
-from gossiprec.data.delimited_text import read_columns, sort_positions
+from gossiprec.data.check_ins import drop_unvisited_items, filter_active_users, published_split
+from gossiprec.data.column_parsers import dated, zoned_times
+from gossiprec.data.delimited_text import read_check_ins
 from gossiprec.data.sources import FileSource, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.text_blocks import TextFormat
@@ -61,9 +48,7 @@ class Gowalla(Dataset):
 
         path: Path
         bounding_box: Box | None = Field(None, description="south, west, north, east in degrees; null: all")
-        min_checkins: int = Field(
-            10, ge=1, le=LARGEST, description="remove users with fewer check-ins in the box"
-        )
+        min_checkins: Count = Field(10, description="remove users with fewer check-ins in the box")
         min_items: int = Field(
             3, ge=3, le=LARGEST, description="remove users with fewer distinct places in the box"
         )
@@ -86,39 +71,16 @@ class Gowalla(Dataset):
 
     @cached_property
     def _everyone(self) -> Interactions:
-        users, locations = IdEncoder(), IdEncoder()
-        table = read_columns(
-            self._source,
-            LAYOUT,
-            {
-                "user": users.reader("user"),
-                "time": dated(zoned_times, "2010-10-19T23:55:27Z"),
-                "latitude": LATITUDE,
-                "longitude": LONGITUDE,
-                "location": locations.reader("location"),
-            },
-            keep=self._in_box,
+        time = dated(zoned_times, "2010-10-19T23:55:27Z")
+        found = read_check_ins(
+            "gowalla", self._source, LAYOUT, place="location", time=time, keep=self._in_box
         )
-        if not len(table["user"]):
+        if not len(found.users):
             raise DataError(
                 f"{self._source}: no check-in is in bounding_box {list(self.options.bounding_box or ())}; "
                 "expected a box [south, west, north, east] that contains some"
             )
-        inside, people = np.unique(sort_positions(tuple(users.ids))[table["user"]], return_inverse=True)
-        seconds, fractions = seconds_and_fractions(table["time"])
-        visited, items = np.unique(
-            sort_positions(tuple(locations.ids))[table["location"]], return_inverse=True
-        )
-        return Interactions(
-            name="gowalla",
-            users=people,
-            items=items,
-            n_users=len(inside),
-            n_items=len(visited),
-            times=seconds,
-            fractions=fractions,
-            coordinates=item_coordinates(items, table["latitude"], table["longitude"], len(visited)),
-        )
+        return found
 
     def load(self, seed: int) -> Interactions:
         """Read the check-ins in the box of all users with enough of them."""

@@ -17,10 +17,10 @@ from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_helpers import (
     count_items_per_user,
     first_interactions,
+    last_positions,
     order_pairs,
     random_positions,
     split_by_position,
-    time_positions,
 )
 
 
@@ -68,8 +68,7 @@ class LastFractionSplit(SplitRule):
         if options.by == "file":
             interactions = replace(interactions, times=np.arange(len(interactions.users)), fractions=None)
         pairs = first_interactions(interactions)
-        by_time = time_positions(pairs)
-        position = random_positions(pairs, seed) if by_time is None else by_time
+        position = last_positions(pairs, seed)
         counts = count_items_per_user(pairs)
         n_test = _part(options.test, counts)
         n_validation = _part(options.validation, counts - n_test)
@@ -80,8 +79,7 @@ class LastFractionSplit(SplitRule):
 
 def _part(fraction: float, counts: I64) -> I64:
     exact = 1e-9  # 0.3 of ten items is three, despite rounding of the product
-    floor: I64 = np.floor(fraction * counts + exact).astype(np.int64)
-    return floor
+    return np.asarray(np.floor(fraction * counts + exact).astype(np.int64))
 
 
 def _random_before(pairs: Interactions, position: npt.NDArray[np.generic], n_kept: I64, seed: int) -> F64:
@@ -91,5 +89,4 @@ def _random_before(pairs: Interactions, position: npt.NDArray[np.generic], n_kep
     users = pairs.users[order]
     rank = np.empty(len(order))
     rank[order] = np.arange(len(order)) - starts[users]
-    drawn: F64 = np.where(rank < n_kept[pairs.users], random_positions(pairs, seed), 1 + rank)
-    return drawn
+    return np.asarray(np.where(rank < n_kept[pairs.users], random_positions(pairs, seed), 1 + rank))

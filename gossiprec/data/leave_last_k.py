@@ -10,12 +10,7 @@ from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import (
-    first_interactions,
-    random_positions,
-    split_by_position,
-    time_positions,
-)
+from gossiprec.data.split_helpers import first_interactions, last_positions, split_by_position
 
 
 @SPLITS.register("leave_last_k")
@@ -39,11 +34,10 @@ class LeaveLastK(SplitRule):
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out the last `test` items, and the `validation` items before them."""
         pairs = first_interactions(interactions)
-        position = time_positions(pairs)
         everyone = np.ones(pairs.n_users, np.int64)
         return split_by_position(
             pairs,
-            random_positions(pairs, seed) if position is None else position,
+            last_positions(pairs, seed),
             n_test=self.options.test * everyone,
             n_validation=self.options.validation * everyone,
         )

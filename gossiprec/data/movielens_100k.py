@@ -19,7 +19,6 @@ from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import (
-    InteractionTable,
     flag_parser,
     parse_texts,
     read_first_row,
@@ -85,18 +84,20 @@ class MovieLens100k(Dataset):
     def load(self, seed: int) -> Interactions:
         """Read the ratings that are kept, and the texts of all movies."""
         table = read_interactions(self._source, RATINGS)
-        users, items = _with_original_ids(self._source, table, first_id=1)
-        item_names = tuple(str(number + 1) for number in range(int(items.max()) + 1))
+        users = _numbers(self._source, "user", table.user_names, 1)[table.users]
+        items = _numbers(self._source, "item", table.item_names, 1)[table.items]
+        n_users, n_items = int(users.max()) + 1, int(items.max()) + 1
+        user_names, item_names = (tuple(map(str, range(1, n + 1))) for n in (n_users, n_items))
         data = Interactions(
             name="movielens-100k",
             users=users,
             items=items,
-            n_users=int(users.max()) + 1,
-            n_items=int(items.max()) + 1,
+            n_users=n_users,
+            n_items=n_items,
             ratings=table.ratings,
             times=table.times,
             fractions=table.fractions,
-            user_names=tuple(str(number + 1) for number in range(int(users.max()) + 1)),
+            user_names=user_names,
             item_names=item_names,
             item_texts=self._texts(item_names),
         )
@@ -156,22 +157,16 @@ def _read_split_file(source: FileSource, *, first_id: int) -> SplitPart:
     columns = ("user", "item", "-", "-")[: 2 if len(read_first_row(source, RATINGS)) == 2 else 4]
     codes = IdEncoder(), IdEncoder()
     part = read_pairs(source, TextFormat(columns), codes)
-    users, items = (
-        _numbers(source, kind, tuple(code.ids), first_id)
-        for kind, code in zip(("user", "item"), codes, strict=True)
-    )
-    return replace(part, users=users[part.users], items=items[part.items])
-
-
-def _with_original_ids(source: FileSource, table: InteractionTable, first_id: int) -> tuple[I64, I64]:
-    """Return users and items by their ids in the file minus `first_id`, not by order of appearance."""
-    return (
-        _numbers(source, "user", table.user_names, first_id)[table.users],
-        _numbers(source, "item", table.item_names, first_id)[table.items],
+    users, items = (tuple(code.ids) for code in codes)
+    return replace(
+        part,
+        users=_numbers(source, "user", users, first_id)[part.users],
+        items=_numbers(source, "item", items, first_id)[part.items],
     )
 
 
 def _numbers(source: FileSource, column: str, names: tuple[str, ...], first_id: int) -> I64:
+    """Return the ids that names of the file denote, minus `first_id`."""
     for name in names:
         if not (name.isascii() and name.isdigit() and len(name) < 8 and int(name) >= first_id):
             raise DataError(f"{source}: found {column} {name!r}; expected whole numbers from {first_id}")

@@ -162,6 +162,7 @@ def _names(
     path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None, flags: Sequence[str]
 ) -> dict[str, str]:
     """Return the columns with a meaning, by meaning; `flags` are columns that may mark the rows that count."""
+    found = f"{path}: found columns {', '.join(held)}"
     if isinstance(columns, Mapping):
         names = dict(columns)
     else:
@@ -175,8 +176,8 @@ def _names(
             )
         if places is None:
             raise DataError(
-                f"{path}: found columns {', '.join(held)}; expected a column named like a user and one named "
-                "like an item; name them, such as columns: {user: ..., item: ...}"
+                f"{found}; expected a column named like a user and one named like an item; name them, such as "
+                "columns: {user: ..., item: ...}"
             )
         wrong = [
             f"{n} as {m}"
@@ -185,14 +186,11 @@ def _names(
         ]
         if wrong or len(places) != len(held):
             raise DataError(
-                f"{path}: found columns {', '.join(held)}, and {list(places)} in columns; expected the same "
-                "columns in the same order, or by name, such as {user: ..., item: ...}"
+                f"{found}, and {list(places)} in columns; expected the same columns in the same order, or by "
+                "name, such as {user: ..., item: ...}"
             )
         names = {meaning: held[place] for place, meaning in enumerate(places) if meaning in MEANINGS}
     for meaning, name in names.items():
         if held.count(name) != 1:
-            raise DataError(
-                f"{path}: found columns {', '.join(held)}; expected {name!r} once, as the "
-                f"{meaning}{suggestion(name, held)}"
-            )
+            raise DataError(f"{found}; expected {name!r} once, as the {meaning}{suggestion(name, held)}")
     return names

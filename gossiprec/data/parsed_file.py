@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
 
 from gossiprec.base.arrays import I64
-from gossiprec.data.column_parsers import Convert
-from gossiprec.data.delimited_text import InteractionTable, is_whole_number, read_interactions
-from gossiprec.data.format_detection import DetectedFormat, FormatHints, detect_format
-from gossiprec.data.parquet import ParquetBatch, read_parquet
+from gossiprec.data.delimited_text import InteractionTable, is_whole_number
+from gossiprec.data.format_detection import DetectedFormat
 from gossiprec.data.sources import FileSource
-from gossiprec.data.split_parts import detect_list_format, read_item_lists
-from gossiprec.data.text_blocks import TextFormat, find_line_of_row, require_encoding
+from gossiprec.data.text_blocks import TextFormat
 
 MISSING = {
     "nan", "-nan", "null", "none", "na", "n/a", "nil", "<na>", "nat", "#n/a", "#na", "#n/a n/a", "undefined", "\\n",
@@ -43,8 +41,27 @@ KEEP = "; if it is a name, set doubtful_names: keep"
 
 Doubt = tuple[int, str, str]
 """A row from 0, what was found in it, and what was expected."""
-Named = tuple[str, tuple[str, ...], I64]
-"""``user`` or ``item``, all names, and the position of each row's name among them."""
+
+
+class NamedColumn(NamedTuple):
+    """A column of names.
+
+    Attributes
+    ----------
+    kind : str
+        ``user`` or ``item``.
+    names : tuple of str
+    codes : ndarray of int64, shape (n_rows,)
+        Position of each row's name in `names`.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    codes: I64
+
+    def row_of(self, place: int) -> int:
+        """Return the first row with a name, given by its position in `names`."""
+        return int(np.argmax(self.codes == place))
 
 
 def implausible_rows(
@@ -69,14 +86,13 @@ def implausible_rows(
     ratings : bool
         Whether ratings are checked, because all of them count.
     """
-    both: tuple[Named, Named] = (
-        ("user", table.user_names, table.users),
-        ("item", table.item_names, table.items),
+    both = (
+        NamedColumn("user", table.user_names, table.users),
+        NamedColumn("item", table.item_names, table.items),
     )
-    if header and all(name in names for name, (_, names, _) in zip(header, both, strict=True)):
-        again = np.all(
-            [codes == names.index(name) for name, (_, names, codes) in zip(header, both, strict=True)], 0
-        )
+    titled = [*zip(header, both, strict=False)]
+    if titled and all(title in column.names for title, column in titled):
+        again = np.all([column.codes == column.names.index(title) for title, column in titled], 0)
         if again.any():
             yield int(np.argmax(again)), "the header a second time", "one header, before all rows"
     for named in both if names else ():
@@ -88,26 +104,24 @@ def implausible_rows(
         yield from _misplaced(table, both)
 
 
-def _missing(named: Named) -> Iterator[Doubt]:
+def _missing(named: NamedColumn) -> Iterator[Doubt]:
     """Yield names that stand for a missing value."""
-    kind, names, codes = named
+    kind, names, _ = named
     for place, name in enumerate(names):
         if name.lower() in MISSING or NO_WORD.fullmatch(name):
-            row, others = int(np.argmax(codes == place)), ""
-            if (
-                all(is_whole_number(other) for other in names if other.lower() not in MISSING)
-                and len(names) > 1
-            ):
-                others = ", but all other values are numbers"
-            yield row, f"{name!r} as {kind}{others}", f"a name of the {kind} on every line{KEEP}"
+            usual = [other for other in names if other.lower() not in MISSING]
+            numbers = len(names) > 1 and all(map(is_whole_number, usual))
+            others = ", but all other values are numbers" if numbers else ""
+            found = f"{name!r} as {kind}{others}"
+            yield named.row_of(place), found, f"a name of the {kind} on every line{KEEP}"
         if ROUNDED.fullmatch(name):
-            row = int(np.argmax(codes == place))
-            yield row, f"{name!r} as {kind}, a number without its last digits", f"all digits{KEEP}"
+            found = f"{name!r} as {kind}, a number without its last digits"
+            yield named.row_of(place), found, f"all digits{KEEP}"
 
 
-def _written_twice(named: Named) -> Iterator[Doubt]:
+def _written_twice(named: NamedColumn) -> Iterator[Doubt]:
     """Yield a number, or a word with accents, with two spellings."""
-    kind, names, codes = named
+    kind, names, _ = named
     if all(is_whole_number(name) and (name[0] != "0" or name == "0") for name in names):
         return
     form = ANY_NUMBER if all(map(ANY_NUMBER.fullmatch, names)) else NUMBER
@@ -117,17 +131,16 @@ def _written_twice(named: Named) -> Iterator[Doubt]:
         key = Decimal(plain) if form.fullmatch(plain) else plain
         other = known.setdefault(key, name)
         if other != name:
-            row = int(np.argmax(codes == place))
             yield (
-                row,
+                named.row_of(place),
                 f"{name!r} and {other!r} as {kind}s",
                 f"one spelling per {kind}; if they are two names, set doubtful_names: keep",
             )
 
 
-def _lists(named: Named) -> Iterator[Doubt]:
+def _lists(named: NamedColumn) -> Iterator[Doubt]:
     """Yield a name that is a list, if most names are."""
-    kind, names, codes = named
+    kind, names, _ = named
     split = [(place, BETWEEN.split(name)) for place, name in enumerate(names) if BETWEEN.search(name)]
     if 2 * len(split) <= len(names):
         return
@@ -135,14 +148,14 @@ def _lists(named: Named) -> Iterator[Doubt]:
     held = [place for place, cells in values if len(cells) > 1 and all(map(CODE.fullmatch, cells))]
     if 2 * len(held) > len(names):
         yield (
-            int(np.argmax(codes == held[0])),
+            named.row_of(held[0]),
             f"{names[held[0]]!r} as {kind}, several values in one cell",
             f"one {kind} per cell; write one user and one item per line, or one user and its items, "
             f"separated by one delimiter, with form: lists{KEEP}",
         )
 
 
-def _misplaced(table: InteractionTable, both: Sequence[Named]) -> Iterator[Doubt]:
+def _misplaced(table: InteractionTable, both: Sequence[NamedColumn]) -> Iterator[Doubt]:
     """Yield columns without names that hold something else than their place implies."""
     say = "; name the columns, such as columns: [user, item, time]"
     for kind, names, _ in both:
@@ -202,9 +215,6 @@ def _numbers(table: InteractionTable, ratings: bool) -> Iterator[Doubt]:
         )
 
 
-Check = Callable[[InteractionTable, bool, Sequence[str]], Iterator[Doubt]]
-
-
 @dataclass(frozen=True)
 class ParsedFile:
     """A file that was read.
@@ -240,64 +250,10 @@ class ParsedFile:
             how += f", skipped: {', '.join(self.skipped)}" if self.skipped else ""
         else:
             how = self.how.summary
-        cut = (
-            ""
-            if self.how is None or self.source.ends_in_a_line()
-            else "; the last line has no line break, so the file may be truncated"
-        )
-        return f"{self.source}: {how}; {len(self.table.users):,} interactions{cut}"
+        end = "; the last line has no line break, so the file may be truncated" if self.is_cut else ""
+        return f"{self.source}: {how}; {len(self.table.users):,} interactions{end}"
 
-
-def parse_delimited(
-    source: FileSource, asked: FormatHints, *, lists: bool, time: Convert, check: Check
-) -> ParsedFile:
-    """Read delimited text.
-
-    Parameters
-    ----------
-    source : FileSource
-    asked : FormatHints
-    lists : bool
-        Whether a line is a user and the user's items, not a pair.
-    time : callable
-        Parser of times.
-    check : callable
-        Function that yields the implausible rows of a table, given whether columns are known only by their place, and
-        the header's names of users and items.
-
-    Raises
-    ------
-    DataError
-        If it is damaged, can be parsed in two ways, or is implausible.
-    """
-    if lists:
-        how = detect_list_format(source, asked)
-        require_encoding(source, how.layout.encoding)
-        table, line_of = read_item_lists(source, how.layout)
-        for row, found, allowed in check(table, False, ()):
-            raise source.error(line_of(row), found, allowed)
-        return ParsedFile(source, table, how)
-    how = detect_format(source, asked)
-    require_encoding(source, how.layout.encoding)
-    table = read_interactions(source, how.layout, time=time)
-    called = dict(zip(how.layout.columns, how.names, strict=False))
-    header = [called[meaning] for meaning in ("user", "item") if how.names]
-    for row, found, allowed in check(table, asked.columns is None and not how.names, header):
-        raise source.error(find_line_of_row(source, how.layout, row), found, allowed)
-    return ParsedFile(source, table, how)
-
-
-def parse_parquet(
-    source: FileSource, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert, check: Check
-) -> ParsedFile:
-    """Read a Parquet file; see :func:`~gossiprec.data.parquet.read_parquet`.
-
-    Raises
-    ------
-    DataError
-        If it is damaged or implausible.
-    """
-    table, names, skipped = read_parquet(source.path, columns, time=time)
-    for row, found, allowed in check(table, False, ()):
-        raise ParquetBatch(source.path, 1).error(row, found, allowed)
-    return ParsedFile(source, table, None, names, skipped)
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last line of a text has no line break."""
+        return self.how is not None and not self.source.ends_in_a_line()

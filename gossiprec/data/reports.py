@@ -9,21 +9,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import DataError
+from gossiprec.base.geodesy import first_off_globe, great_circle_km
 from gossiprec.base.ragged import Ragged
 from gossiprec.data import SPLITS
 from gossiprec.data.check_ins import SortedCheckIns
 from gossiprec.data.delimited_text import InteractionTable
 from gossiprec.data.file import DelimitedFile
-from gossiprec.data.format_detection import DELIMITER_NAMES, MEANINGS, DetectedFormat
+from gossiprec.data.format_detection import DELIMITER_NAMES, MEANINGS
 from gossiprec.data.loading import load_and_split, validate_dataset_options
 from gossiprec.data.parsed_file import ParsedFile
 from gossiprec.data.split import CheckIns, Interactions, Split
 from gossiprec.data.split_helpers import first_interactions
 from gossiprec.measures.communities import jaccard_blocks
-from gossiprec.measures.gini import gini
 
 COMPARED_USERS = 5000
 """Number of users up to which each is compared with all others; of more users, `SAMPLED_USERS` are."""
@@ -89,6 +90,29 @@ def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[s
     }
 
 
+def gini(values: npt.ArrayLike) -> float:
+    """Return the Gini coefficient: 0 if all are equal, ``(n - 1) / n`` if one has everything.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        Non-negative amounts. No values, or only zeros, count as equal.
+
+    Raises
+    ------
+    ValueError
+        If a value is negative or not a number.
+    """
+    amounts = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    if not np.all(amounts >= 0):
+        raise ValueError("gini: found a negative amount or NaN; expected amounts of at least 0")
+    n, total = amounts.size, amounts.sum()
+    if total == 0:
+        return 0.0
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    return float(weights @ amounts / (n * total))
+
+
 def top_jaccard(sets: Ragged, n_items: int, k: int = NEIGHBOURS) -> F64:
     """Return each user's mean Jaccard index with the `k` most similar other users.
 
@@ -133,34 +157,14 @@ def pairwise_distances_km(here: F64, there: F64) -> F64:
     DataError
         If a place is not on the globe.
     """
-    from haversine import haversine_vector
-
     for places in (here, there):
-        good = (np.abs(places) <= (90, 180)).all(axis=1)
-        if not good.all():
-            row = int(np.argmin(good))
+        row = first_off_globe(places)
+        if row is not None:
             raise DataError(
                 f"place {row}: found latitude {places[row, 0]}, longitude {places[row, 1]}; "
                 "expected -90 to 90 and -180 to 180 degrees"
             )
-    if not len(here):
-        return np.empty(0)
-    return check_distances(np.asarray(haversine_vector(here, there, check=False), np.float64))
-
-
-def check_distances(distances: F64) -> F64:
-    """Return `distances` if all are finite and none is negative.
-
-    Raises
-    ------
-    DataError
-        If one is wrong; the message names the first one.
-    """
-    good = (distances >= 0) & np.isfinite(distances)
-    if not good.all():
-        bad = int(np.argmin(good))
-        raise DataError(f"distance {bad}: found {distances[bad]} km; expected zero or more")
-    return distances
+    return great_circle_km(here, there)
 
 
 def move_lengths_km(check_ins: CheckIns) -> F64:
@@ -187,7 +191,7 @@ def check_file(dataset: DelimitedFile) -> dict[str, Any]:
     """
     understood, data = dataset.understood, dataset.load(0)
     table, places = understood.table, dataset.options.form == "lists"
-    pairs = len(first_interactions(data).users)
+    pairs, left = len(first_interactions(data).users), len(table.users) - len(data.users)
     return {
         "file": str(understood.source),
         **_written(understood),
@@ -195,7 +199,7 @@ def check_file(dataset: DelimitedFile) -> dict[str, Any]:
         "items": data.n_items,
         "interactions": len(data.users),
         "repeated_pairs": len(data.users) - pairs,
-        **_left_out(table, len(data.users)),
+        **({"left_out_by_options": left} if left else {}),
         **({} if places else _spans(table)),
         "first_rows": [
             _row(table, number, dated=not places) for number in range(min(PREVIEW_ROWS, len(table.users)))
@@ -237,7 +241,8 @@ def _written(understood: ParsedFile) -> dict[str, Any]:
     if how.layout.columns == ("user", "items"):
         columns = {"user": "the first name of a line", "items": "the other names, in order of time"}
     else:
-        columns = _called(how)
+        called = dict(how.columns)
+        columns = {meaning: called[meaning] for meaning in MEANINGS if meaning in called}
     return {
         "encoding": f"{how.layout.encoding}{' with a byte order mark' if how.marked else ''}",
         "delimiter": DELIMITER_NAMES.get(how.layout.delimiter, repr(how.layout.delimiter)),
@@ -245,18 +250,6 @@ def _written(understood: ParsedFile) -> dict[str, Any]:
         "columns": columns,
         **({"skipped_columns": ", ".join(how.skipped)} if how.skipped else {}),
     }
-
-
-def _called(how: DetectedFormat) -> dict[str, str]:
-    """Return the names of the columns, or their places, by meaning."""
-    names = how.names or tuple(f"column {place}" for place in range(1, len(how.layout.columns) + 1))
-    columns = dict(zip(how.layout.columns, names, strict=False))
-    return {meaning: columns[meaning] for meaning in MEANINGS if meaning in columns}
-
-
-def _left_out(table: InteractionTable, kept: int) -> dict[str, int]:
-    left = len(table.users) - kept
-    return {"left_out_by_options": left} if left else {}
 
 
 def _spans(table: InteractionTable) -> dict[str, str]:
@@ -295,7 +288,7 @@ def _date(seconds: np.int64, part: float = 0.0) -> str:
 def _notes(dataset: DelimitedFile) -> list[str]:
     """Return the notes that a user should read before running anything."""
     notes = []
-    if dataset.understood.how is not None and not dataset.understood.source.ends_in_a_line():
+    if dataset.understood.is_cut:
         notes.append("the last line has no line break; the file may be truncated")
     rule = SPLITS[SPLIT["name"]]
     options = validate_dataset_options(rule.Options, {"test": SPLIT["test"]}, "split last")

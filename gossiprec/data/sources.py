@@ -56,10 +56,7 @@ MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "a Parquet file in an archive", UNPACK),
     (b"Obj\x01", "an Avro file", "convert it to Parquet or CSV"),
     (b"ORC", "an ORC file", "convert it to Parquet or CSV"),
-    (b"\x80\x02", "a Python pickle, which may run code", EXPORT),
-    (b"\x80\x03", "a Python pickle, which may run code", EXPORT),
-    (b"\x80\x04", "a Python pickle, which may run code", EXPORT),
-    (b"\x80\x05", "a Python pickle, which may run code", EXPORT),
+    *((bytes([0x80, protocol]), "a Python pickle, which may run code", EXPORT) for protocol in range(2, 6)),
 )
 """First bytes, the format, and the next step."""
 TEXTUAL = (b"BZh", b"GIF8", b"RIFF", b"ORC", b"Rar!", b"FEA1")
@@ -106,11 +103,6 @@ def _is_text(data: bytes) -> bool:
     return all(byte >= 32 or byte in b"\t\r\n" for byte in data) and data.isascii()
 
 
-def document_of(members: Sequence[str]) -> str | None:
-    """Return the kind of document that an archive with these members is, or None."""
-    return next((name for member, name in SHEETS.items() if member in members), None)
-
-
 def refuse_document(source_name: object, members: Sequence[str]) -> None:
     """Refuse an archive that is a document.
 
@@ -119,9 +111,9 @@ def refuse_document(source_name: object, members: Sequence[str]) -> None:
     DataError
         With the format and the next step.
     """
-    name = document_of(members)
-    if name is not None:
-        raise _refusal(source_name, name, EXPORT)
+    for member, name in SHEETS.items():
+        if member in members:
+            raise _refusal(source_name, name, EXPORT)
 
 
 def refuse_text(source_name: object, head: str) -> None:

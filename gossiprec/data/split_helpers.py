@@ -82,6 +82,8 @@ def _stable(key: Column) -> I64:
 
 
 Rows = I64 | Bools
+COLUMNS = ("users", "items", "ratings", "times", "fractions", "rows")
+"""Fields of interactions with one entry per row."""
 
 
 def first_interactions(interactions: Interactions) -> Interactions:
@@ -103,15 +105,9 @@ def first_interactions(interactions: Interactions) -> Interactions:
 
 def chosen(interactions: Interactions, rows: Rows) -> Interactions:
     """Return some of the rows, given by their places or a mask, in that order."""
-    data = interactions
+    columns = {name: getattr(interactions, name) for name in COLUMNS}
     return replace(
-        data,
-        users=data.users[rows],
-        items=data.items[rows],
-        ratings=None if data.ratings is None else data.ratings[rows],
-        times=None if data.times is None else data.times[rows],
-        fractions=None if data.fractions is None else data.fractions[rows],
-        rows=None if data.rows is None else data.rows[rows],
+        interactions, **{name: column[rows] for name, column in columns.items() if column is not None}
     )
 
 
@@ -139,6 +135,12 @@ def time_positions(pairs: Interactions) -> npt.NDArray[np.generic] | None:
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
     return positions
+
+
+def last_positions(pairs: Interactions, seed: int) -> npt.NDArray[np.generic]:
+    """Return a position of each pair by its exact time or, without times, by a random order drawn from the seed."""
+    by_time = time_positions(pairs)
+    return random_positions(pairs, seed) if by_time is None else by_time
 
 
 def _fresh(users: I64, items: I64) -> Bools:

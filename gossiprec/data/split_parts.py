@@ -27,6 +27,7 @@ from gossiprec.data.text_blocks import (
     PLACEHOLDER,
     Rows,
     TextFormat,
+    TextSample,
     find_line_of_row,
     read_blocks,
     read_sample,
@@ -222,7 +223,6 @@ def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat
         If lines can be split in two ways.
     """
     sample = read_sample(source, asked.encoding)
-    first_line = sample.first_line
     tables = {mark: sample.rows(mark) for mark in DELIMITERS}
     delimiter = asked.delimiter
     if delimiter is None:
@@ -230,14 +230,13 @@ def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat
         if not more and delimiter == " " and _splits(tables["\t"], all_of=tables[" "]):
             more = ["\t"] if tables["\t"] != tables[" "] else []
         if more:
-            raise source.error(
-                sample.first_line,
-                f"lines that {' and '.join(DELIMITER_NAMES[mark] for mark in (delimiter, *more))} would split",
-                "a single delimiter; set it with the option delimiter",
+            marks = " and ".join(DELIMITER_NAMES[mark] for mark in (delimiter, *more))
+            raise sample.error(
+                f"lines that {marks} would split", "a single delimiter; set it with the option delimiter"
             )
     rows = sample.rows(delimiter)
-    refuse_counts(source, first_line, rows)
-    _refuse_two_delimiters(source, first_line, delimiter, rows)
+    refuse_counts(sample, rows)
+    _refuse_two_delimiters(sample, delimiter, rows)
     header = asked.header
     if header is None:
         header = bool(rows) and [column_role(cell) for cell in rows[0][:2]] == ["user", "item"]
@@ -260,15 +259,14 @@ def has_colons(rows: Rows) -> bool:
     )
 
 
-def _refuse_two_delimiters(source: FileSource, line: int, delimiter: str, rows: Rows) -> None:
+def _refuse_two_delimiters(sample: TextSample, delimiter: str, rows: Rows) -> None:
     """Refuse lines of a user and one cell that other delimiters would split."""
     pairs = [row for row in rows if len(row) == 2]
     others = [
         mark for mark in DELIMITERS if mark != delimiter and pairs and all(mark in row[1] for row in pairs)
     ]
     if delimiter not in DELIMITERS and others and len(pairs) == len(rows):
-        raise source.error(
-            line,
+        raise sample.error(
             f"one item per line, such as {pairs[0][1]!r}, that {DELIMITER_NAMES[others[0]]} would split",
             f"the delimiter between items; set delimiter: {others[0]!r} and user_delimiter: {delimiter!r}",
         )

@@ -8,12 +8,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 from scipy.special import gammaincinv, ndtri
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.machine import usable_cores
-from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Count
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
@@ -157,8 +157,7 @@ def draw_memberships(seed: int, counts: I64, *, n_communities: int, mixing: floa
         concentration[:, None], (len(counts), n_communities)
     )
     draws += 1e-12  # a user with draws that all underflow belongs to all communities
-    proportions: F64 = draws / draws.sum(axis=1, keepdims=True)
-    return proportions
+    return np.asarray(draws / draws.sum(axis=1, keepdims=True))
 
 
 def community_item_probabilities(seed: int, popular: F64, *, weights: F64, contrast: float) -> F64:
@@ -187,8 +186,7 @@ def community_item_probabilities(seed: int, popular: F64, *, weights: F64, contr
     tastes *= (popular / (weights @ tastes)) ** MARGIN_PULL
     tastes /= tastes.sum(axis=1, keepdims=True)
     anything = 0.9 * popular + 0.1 / n_items
-    mixed: F64 = (1 - EXPLORATION) * tastes + EXPLORATION * anything
-    return mixed
+    return np.asarray((1 - EXPLORATION) * tastes + EXPLORATION * anything)
 
 
 def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: float) -> F64:
@@ -197,8 +195,7 @@ def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: 
     raw = draws.standard_normal((n_communities, n_axes))
     axes = np.linalg.qr(raw - raw.mean(axis=0))[0] * np.sqrt(n_communities)
     scale = AXIS_DECAY ** np.arange(n_axes)
-    placed: F64 = axes * (contrast * scale / max(float(np.linalg.norm(scale)), 1e-12))
-    return placed
+    return np.asarray(axes * (contrast * scale / max(float(np.linalg.norm(scale)), 1e-12)))
 
 
 def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F64) -> F64:
@@ -206,13 +203,11 @@ def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F6
     normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
     leanings = MAINSTREAM * draws.permutation(normal)
     values = np.log(popular)
-    lifted: F64 = np.minimum(leanings[:, None] * (values - popular @ values), MAX_LIFT)
-    return lifted
+    return np.asarray(np.minimum(leanings[:, None] * (values - popular @ values), MAX_LIFT))
 
 
 def _quantiles(count: int, shape: float) -> F64:
-    quantiles: F64 = gammaincinv(shape, (np.arange(count) + 0.5) / count)
-    return quantiles
+    return np.asarray(gammaincinv(shape, (np.arange(count) + 0.5) / count))
 
 
 def _shares_up_to(values: F64, total: int, most: int) -> I64:
@@ -266,21 +261,20 @@ class Synthetic(Dataset):
 
         users: int = Field(943, ge=1, le=1_000_000)
         items: int = Field(1682, ge=2, le=1_000_000)
-        interactions: int = Field(100_000, ge=1, le=LARGEST)
+        interactions: Count = Field(100_000)
         communities: int = Field(10, ge=1, le=256)
-        mixing: float = Field(
+        mixing: PositiveFloat = Field(
             0.13,
-            gt=0,
             description="Dirichlet concentration of community memberships; lower values give purer memberships",
         )
         contrast: float = Field(
             4.5, ge=0, le=100, description="distance between the tastes of communities; 0: all equal"
         )
-        popularity: float = Field(
-            0.38, gt=0, description="gamma shape of item popularity; lower values are more unequal"
+        popularity: PositiveFloat = Field(
+            0.38, description="gamma shape of item popularity; lower values are more unequal"
         )
-        activity: float = Field(
-            0.66, gt=0, description="gamma shape of items per user; lower values are more unequal"
+        activity: PositiveFloat = Field(
+            0.66, description="gamma shape of items per user; lower values are more unequal"
         )
 
         @model_validator(mode="after")

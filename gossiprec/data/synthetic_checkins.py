@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.base.options import LARGEST
+from gossiprec.base.options import Count
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.base.rng import generator
 from gossiprec.data import DATASETS
@@ -57,7 +57,7 @@ class SyntheticCheckIns(Dataset):
 
         users: int = Field(120, ge=2, le=100_000)
         items: int = Field(600, ge=20, le=100_000)
-        checkins: int = Field(9_600, ge=1, le=LARGEST)
+        checkins: Count = Field(9_600)
         communities: int = Field(6, ge=1, le=64)
         areas: int = Field(8, ge=1, le=64)
 

@@ -376,6 +376,7 @@ class TextSample:
 
     Attributes
     ----------
+    source : FileSource
     text : str
         Whole lines, without a byte order mark; bytes that are invalid in the encoding are replaced.
     marked : bool
@@ -384,9 +385,14 @@ class TextSample:
         The given encoding, or the one of the byte order mark.
     """
 
+    source: FileSource
     text: str
     marked: bool
     encoding: str
+
+    def error(self, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error for the first line that is not blank."""
+        return self.source.error(self.first_line, found, allowed)
 
     @property
     def first_line(self) -> int:
@@ -436,4 +442,4 @@ def read_sample(source: FileSource, encoding: str) -> TextSample:
     refuse_text(source, text)
     if not whole:
         text = text[: text.rfind("\n") + 1]
-    return TextSample(text, marked, encoding)
+    return TextSample(source, text, marked, encoding)

@@ -160,8 +160,8 @@ def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
             continue
         members = some.take(dense).dense()
         asked += members.sum(axis=0)
-        whose = np.repeat(dense[:, None], n_victims, axis=1)
-        found += (members * mine.weights(scores[rows][dense], whose)).sum(axis=0)
+        adversaries = np.repeat(dense[:, None], n_victims, axis=1)
+        found += (members * mine.weights(scores[rows][dense], adversaries)).sum(axis=0)
     return np.asarray(np.divide(found, asked, out=np.full(n_victims, np.nan), where=asked > 0))
 
 

@@ -66,8 +66,7 @@ def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:
     owners = np.repeat(np.arange(sizes.size), sizes)[known]
     counts = np.bincount(owners, minlength=sizes.size)
     sums = np.bincount(owners, weights=values[known], minlength=sizes.size)
-    means: F64 = np.divide(sums, counts, out=np.full(counts.size, np.nan), where=counts > 0)
-    return means
+    return np.asarray(np.divide(sums, counts, out=np.full(counts.size, np.nan), where=counts > 0))
 
 
 def nanmean(values: F64) -> float:

@@ -14,7 +14,7 @@ OF_ATTACKS = (
     "exposure_defended", "exposure_undefended", "tied_share",
 )  # fmt: skip
 """Numbers of each such attack."""
-BESIDE = ("popularity", "random")
+BASELINES = ("popularity", "random")
 """Orders of the items that no model learns, for which metrics can be computed, too."""
 VALIDATED = "validated"
 """Suffix, in brackets, of a metric's value at the report with the best validation metric."""
@@ -50,7 +50,7 @@ def baseline_metric_name(metric: str, order: str) -> str:
 def split_baseline_name(name: str) -> tuple[str, str]:
     """Return a metric and its order of items or :data:`VALIDATED`; the order is empty for the models' own."""
     metric, bracket, order = name.removesuffix("]").rpartition("[")
-    return (metric, order) if bracket and order in (*BESIDE, VALIDATED) and "@" in metric else (name, "")
+    return (metric, order) if bracket and order in (*BASELINES, VALIDATED) and "@" in metric else (name, "")
 
 
 def unlisted_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,15 +82,15 @@ def read_measure(text: str) -> MeasureSelector:
     if not form:
         raise ValueError(f"found {text!r}; expected name or name[observer,relevance,momentum,community_size]")
     name, inside = form[1], form[2]
-    if inside is not None and inside.strip() in (*BESIDE, VALIDATED) and "@" in name:
+    if inside is not None and inside.strip() in (*BASELINES, VALIDATED) and "@" in name:
         return MeasureSelector(baseline_metric_name(name, inside.strip()))
-    told: dict[str, Any] = {}
+    filters: dict[str, Any] = {}
     for place, part in enumerate([] if inside is None else inside.split(",")):
         key, value = _filter(part, place, inside, any_label=name not in OF_ATTACKS)
-        if key in told:
+        if key in filters:
             raise ValueError(f"{key} is given twice in [{inside}]")
-        told[key] = _value(key, value, inside)
-    return MeasureSelector(name, {key: value for key, value in told.items() if value is not None})
+        filters[key] = _value(key, value, inside)
+    return MeasureSelector(name, {key: value for key, value in filters.items() if value is not None})
 
 
 def _filter(part: str, place: int, inside: str, *, any_label: bool) -> tuple[str, str]:

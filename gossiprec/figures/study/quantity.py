@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from gossiprec.measures.selectors import BESIDE, FILTERS, OF_ATTACKS, VALIDATED, split_baseline_name
+from gossiprec.measures.selectors import BASELINES, FILTERS, OF_ATTACKS, VALIDATED, split_baseline_name
 
 RUN_WORDS = {
     "nodes": "nodes",
@@ -96,7 +96,9 @@ SHARES = {
 """Measures that pictures show in percent, in addition to ranking metrics and attack measures."""
 
 _OBSERVER = re.compile(r"(?P<who>single|coalition)(?P<share>-[\d.e+-]+%|-\d+-nodes)?(?P<place>-.+)?")
-_BESIDE = dict(zip((*BESIDE, VALIDATED), ("by popularity", "in random order", "as validated"), strict=True))
+_BESIDE = dict(
+    zip((*BASELINES, VALIDATED), ("by popularity", "in random order", "as validated"), strict=True)
+)
 
 
 def is_share(name: str) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossiprec.measures.gini import gini
+from gossiprec.data.reports import gini
 
 amounts = st.lists(st.integers(0, 50), min_size=1, max_size=12)
 
