@@ -20,7 +20,7 @@ from gossiprec.compute.store.base import Store
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rules.aggregators.base import Aggregator, Inbox, Invalid
 from gossiprec.rules.aggregators.deltas import TouchedRule
-from gossiprec.rules.servers.base import ALONE, ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.rules.servers.base import CALLING_THREAD, ClientAnswers, Downlink, RoundContext, Server
 
 
 class ServerRunner:
@@ -87,7 +87,7 @@ class ServerRunner:
             If the server's output does not fit its announced shape, sizes or values.
         """
         store = self._store
-        threads = ALONE if self.is_foreign else store.threads
+        threads = CALLING_THREAD if self.is_foreign else store.threads
         round_ = RoundContext(self._seed, self.rounds, self._coordinator, store.layout, threads)
         published = store.merged(source)
         published = np.array(published) if self.is_foreign else published.view()

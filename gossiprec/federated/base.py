@@ -1,12 +1,11 @@
 """The interface of recommenders: additions to the clients' training, their uploads, and the coordinator's part.
 
-A recommender sees one client at a time as a :class:`ClientContext`. A loss that it adds has a formula in torch and may
+A recommender sees each client as a :class:`ClientContext`. A loss that it adds has a formula in torch and may
 have an analytic gradient, :class:`AnalyticTerm`; :func:`missing_analytic_gradient` says whether clients can use it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -30,10 +29,11 @@ from gossiprec.models.base.analytic_gradients import (
     has_own_pair_gradient,
     has_own_sequence_gradient,
 )
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
 from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.old_names import forward, old_members
-from gossiprec.rules.servers.base import ALONE, Extras, ThreadPoolLike
+from gossiprec.rules.servers.base import CALLING_THREAD, Extras, ThreadPoolLike
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +57,7 @@ class PersonalModels(NamedTuple):
     local: float
 
 
+@old_members(told="user_upload")
 @dataclass(frozen=True, eq=False)
 class ClientContext:
     """A client's data for one local update, which must not be changed.
@@ -77,7 +78,7 @@ class ClientContext:
         ``[items | shared]``, as sent.
     extras : mapping of str to ndarray
         The extras sent with the version; of extras for single clients it may read its own row.
-    told : ndarray of float32, shape (user_upload_width,), or None
+    user_upload : ndarray of float32, shape (user_upload_width,), or None
         The vector that it has uploaded about its user, or None before the first upload.
     """
 
@@ -90,7 +91,7 @@ class ClientContext:
     own: F32
     version: F32
     extras: Extras
-    told: F32 | None = None
+    user_upload: F32 | None = None
 
     def draw(self, purpose: str) -> np.random.Generator:
         """Return draws that depend only on seed, purpose, node and update."""
@@ -162,7 +163,7 @@ class AnalyticTerm:
     contributed="initial_contribution",
     between="coordinator_hook",
 )
-class Recommender(ABC):
+class Recommender:
     """The additions of a federated recommender to a model.
 
     Parameters
@@ -181,7 +182,7 @@ class Recommender(ABC):
         For work on several clients together; results do not depend on them.
     """
 
-    threads: ThreadPoolLike = ALONE
+    threads: ThreadPoolLike = CALLING_THREAD
     Options: ClassVar[type[Options]] = NoOptions
 
     modules: ClassVar[tuple[str, ...]] = ()
@@ -221,7 +222,7 @@ class Recommender(ABC):
                 f"recommender: {name} contrasts all of a client's items in one batch; set training.batch_size to full"
             )
 
-    def warm_up(self, layout: Layout) -> None:  # noqa: B027 (most have nothing to compile)
+    def warm_up(self, layout: Layout) -> None:
         """Compile the loops for clients and the coordinator other than training, before the first round."""
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
@@ -236,11 +237,8 @@ class Recommender(ABC):
         """
         return {}, {}
 
-    @abstractmethod
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
-        """Return the loss that a client's step lowers.
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
+        """Return the loss that a client's step lowers, by default the model's.
 
         Parameters
         ----------
@@ -250,6 +248,7 @@ class Recommender(ABC):
         extras : mapping of str to Tensor
             The coordinator's extras, sent with the version.
         """
+        return self.model.loss(p, batch)
 
     def extra_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
         """Return further samples that a client learns from, taken from its extras, as columns of its feed.
@@ -271,7 +270,7 @@ class Recommender(ABC):
         return {}
 
     def transform_samples(self, drawn: Columns, client: ClientContext, draw: np.random.Generator) -> Columns:
-        """Return the samples that a client learns from, changed from those of its feed, with the same columns.
+        """Return the samples that a client learns from, given the samples of its feed, with the same columns.
 
         Parameters
         ----------
@@ -352,7 +351,7 @@ class Recommender(ABC):
         return None
 
     def report(
-        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
+        self, split: TrainingData, contribution: Any, hook: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return sections for the run's summary, computed with the ground truth.
 
@@ -361,7 +360,7 @@ class Recommender(ABC):
         split : TrainingData
         contribution : object or None
             The value that :meth:`initial_contribution` returned.
-        between : CoordinatorHook or None
+        hook : CoordinatorHook or None
             The coordinator's part at the end of the run.
         own : ndarray of float32, shape (n_users, user_width)
             The rows that clients keep for their users.

@@ -9,7 +9,6 @@ spread-out term, as baselines of the FedCL paper (specification, section 6). The
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from gossiprec.federated.pseudo_items import complement_by_rank
 from gossiprec.federated.user_vectors import item_table
 from gossiprec.models.base import Layout
 from gossiprec.models.base.contrastive import TINY, normalise_embeddings
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers.base import Extras
@@ -73,9 +73,7 @@ class BIL(Recommender):
         others[: len(ranks)] = complement_by_rank(client.positives, ranks)
         return {**drawn, "negatives": np.tile(others, (len(drawn["items"]), 1))}
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return the mean over positives of ``max(0, margin - cos)^2``, and the spread-out term."""
         rows = normalise_embeddings(p["items"])
         states, wanted = normalise_embeddings(self.model.states({**p, "items": rows}, batch)), batch["items"]
@@ -97,7 +95,7 @@ class BIL(Recommender):
         return PersonalModels(one[None], np.zeros(len(clients), np.int64), 0.0)
 
 
-def item_mask(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
+def item_mask(batch: TensorMap, n_rows: int) -> Tensor:
     """Return a mask of the items in a step, 1 or 0, shape (n_rows,)."""
     import torch
 

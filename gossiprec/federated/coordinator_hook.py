@@ -37,7 +37,7 @@ class CoordinatorContext:
     make_server : callable
         Function that returns another server like the protocol's, or None if it has none.
     closes_epochs : bool
-        Whether an epoch ends with a wake of its own (``protocol.close_epochs``), at which no client is sent a version.
+        Whether an epoch ends with an extra wake (``protocol.close_epochs``), at which no client is sent a version.
     """
 
     model: Model
@@ -119,51 +119,51 @@ class RecommenderServer(Server):
     Parameters
     ----------
     server : Server or None
-    between : CoordinatorHook
+    hook : CoordinatorHook
     """
 
-    def __init__(self, server: Server | None, between: CoordinatorHook) -> None:
+    def __init__(self, server: Server | None, hook: CoordinatorHook) -> None:
         super().__init__(None)
-        self._server, self._between = server, between
+        self._server, self._hook = server, hook
         self.n_versions = 1
-        self.extra_bytes = between.extra_bytes + (0 if server is None else server.extra_bytes)
+        self.extra_bytes = hook.extra_bytes + (0 if server is None else server.extra_bytes)
 
     @property
     def parts(self) -> tuple[object, ...]:
         """The server and the recommender's part."""
-        return (self._server, self._between)
+        return (self._server, self._hook)
 
     @property
     def groups(self) -> I64 | None:
         """The groups of the recommender's part."""
-        return self._between.groups
+        return self._hook.groups
 
     def round(self, published: F32, aggregated: F32, answers: ClientAnswers, round: RoundContext) -> Downlink:
         """Run the server's part, and then the recommender's."""
-        downlink, between = Downlink(aggregated[None]), self._between
+        downlink, hook = Downlink(aggregated[None]), self._hook
         if self._server is not None:
             downlink = self._server.round(published, aggregated, answers, round)
-        version, extras = between.step(downlink.versions[0], answers, round)
-        apart = between.own_extras | between.one_of | between.stands_for
+        version, extras = hook.step(downlink.versions[0], answers, round)
+        separate = hook.own_extras | hook.one_of | hook.stands_for
         return Downlink(
             version[None],
-            extras={**downlink.extras, **{name: extras[name] for name in extras if name not in apart}},
-            own={**downlink.own, **{name: extras[name] for name in between.own_extras}},
-            one_of={**downlink.one_of, **{name: extras[name] for name in between.one_of}},
-            stands_for={name: extras[name] for name in between.stands_for},
-            answer_bytes=between.answer_bytes,
+            extras={**downlink.extras, **{name: extras[name] for name in extras if name not in separate}},
+            own={**downlink.own, **{name: extras[name] for name in hook.own_extras}},
+            one_of={**downlink.one_of, **{name: extras[name] for name in hook.one_of}},
+            stands_for={name: extras[name] for name in hook.stands_for},
+            answer_bytes=hook.answer_bytes,
         )
 
     def state(self) -> dict[str, Any]:
         """Return the state of both parts."""
         server = {} if self._server is None else self._server.state()
-        return {"server": server, "between": self._between.state()}
+        return {"server": server, "between": self._hook.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned."""
         if self._server is not None:
             self._server.restore(state["server"])
-        self._between.restore(state["between"])
+        self._hook.restore(state["between"])
 
 
 forward(__name__)

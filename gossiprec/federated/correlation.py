@@ -10,7 +10,6 @@ rows that it trains.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import TINY, normalise_embeddings
+from gossiprec.models.base.parameter_blocks import TensorMap
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,9 +48,7 @@ class Correlation(Recommender):
 
         return AnalyticTerm(terms.add_correlation, np.array([self.options.alpha]))
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec + alpha L_uni (eq. 13)."""
         import torch
 

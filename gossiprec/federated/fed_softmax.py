@@ -8,7 +8,6 @@ clients upload nothing about their users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,7 +26,7 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 NONE = -1
@@ -160,12 +159,6 @@ class FedSoftmax(Recommender):
     def _semi_hard(self, client: ClientContext, draw: np.random.Generator) -> I32:
         """Return further negatives, shared by all positives of a local update."""
         return np.zeros(0, np.int32)
-
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
-        """Return the model's loss."""
-        return self.model.loss(p, batch)
 
 
 def check_vector_model(name: str, model: object) -> None:

@@ -8,7 +8,6 @@ table by an assignment that keeps one of several. User rows and shared weights l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class LastRepeat(Recommender):
 
         return AnalyticTerm(terms.keep_last_repeats, np.array([float(gradient.summed)]))
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec; samples that are not the last look up a copy of the item table that has no gradient."""
         import torch
 

@@ -9,7 +9,6 @@ with: the users' term is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import draw_view_noise, info_nce, noisy_views
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
@@ -49,17 +49,15 @@ class SimGCLRecommender(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the contrastive loss, or None."""
-        from gossiprec.federated.kernels import contrastive, terms
+        from gossiprec.federated.kernels import terms
 
         options = self.options
-        if options.temperature < contrastive.LEAST_TEMPERATURE:
+        if options.temperature < terms.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.weight, options.temperature, options.noise])
         return AnalyticTerm(terms.add_simgcl, numbers, of_samples="item_noise")
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec + lambda L_cl."""
         options, each = self.options, self.negatives + 1
         present, rows = batch["weights"][::each], p["items"][batch["items"][::each]]

@@ -10,7 +10,6 @@ touches anyway.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class Union(Recommender):
 
         return AnalyticTerm(terms.add_union, np.array([self.options.weight]), of_samples="compared")
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec plus the weight times L_cl."""
         import torch
 

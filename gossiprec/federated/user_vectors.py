@@ -23,7 +23,7 @@ from gossiprec.models.base.analytic_gradients import SequenceGradient, has_own_s
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.lists import pad_row
 from gossiprec.numerics.torch_setup import single_torch_thread
-from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
+from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
 
 AT_ONCE = 16
 """Number of users per block, always the same: the last user is repeated in the last block."""
@@ -31,7 +31,7 @@ AT_ONCE = 16
 
 def compute_user_vectors(
     model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32,
-    threads: ThreadPoolLike = ALONE,
+    threads: ThreadPoolLike = CALLING_THREAD,
 ) -> F32:  # fmt: skip
     """Return the vector of each user, shape (n, d); its bytes do not depend on the other users.
 

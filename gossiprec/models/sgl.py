@@ -8,7 +8,7 @@ are contrasted as one set, and the removed edges are drawn once per epoch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from gossiprec.models import MODELS
 from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions
 from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate, stack_rows
 
@@ -42,11 +43,11 @@ class SGL(ContrastiveLightGCN):
 
     def encode_step(
         self,
-        p: Mapping[str, Tensor],
+        p: TensorMap,
         graph: InteractionGraph,
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
-    ) -> Mapping[str, Tensor]:
+    ) -> TensorMap:
         """Return LightGCN's rows through the whole graph, and rows through each view."""
         rows = stack_rows(p)
         one, other = (mean_of_layers([rows, *propagate(rows, view, self.options.layers)]) for view in views)

@@ -8,7 +8,7 @@ conventions of SELFRec: no mean includes layer 0. For clients without a graph th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +16,12 @@ from pydantic import Field
 
 from gossiprec.models import MODELS
 from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions, make_layer_noise
 from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate_from, stack_rows
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 class SimGCLOptions(ContrastOptions):
@@ -40,19 +41,15 @@ class SimGCL(ContrastiveLightGCN):
 
     def encode_step(
         self,
-        p: Mapping[str, Tensor],
+        p: TensorMap,
         graph: InteractionGraph,
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
-    ) -> Mapping[str, Tensor]:
+    ) -> TensorMap:
         """Return the rows without noise, and two noisy views; their first layers share one product."""
         options, rows = self.options, stack_rows(p)
         first = graph.times(rows)
         plain = self.read_out(p, [rows, *propagate_from(first, graph, options.layers)], graph)
-        one, other = (
-            mean_of_layers(
-                propagate_from(first, graph, options.layers, make_layer_noise(options.noise, draw))
-            )
-            for _ in range(2)
-        )
-        return {**plain, "ego_users": p["users"], "ego_items": p["items"], "one": one, "other": other}
+        change = make_layer_noise(options.noise, draw)
+        one, other = (mean_of_layers(propagate_from(first, graph, options.layers, change)) for _ in range(2))
+        return {**self.with_ego_rows(p, plain), "one": one, "other": other}

@@ -7,13 +7,13 @@ Specification, section 6: FedCL's "NCF", which under its loss scores only by dot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
+from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, normal
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
 from gossiprec.models.feeds import ListFeed
 
@@ -38,20 +38,17 @@ class TwoTower(SequenceModel):
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
-        dim, embedding = self.options.dim, normal(self.options.init_std)
-        return (
-            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
-            ParameterBlock("items", BlockRole.ITEM, (dim,), embedding),
-        )
+        initial = normal(self.options.init_std)
+        return embedding_blocks(self.options.dim, initial, initial)
 
-    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def states(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the user's row, at every place."""
         return p["users"][batch["user"]][:, None].expand(*batch["items"].shape, -1)
 
-    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+    def state_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the users' rows."""
         return p["users"][user].expand(len(history), -1)
 
-    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    def score_all_items(self, p: TensorMap) -> Callable[[Tensor], Tensor]:
         """Return the function that multiplies the item table by a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]

@@ -8,7 +8,7 @@ of SELFRec: no mean includes layer 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +16,12 @@ from pydantic import Field, model_validator
 
 from gossiprec.models import MODELS
 from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions, make_layer_noise
 from gossiprec.models.lightgcn.propagation import propagate, stack_rows
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 class XSimGCLOptions(ContrastOptions):
@@ -53,14 +54,14 @@ class XSimGCL(ContrastiveLightGCN):
 
     def encode_step(
         self,
-        p: Mapping[str, Tensor],
+        p: TensorMap,
         graph: InteractionGraph,
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
-    ) -> Mapping[str, Tensor]:
+    ) -> TensorMap:
         """Return the noisy rows as one view, and the layer as the other."""
         options, rows = self.options, stack_rows(p)
         layers = [rows, *propagate(rows, graph, options.layers, make_layer_noise(options.noise, draw))]
         found = self.read_out(p, layers, graph)
         one, other = stack_rows(found), layers[options.contrasted_layer]
-        return {**found, "ego_users": p["users"], "ego_items": p["items"], "one": one, "other": other}
+        return {**self.with_ego_rows(p, found), "one": one, "other": other}

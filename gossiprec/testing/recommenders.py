@@ -218,7 +218,7 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     def played(some: list[ClientContext]) -> list[bytes]:
         told = np.asarray(recommender.user_uploads(some), np.float32) if width else None
         assert told is None or told.shape == (len(some), width)
-        client = replace(some[-1], told=None if told is None else told[-1])
+        client = replace(some[-1], user_upload=None if told is None else told[-1])
         changed = recommender.transform_samples(drawn, client, np.random.default_rng(4))
         assert changed.keys() == drawn.keys()
         return [column.tobytes() for column in (*changed.values(), *([] if told is None else [told[-1]]))]

@@ -116,9 +116,9 @@ def test_rates_are_those_of_all_pairs_of_a_victim_and_an_adversarys_item(form, h
                         model[layout.users], model[layout.shared] = (
                             world.own[adversary, part] for part in (layout.users, layout.shared)
                         )
-                    surprise = entropy(predicted(world, model, victim))[0]
+                    entropies = entropy(predicted(world, model, victim))[0]
                     for item in world.targets[adversary]:
-                        table[int(surprise[item] < rho), int(item in world.targets[victim])] += 1
+                        table[int(entropies[item] < rho), int(item in world.targets[victim])] += 1
             assert row["threshold"] == rho
             assert row["relevance"] == f"mia-{rho:g}"
             assert row["accuracy"] == pytest.approx((table[0, 0] + table[1, 1]) / table.sum())
@@ -143,9 +143,9 @@ def test_rates_of_a_hand_worked_example():
         offsets=np.array([0, 3]),
         items=np.array([0, 1, 2], np.int32),
         victims=np.array([0, 1, 2]),
-        surprise=np.array([[0.1, 0.1, 0.1, 0.1], [0.1, 0.2, 0.9, 0.1], [0.1, 0.9, 0.1, 0.1]], np.float32),
+        entropies=np.array([[0.1, 0.1, 0.1, 0.1], [0.1, 0.2, 0.9, 0.1], [0.1, 0.9, 0.1, 0.1]], np.float32),
         hidden=np.zeros(0, np.int64),
-        surprise_apart=lambda a: np.zeros((0, 3), np.float32),
+        hidden_entropies=lambda a: np.zeros((0, 3), np.float32),
     )
     high, low = MembershipRecord(train, 4).score(guesses)
     assert (high["accuracy"], high["precision"], high["recall"]) == (3 / 6, 2 / 4, 2 / 3)

@@ -21,7 +21,7 @@ class Guessing(Attack):
     def __init__(self, options, world):
         super().__init__(options, world)
         n_items = world.scorer.layout.n_items
-        self.surprise = np.full((world.n_users, n_items), np.nan, np.float32)
+        self.entropies = np.full((world.n_users, n_items), np.nan, np.float32)
 
     @property
     def nodes(self):
@@ -33,10 +33,10 @@ class Guessing(Attack):
         rows = np.abs(seen.gather(np.arange(n_items, dtype=np.int32))).sum(axis=2)
         of_users = np.flatnonzero(seen.senders < self.context.n_users)
         ranks = np.argsort(np.argsort(-rows[of_users], axis=1), axis=1)
-        self.surprise[seen.senders[of_users]] = ranks / n_items
+        self.entropies[seen.senders[of_users]] = ranks / n_items
 
     def guesses(self):
-        n_items, met = self.context.scorer.layout.n_items, np.flatnonzero(~np.isnan(self.surprise[:, 0]))
+        n_items, met = self.context.scorer.layout.n_items, np.flatnonzero(~np.isnan(self.entropies[:, 0]))
         asked = np.arange(0, n_items, 2, dtype=np.int32)
         if not len(met):
             return
@@ -48,13 +48,13 @@ class Guessing(Attack):
             offsets=np.array([0, len(asked), 2 * len(asked)]),
             items=np.concatenate([asked, asked]),
             victims=met,
-            surprise=self.surprise[met],
+            entropies=self.entropies[met],
             hidden=np.zeros(0, np.int64),
-            surprise_apart=lambda a: np.zeros((0, len(asked)), np.float32),
+            hidden_entropies=lambda a: np.zeros((0, len(asked)), np.float32),
         )
 
     def state(self, now):
-        return {"surprise": self.surprise}
+        return {"entropies": self.entropies}
 
     def restore(self, state):
-        self.surprise = state["surprise"]
+        self.entropies = state["entropies"]

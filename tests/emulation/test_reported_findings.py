@@ -140,12 +140,12 @@ class BestIn:
 def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_was_best():
     split, values = drawn_split(), {}
     record = FindingRecord(split, BestIn(2))
-    for round_, surprise in ((1, 0.9), (2, 0.1), (3, 0.9)):  # nothing is taken for a member, or everything
+    for round_, entropies in ((1, 0.9), (2, 0.1), (3, 0.9)):  # nothing is taken for a member, or everything
         guesses = MembershipGuesses(
             observer="coordinator", momentum=0.9, thresholds=(0.5,), adversaries=np.array([0]),
             offsets=np.array([0, 8]), items=split.train[0], victims=np.arange(1, split.n_users),
-            surprise=np.full((split.n_users - 1, split.n_items), surprise, np.float32),
-            hidden=np.zeros(0, np.int64), surprise_apart=lambda a: np.zeros((0, 8), np.float32),
+            entropies=np.full((split.n_users - 1, split.n_items), entropies, np.float32),
+            hidden=np.zeros(0, np.int64), hidden_entropies=lambda a: np.zeros((0, 8), np.float32),
         )  # fmt: skip
         rows = record.note([("entropy-mia", guesses)], time=1.0, round=round_)
         values[round_] = {row["measure"]: row["value"] for row in rows}
@@ -208,15 +208,15 @@ def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
     owned = {(u, i) for u in range(5) for i in train[u].tolist()}
     asked = [draw.choice(n_items, 6, replace=False).astype(np.int32) for _ in range(3)]
     victims, adversaries = np.array([0, 2, 3, 4]), np.array([0, 1, 4])
-    surprise = draw.random((4, n_items)).astype(np.float32)
+    entropies = draw.random((4, n_items)).astype(np.float32)
     hidden = np.array([1, 4])
     apart = {a: draw.random((2, 6)).astype(np.float32) for a in range(3)}
     guesses = MembershipGuesses(
-        "hub", 0.0, (0.5,), adversaries, np.array([0, 6, 12, 18]), np.concatenate(asked), victims, surprise,
+        "hub", 0.0, (0.5,), adversaries, np.array([0, 6, 12, 18]), np.concatenate(asked), victims, entropies,
         hidden, apart.__getitem__,
     )  # fmt: skip
     pairs = [
-        (surprise[row, item] < 0.5, (victim, item) in owned)
+        (entropies[row, item] < 0.5, (victim, item) in owned)
         for adversary, items in zip(adversaries.tolist(), asked, strict=True)
         for row, victim in enumerate(victims.tolist())
         for item in items.tolist()
@@ -238,15 +238,15 @@ def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
 
 def test_guesses_at_items_that_do_not_exist_are_refused():
     split = drawn_split()
-    about = {"hidden": np.zeros(0, np.int64), "surprise_apart": lambda a: np.zeros((0, 1), np.float32)}
-    surprise = np.zeros((1, split.n_items), np.float32)
+    about = {"hidden": np.zeros(0, np.int64), "hidden_entropies": lambda a: np.zeros((0, 1), np.float32)}
+    entropies = np.zeros((1, split.n_items), np.float32)
     for items, offsets, words in (
         ([split.n_items], [0, 1], r"hub guesses item 30; expected 0 to 29"),
         ([1, 2], [0, 1], r"expected 2 offsets, from 0 to the number of items"),
     ):
         guesses = MembershipGuesses(
             "hub", 0.0, (0.5,), np.array([0]), np.array(offsets), np.array(items, np.int32), np.array([1]),
-            surprise, **about,
+            entropies, **about,
         )  # fmt: skip
         with pytest.raises(ScenarioError, match=words):
             MembershipRecord(split.train, split.n_items).score(guesses)

@@ -145,7 +145,7 @@ def test_scores_of_a_vector_depend_on_no_other():
 def test_lists_and_scores_are_the_same_by_any_number_of_threads(n_threads):
     centroids, one = np.random.default_rng(2).normal(0, 1, (4, DIM)).astype(np.float32), version(5)
     lists, alone, threads = ClusterCandidates(), ClusterCandidates(), ThreadPool(n_threads)
-    lists.work_out(LAYOUT, one, centroids, [3, 1, 3], 10, threads)
+    lists.compute(LAYOUT, one, centroids, [3, 1, 3], 10, threads)
     for cluster in range(4):
         assert np.array_equal(
             lists.of(LAYOUT, one, centroids, cluster, 10), alone.of(LAYOUT, one, centroids, cluster, 10)

@@ -39,12 +39,12 @@ def version(seed=1, layout=LAYOUT):
     return np.random.default_rng(seed).normal(0, 0.5, n).astype(np.float32)
 
 
-def client(node=3, update=0, positives=(2, 7, 40), told=None, extras=None, model=GRU, sent=None):
+def client(node=3, update=0, positives=(2, 7, 40), user_upload=None, extras=None, model=GRU, sent=None):
     layout = model.layout(N_ITEMS)
     history = np.array(positives, np.int32)
     return ClientContext(
         5, node, update, layout, np.sort(history), history, np.full(layout.user_width, 0.1 * node, np.float32),
-        version(layout=layout) if sent is None else sent, extras or {}, told,
+        version(layout=layout) if sent is None else sent, extras or {}, user_upload,
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def best(vector, share=0.25):
 
 
 def told_by(vector):
-    return client(told=np.float32(vector), extras={"centroids": CENTROIDS})
+    return client(user_upload=np.float32(vector), extras={"centroids": CENTROIDS})
 
 
 # --- what clients tell
@@ -269,7 +269,7 @@ def test_positives_that_nothing_is_told_from_have_no_loss_and_no_slope(model):
 
 @pytest.mark.parametrize("extras", [{}, {"centroids": CENTROIDS[:0]}])
 def test_before_there_are_clusters_there_are_local_negatives_alone(extras):
-    local, semi_hard = negatives(fedcl(), client(told=CENTROIDS[0], extras=extras))
+    local, semi_hard = negatives(fedcl(), client(user_upload=CENTROIDS[0], extras=extras))
     assert semi_hard == [-1] * 8
     assert min(local) >= 0
 
@@ -281,7 +281,7 @@ def test_hard_ones_are_the_best_of_all():
 
 def test_without_clusters_a_client_s_own_vector_is_its_centroid():
     vector = np.float32([0.3, -0.2, 0.4, 0.1])
-    one = client(told=vector)
+    one = client(user_upload=vector)
     drawn = {item for seed in range(300) for item in negatives(fedcl(clustering="none"), one, seed)[1]}
     assert drawn - {-1} == set(best(vector)) - {2, 7, 40}
 

@@ -258,7 +258,7 @@ def test_mixed_views_need_the_interactions_of_users_whom_some_epoch_draws():
 def test_what_is_not_told_decides_nothing():
     """Edges of users never drawn can be any: mixed views are the same without them."""
     options = {"views": "mix", "sampled": 2, "epochs": 3}
-    told = measure_edge_disclosure(GRAPH, PretrainingOptions(**options), SEED).told
+    told = measure_edge_disclosure(GRAPH, PretrainingOptions(**options), SEED).disclosed
     kept = told[GRAPH.users]
     assert 0 < kept.sum() < len(kept)
     less = InteractionGraph(N_USERS, N_ITEMS, GRAPH.users[kept], GRAPH.items[kept])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.servers import ClientAnswers, RoundContext
-from gossiprec.rules.servers.server_option import make_server
+from gossiprec.rules.servers import ClientAnswers, RoundContext, make_server
 from tests.layouts import layout_of
 
 LAYOUT = layout_of(2, 2, 1, n_items=3)

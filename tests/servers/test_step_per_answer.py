@@ -10,8 +10,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.federated.perfedrec.coordinator import AveragedRows
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.servers import ClientAnswers, RoundContext
-from gossiprec.rules.servers.server_option import make_server
+from gossiprec.rules.servers import ClientAnswers, RoundContext, make_server
 from tests.layouts import layout_of
 
 N_USERS, N_ITEMS, DIM, N_SHARED = 6, 9, 3, 4

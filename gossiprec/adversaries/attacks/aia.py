@@ -253,11 +253,8 @@ class AIA(Attack):
     def state(self, now: float) -> dict[str, Any]:
         """Return the latest gradients and scores, the model sent, and the classifiers' weights."""
         networks = [[p.detach().numpy() for p in network.parameters()] for network in self._networks]
-        return {
-            "sent": self._sent,
-            "networks": networks,
-            **{name: getattr(self, f"_{name}") for name in _STATE},
-        }
+        arrays = {name: getattr(self, f"_{name}") for name in _STATE}
+        return {"sent": self._sent, "networks": networks, **arrays}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the gradients, scores, sent model and classifiers that :meth:`state` returned."""
@@ -280,16 +277,11 @@ class AIA(Attack):
 
     def observe(self, seen: Observations) -> None:
         """Read the clients' answers, and before the first one of a round the model that was sent."""
-        items, senders, keeps, places = (
-            self.context.scorer.layout.items,
-            seen.senders,
-            seen.keeps,
-            seen.places,
-        )
+        items, senders, keeps = self.context.scorer.layout.items, seen.senders, seen.keeps
+        # A negative share means that the whole inbox is reduced together.
+        begins = (keeps == 0) | ((keeps < 0) & (seen.places == 0))
         for k in range(len(seen)):
-            if keeps[k] == 0 or (
-                keeps[k] < 0 and places[k] == 0
-            ):  # negative: the whole inbox is reduced together
+            if begins[k]:
                 self._begin_round(seen.own_model(k))
             if senders[k] >= self.context.n_users:
                 continue  # the version sent last, of which the new one keeps a share; or a poisoner's

@@ -199,11 +199,11 @@ class MembershipGuesses:
         Adversary a makes guesses about ``items[offsets[a]:offsets[a + 1]]``.
     victims : ndarray of int64, shape (n_victims,)
         Victims that share their user row: all adversaries make the same guesses about them.
-    surprise : ndarray of float32, shape (n_victims, n_items)
+    entropies : ndarray of float32, shape (n_victims, n_items)
         Their entropies of all items.
     hidden : ndarray of int64, shape (n_hidden,)
         Victims that hide their user row.
-    surprise_apart : callable
+    hidden_entropies : callable
         Adversary's index -> entropies of its items by the hidden victims' models, shape (n_hidden, n_asked).
     """
 
@@ -214,9 +214,9 @@ class MembershipGuesses:
     offsets: I64
     items: I32
     victims: I64
-    surprise: F32
+    entropies: F32
     hidden: I64
-    surprise_apart: Callable[[int], F32]
+    hidden_entropies: Callable[[int], F32]
 
 
 @old_members(

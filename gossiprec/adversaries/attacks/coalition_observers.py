@@ -54,9 +54,9 @@ class CoalitionObservers(Stateful):
     the ranking before. A victim's score changes only when one of its models was seen, so a ranking scores the victims
     seen since the last one. It also scores all that hide their user row, because the rows for them have changed.
 
-    Models whose kernels rank every victim are large. Without momentum, and if no victim hides its user row, they are
-    scored on arrival, and none is kept. Kept models are stored as the run stores its own: in float16 with stochastic
-    rounding.
+    Models with kernels that rank every victim are large. Without momentum, and if no victim hides its user row, they
+    are scored on arrival, and none is kept. Kept models are stored as the run stores its own models: in float16 with
+    stochastic rounding.
     """
 
     checkpointed = ("memory", "met", "changed", "latest", "shared_of")
@@ -211,7 +211,7 @@ class CoalitionObservers(Stateful):
         for p, targets in enumerate(self.targets):
             changed = self._changed[p]
             if len(self.hidden_met(p)):
-                self._look_anew(p)
+                self._refit_hidden(p)
                 changed = changed | (self._met[p] & self._hides)
             for b, momentum in enumerate(self._momenta):
                 if not self._scored_on_sight[b]:
@@ -226,7 +226,7 @@ class CoalitionObservers(Stateful):
     def _hides(self) -> Bools:
         return self._context.hides_user[: self._context.n_users]
 
-    def _look_anew(self, p: int) -> None:
+    def _refit_hidden(self, p: int) -> None:
         """Refit the user rows for hidden victims in a pool to the present models of its hosts."""
         fictive, hosts, layout = self.fictive[p], self._hosts[p], self._scorer.layout
         if fictive.kind == "paper":
@@ -283,9 +283,9 @@ class CoalitionObservers(Stateful):
                     latest[r, a, victims] = score(
                         np.take(scores, own, axis=1), np.take(scores, references, axis=1)
                     )
-        return self._forget_themselves(p, b)
+        return self._clear_own_scores(p, b)
 
-    def _forget_themselves(self, p: int, b: int) -> None:
+    def _clear_own_scores(self, p: int, b: int) -> None:
         """Clear the scores of adversaries by themselves: no node is its own victim."""
         adversaries = self.targets[p].adversaries
         self._latest[p][b][:, np.arange(len(adversaries)), adversaries] = np.nan
@@ -320,13 +320,13 @@ class CoalitionObservers(Stateful):
             for r, rule in enumerate(self._rules):
                 score = get_rule(rule, probabilities=self._probabilities)
                 latest[r, a, victims] = score(scores[:, :n], scores[:, n:])
-        self._forget_themselves(p, b)
+        self._clear_own_scores(p, b)
 
     def _rank_compiled(self, rows: F32, row: I64, p: int, b: int, victims: I64) -> None:
         """Score victims by the model's own loops; `rows` contains their models."""
         assert self._scorer.kernels is not None
         self._scorer.kernels.rank(self._victims(rows, row, p, victims), self._asked[p], self._latest[p][b])
-        self._forget_themselves(p, b)
+        self._clear_own_scores(p, b)
 
     def _victims(self, rows: F32, row: I64, p: int, ids: I64) -> VictimModels:
         return VictimModels(

@@ -77,7 +77,7 @@ class EntropyMIA(ScoringAttack):
         for p, name in enumerate(self._names):
             targets, victims, hidden = pools.targets[p], pools.open_met(p), pools.hidden_met(p)
             for b, momentum in enumerate(as_unique_list(self.options.momentum)):
-                surprise = entropy(pools.scores_of(p, b, victims)).astype(np.float32)
+                entropies = entropy(pools.scores_of(p, b, victims)).astype(np.float32)
                 yield MembershipGuesses(
                     observer=name,
                     momentum=shortest_decimal(np.float32(momentum)),
@@ -86,7 +86,7 @@ class EntropyMIA(ScoringAttack):
                     offsets=targets.offsets,
                     items=targets.items,
                     victims=victims,
-                    surprise=surprise,
+                    entropies=entropies,
                     hidden=hidden,
-                    surprise_apart=functools.partial(pools.entropies_apart, p, b, hidden),
+                    hidden_entropies=functools.partial(pools.entropies_apart, p, b, hidden),
                 )

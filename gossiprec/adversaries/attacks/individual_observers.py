@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.kernel_interface import NO_CONTEXT, ScoreQuery, flat_view
 from gossiprec.numerics.relevance import get_rule, rule_codes
 from gossiprec.runs.checkpoint_state import PartialArray
-
-if TYPE_CHECKING:
-    pass
 
 
 class IndividualObservers:
@@ -110,10 +107,10 @@ class IndividualObservers:
         pair = adversary.astype(np.int64) * self._slot_at.shape[1] + sender
         first = np.unique(pair, return_index=True)[1]  # by adversary
         fresh = first[self._slot_at[adversary[first], sender[first]] < 0]
-        whose = adversary[fresh]
-        rank = np.arange(len(fresh)) - np.searchsorted(whose, whose)
-        self._slot_at[whose, sender[fresh]] = self._n_met[whose] + rank
-        self._n_met += np.bincount(whose, minlength=len(self._n_met)).astype(np.int32)
+        receiver = adversary[fresh]
+        rank = np.arange(len(fresh)) - np.searchsorted(receiver, receiver)
+        self._slot_at[receiver, sender[fresh]] = self._n_met[receiver] + rank
+        self._n_met += np.bincount(receiver, minlength=len(self._n_met)).astype(np.int32)
         self.slot_of[message] = self._slot_at[adversary, sender]
         self.seen_before[message] = True
         self.seen_before[message[fresh]] = False
@@ -248,8 +245,7 @@ class IndividualObservers:
             self._stacked.settle()
 
     @functools.cached_property
-    def _stacked(self) -> Any:
-
+    def _stacked(self) -> StackedObservers:
         return StackedObservers(self)
 
     def _observe_compiled(self, raw: MergeDeliveries, sender_of: Any, time_of: Any) -> None:
@@ -363,9 +359,9 @@ class IndividualObservers:
                 yield 0, rule, momentum, self.targets.adversaries, self.latest[b, r]
 
 
-LEAST = 32
+MIN_ITEMS = 32
 """Number of kept items from which on they are padded to powers of two, so that few sizes of small models occur."""
-MOST_BYTES = 32 * 2**20
+MAX_BYTES = 32 * 2**20
 """Bytes of small models that may wait to be scored; also the limit of models waiting for a user row to be fitted."""
 
 
@@ -381,14 +377,14 @@ class StackedObservers:
     def __init__(self, observers: IndividualObservers) -> None:
         self._of = observers
         sizes = np.diff(observers.targets.kept.offsets)
-        self._padded = np.maximum(2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64), LEAST)
+        self._padded = np.maximum(2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64), MIN_ITEMS)
         self._layouts = {
             int(size): replace(observers.scorer.layout, n_items=int(size), n_users=1)
             for size in np.unique(self._padded)
         }
         self._width = max((layout.row_size for layout in self._layouts.values()), default=1)
-        self._most = max(1, MOST_BYTES // (4 * self._width * len(observers.momenta)))
-        self._most_fits = max(1, MOST_BYTES // (4 * observers.scorer.layout.row_size))
+        self._most = max(1, MAX_BYTES // (4 * self._width * len(observers.momenta)))
+        self._most_fits = max(1, MAX_BYTES // (4 * observers.scorer.layout.row_size))
         self._adversaries, self._victims, self._waiting_for = (
             np.empty(2 * self._most, np.int64) for _ in range(3)
         )
@@ -404,7 +400,7 @@ class StackedObservers:
         none = np.zeros(0, np.int64)
         rows = np.zeros((1, layout.row_size), self._of.scorer.storage)
         self._collect(rows, none, none, none, none, np.zeros((0, 0), np.float32), self._small[:0])
-        self._judge(np.zeros(0, np.float32), np.zeros(1, np.int64), none)
+        self._relevance(np.zeros(0, np.float32), np.zeros(1, np.int64), none)
 
     def observe(self, seen: Observations) -> None:
         """Process the deliveries that the adversaries among the receivers are about to merge."""
@@ -449,11 +445,11 @@ class StackedObservers:
         of, frozen = self._of, slice(self._of.scorer.layout.items.start, self._of.scorer.layout.shared.stop)
         late = hidden[of.fictive.due[adversaries[hidden]] <= seen.times[ks[hidden]]]
         for some in (late[low : low + self._most_fits] for low in range(0, len(late), self._most_fits)):
-            whose = adversaries[some]  # each once
-            numbers = of.fictive.begin(whose, seen.times[ks[some]])
-            self._fit_of[whose] = self._n_fits + np.arange(len(whose))
-            self._fits.append((whose, numbers, seen.models(ks[some])[:, frozen]))
-            self._n_fits += len(whose)
+            owners = adversaries[some]  # each once
+            numbers = of.fictive.begin(owners, seen.times[ks[some]])
+            self._fit_of[owners] = self._n_fits + np.arange(len(owners))
+            self._fits.append((owners, numbers, seen.models(ks[some])[:, frozen]))
+            self._n_fits += len(owners)
         fits = np.full(len(ks), -1)
         fits[hidden] = self._fit_of[adversaries[hidden]]
         return fits
@@ -461,12 +457,12 @@ class StackedObservers:
     def _finish_fits(self) -> None:
         """Fit the user rows that wait, and write them into the small models that wait for them."""
         of, width = self._of, self._of.scorer.layout.user_width
-        whose, numbers, frozen = (np.concatenate(parts) for parts in zip(*self._fits, strict=True))
-        users = of.fictive.fitted(whose, numbers, lambda some: frozen[some])
+        owners, numbers, frozen = (np.concatenate(parts) for parts in zip(*self._fits, strict=True))
+        users = of.fictive.fitted(owners, numbers, lambda some: frozen[some])
         fits = self._waiting_for[: self._n_waiting]
         self._small[: self._n_waiting][fits >= 0, :, :width] = users[fits[fits >= 0], None]
         fits[:] = -1
-        of.fictive.users[whose] = users  # the last one, if an adversary has several
+        of.fictive.users[owners] = users  # the last one, if an adversary has several
         self._fits, self._n_fits = [], 0
         self._fit_of[:] = -1
 
@@ -505,36 +501,38 @@ class StackedObservers:
     def _scored(self, small: F32, adversaries: I64) -> F32:
         """Return the relevance of small models to their adversaries by every rule, shape (n_models, n_rules)."""
         of, kept = self._of, self._of.targets.kept
-        whose = adversaries.repeat(len(of.momenta))
+        owners = adversaries.repeat(len(of.momenta))
         found = np.empty((len(small), len(of.rules)), np.float32)
         for size, layout in self._layouts.items():
-            some = np.flatnonzero(self._padded[whose] == size)
+            some = np.flatnonzero(self._padded[owners] == size)
             if not len(some):
                 continue
-            counts = np.diff(of.targets.offsets)[whose[some]]
+            counts = np.diff(of.targets.offsets)[owners[some]]
             offsets = np.concatenate([[0], np.cumsum(counts)])
-            asked = np.repeat(of.targets.offsets[whose[some]] - offsets[:-1], counts) + np.arange(offsets[-1])
+            asked = np.repeat(of.targets.offsets[owners[some]] - offsets[:-1], counts) + np.arange(
+                offsets[-1]
+            )
             query = ScoreQuery(
                 layout, np.ascontiguousarray(small[some, : layout.row_size]), np.arange(len(some)),
                 np.zeros(len(some), np.int64), offsets, kept.asked[asked],
                 {name: column[asked] for name, column in kept.contexts.items()},
-                self._constants(whose[some], size),
+                self._constants(owners[some], size),
             )  # fmt: skip
-            found[some] = self._judge(of.scorer.score(query), offsets, whose[some])
+            found[some] = self._relevance(of.scorer.score(query), offsets, owners[some])
         return found
 
-    def _constants(self, whose: I64, size: int) -> dict[str, F32]:
+    def _constants(self, owners: I64, size: int) -> dict[str, F32]:
         """Return the model's constants for the kept items of each adversary, shape (n, size, ...)."""
         kept, constants = self._of.targets.kept, self._of.scorer.model.constants
         if not constants:
             return {}
-        local = np.minimum(np.arange(size), np.diff(kept.offsets)[whose][:, None] - 1)
-        items = kept.items[kept.offsets[whose][:, None] + np.maximum(local, 0)]
+        local = np.minimum(np.arange(size), np.diff(kept.offsets)[owners][:, None] - 1)
+        items = kept.items[kept.offsets[owners][:, None] + np.maximum(local, 0)]
         return {name: values[items] for name, values in constants.items()}
 
-    def _judge(self, scores: F32, offsets: I64, whose: I64) -> F32:
+    def _relevance(self, scores: F32, offsets: I64, owners: I64) -> F32:
         from gossiprec.adversaries.attacks.ranking_kernels import apply_relevance_rules
 
-        found = np.empty((len(whose), len(self._of.rules)), np.float32)
-        apply_relevance_rules(scores, offsets, self._of.targets.n_targets[whose], *self._of.codes, found)
+        found = np.empty((len(owners), len(self._of.rules)), np.float32)
+        apply_relevance_rules(scores, offsets, self._of.targets.n_targets[owners], *self._of.codes, found)
         return found

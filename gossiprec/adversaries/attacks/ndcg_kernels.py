@@ -84,8 +84,8 @@ def accumulate_ndcg(scores, order, is_reference, begin, sets, ahead, total):
                 ahead[a] += found[a] & uint8(ahead[a] < uint8(CUTOFF))
         for item in order[k:stop]:
             for entry in range(begin[item], begin[item + 1]):
-                whose = np.int64(sets[entry])
-                total[whose] += WORTH[np.int64(ahead[whose])]
+                owner = np.int64(sets[entry])
+                total[owner] += WORTH[np.int64(ahead[owner])]
         k = stop
         if k >= due:
             due = k + OFTEN

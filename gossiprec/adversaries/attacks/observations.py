@@ -102,8 +102,8 @@ class Observations:
     Parameters
     ----------
     raw : MergeDeliveries or GroupDeliveries
-        The stored versions, for compiled loops. These must read only delivered versions, and no user rows of nodes that
-        hide them: tests overwrite everything else.
+        The stored versions, for compiled loops. These may read delivered versions only, and no user rows of nodes
+        that hide them: tests overwrite everything else.
     layout : Layout
     hides_user : ndarray of bool, shape (n_nodes,)
     messages : ndarray of int32, shape (n,), or None
@@ -128,20 +128,24 @@ class Observations:
     def __len__(self) -> int:
         return len(self.messages)
 
+    @property
+    def _merges(self) -> MergeDeliveries:
+        """The stored versions of deliveries to individual observers."""
+        assert isinstance(self.raw, MergeDeliveries)
+        return self.raw
+
     @functools.cached_property
     def _entries(self) -> tuple[I64, I64]:
         """Return the merge entries of the tasks in order, and the task of each."""
-        assert isinstance(self.raw, MergeDeliveries)
-        entries, place = row_entries(self.raw.program.merge_offsets, self.raw.tasks)
-        return entries, self.raw.tasks[place]
+        entries, place = row_entries(self._merges.program.merge_offsets, self._merges.tasks)
+        return entries, self._merges.tasks[place]
 
     @functools.cached_property
     def messages(self) -> I32:
         """Message ids, shape (n,)."""
         if self._messages is not None:
             return self._messages
-        assert isinstance(self.raw, MergeDeliveries)
-        return self.raw.program.merge_message[self._entries[0]]
+        return self._merges.program.merge_message[self._entries[0]]
 
     @property
     def senders(self) -> I32:
@@ -156,15 +160,13 @@ class Observations:
     @property
     def receivers(self) -> I32:
         """Node ids of individual observers, shape (n,)."""
-        assert isinstance(self.raw, MergeDeliveries)
-        return self.raw.program.node[self._entries[1]]
+        return self._merges.program.node[self._entries[1]]
 
     @property
     def places(self) -> I64:
         """Index of each delivery among those that its receiver merges together, from 0, shape (n,)."""
-        assert isinstance(self.raw, MergeDeliveries)
         entries, tasks = self._entries
-        return entries - self.raw.program.merge_offsets[tasks]
+        return entries - self._merges.program.merge_offsets[tasks]
 
     @property
     def keeps(self) -> F32:
@@ -174,8 +176,7 @@ class Observations:
         unless the attack requests their weights earlier
         (:attr:`gossiprec.adversaries.attacks.Attack.needs_merge_weights`).
         """
-        assert isinstance(self.raw, MergeDeliveries)
-        return self.raw.program.merge_keep[self._entries[0]]
+        return self._merges.program.merge_keep[self._entries[0]]
 
     @property
     def groups(self) -> I32:
@@ -186,11 +187,9 @@ class Observations:
     @property
     def rows(self) -> I32:
         """Row of each version among ``raw.rows``, shape (n,)."""
-        return (
-            self.raw.row
-            if isinstance(self.raw, GroupDeliveries)
-            else self.raw.program.merge_row[self._entries[0]]
-        )
+        if isinstance(self.raw, GroupDeliveries):
+            return self.raw.row
+        return self.raw.program.merge_row[self._entries[0]]
 
     def models(self, some: I64 | slice = slice(None)) -> F32:
         """Return received versions, shape (n, size); NaN in user rows that the sender hides."""
@@ -216,20 +215,17 @@ class Observations:
 
     def own_model(self, k: int) -> F32:
         """Return the receiver's version before delivery number k was merged, shape (size,)."""
-        assert isinstance(self.raw, MergeDeliveries)
-        source = self.raw.program.source[self._entries[1][k]]
+        source = self._merges.program.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
 
     def user_uploads(self) -> F32:
         """Return the vectors that clients upload about their users, shape (n, width); NaN if there is none."""
-        assert isinstance(self.raw, MergeDeliveries)
-        if self.raw.uploads is None:
+        if self._merges.uploads is None:
             return np.zeros((len(self), 0), np.float32)
-        return np.asarray(self.raw.uploads[self.rows, :], np.float32)
+        return np.asarray(self._merges.uploads[self.rows, :], np.float32)
 
     def base(self, k: int) -> F32 | None:
         """Return the base version of the update in delivery k, shape (size,), or None if it is a whole model."""
-        assert isinstance(self.raw, MergeDeliveries)
-        if self.raw.bases is None:
+        if self._merges.bases is None:
             return None
-        return np.asarray(self.raw.bases[self.rows[k], : self.layout.size], np.float32)
+        return np.asarray(self._merges.bases[self.rows[k], : self.layout.size], np.float32)

@@ -43,12 +43,7 @@ from gossiprec.base.rng import generator
 def draw_members(context: AttackContext, fraction: float) -> I64:
     """Return a random share of the nodes; a larger share contains each smaller one."""
     order = generator(context.seed, "observers").permutation(context.n_users)
-    return np.sort(order[: coalition_size(context, fraction)])
-
-
-def coalition_size(context: AttackContext, fraction: float) -> int:
-    """Return the number of nodes in a fraction of the users, at least one."""
-    return fraction_to_count(context.n_users, fraction)
+    return np.sort(order[: fraction_to_count(context.n_users, fraction)])
 
 
 def choose_coalitions(context: AttackContext, options: Any) -> list[I64]:
@@ -65,14 +60,15 @@ def choose_coalitions(context: AttackContext, options: Any) -> list[I64]:
     ScenarioError
         If a placement needs contacts that are not known.
     """
-    where = placement_specs(options)
-    choose = _Chooser(context, options.placement_until) if any(how != "random" for how, _ in where) else None
+    placements = placement_specs(options)
+    by_contacts = any(how != "random" for how, _ in placements)
+    choose = _Chooser(context, options.placement_until) if by_contacts else None
     return [
         draw_members(context, fraction)
         if choose is None or how == "random"
         else choose(fraction, how, victim)
         for fraction in as_unique_list(options.fraction)
-        for how, victim in where
+        for how, victim in placements
     ]
 
 
@@ -108,7 +104,7 @@ class _Chooser:
         context = self._context
         seed = int(generator(context.seed, "placement").integers(2**63))
         return place_colluders(
-            self._contacts, coalition_size(context, fraction), how, seed=seed, victim=victim
+            self._contacts, fraction_to_count(context.n_users, fraction), how, seed=seed, victim=victim
         )
 
 
@@ -138,7 +134,7 @@ class ObserverOptions(Options):
     )
     nodes: Literal["all"] | NodeShare | Ids = Field(
         default="all",
-        description="single: nodes that observe; coordinator: users whose communities it searches for; all, "
+        description="single: nodes that observe; coordinator: users for which it searches communities; all, "
         "{fraction: f} or a list of ids",
     )
     fraction: Fraction | Fractions | None = Field(
@@ -295,13 +291,8 @@ class ScoringAttack(Attack):
     def table_keys(cls, options: Any) -> frozenset[TableKey]:
         """Return the keys of its table rows, one for each observer, rule, momentum and community size."""
         momenta = [shortest_decimal(np.float32(momentum)) for momentum in as_unique_list(options.momentum)]
-        named = (
-            observer_names(options),
-            cls.rules_of(options),
-            momenta,
-            as_unique_list(options.community_size),
-        )
-        return frozenset(itertools.product(*named))
+        sizes = as_unique_list(options.community_size)
+        return frozenset(itertools.product(observer_names(options), cls.rules_of(options), momenta, sizes))
 
     @staticmethod
     def references_of(options: Any) -> int | Literal["all"]:

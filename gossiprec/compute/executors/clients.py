@@ -110,7 +110,7 @@ class ClientTrainer(ABC):
             own=store.own[lesson.node, : store.layout.user_width],
             version=store.version(lesson.target),
             extras=store.extras(lesson.sent),
-            told=lesson.upload,
+            user_upload=lesson.upload,
         )
 
     def with_user_uploads(self, lessons: Sequence[TrainingTask]) -> list[TrainingTask]:

@@ -15,7 +15,7 @@ from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.servers.base import ALONE, Extras, ThreadPoolLike
+from gossiprec.rules.servers.base import CALLING_THREAD, Extras, ThreadPoolLike
 
 Handles = npt.NDArray[np.integer]
 
@@ -77,7 +77,7 @@ class Store(ABC):
     layout: Layout
     n_nodes: int
     rows: Any
-    threads: ThreadPoolLike = ALONE
+    threads: ThreadPoolLike = CALLING_THREAD
 
     @property
     @abstractmethod

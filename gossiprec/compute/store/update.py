@@ -22,7 +22,7 @@ from gossiprec.models.base import Layout
 from gossiprec.native import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
+from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
 
 AT_ONCE = 2**20
 """Numbers, approximately, in the updates that are concatenated at once."""
@@ -329,7 +329,7 @@ class ReceivedModels:
         self,
         updates: list[Update],
         n_columns: int,
-        threads: ThreadPoolLike = ALONE,
+        threads: ThreadPoolLike = CALLING_THREAD,
         memory: BufferPool | None = None,
     ) -> None:
         self._updates, self._threads, self._memory = updates, threads, memory or BufferPool()

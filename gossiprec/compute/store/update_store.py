@@ -36,7 +36,7 @@ from gossiprec.federated.base import PersonalModels
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.servers.base import ALONE, USER_ROWS, Extras
+from gossiprec.rules.servers.base import CALLING_THREAD, USER_ROWS, Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -240,8 +240,8 @@ class UpdateStore(Store):
                 base = versions[id(update.base)] = np.array(update.base)
             copies.append(Update(base, update.items.copy(), np.array(update.rows), np.array(update.shared)))
         memory = BufferPool()
-        models = ReceivedModels(copies, self.n_columns, ALONE, memory)
-        changes = ReceivedChanges(copies, ALONE, memory)
+        models = ReceivedModels(copies, self.n_columns, CALLING_THREAD, memory)
+        changes = ReceivedChanges(copies, CALLING_THREAD, memory)
         return Inbox(models, np.arange(len(copies)), weights.copy(), own_weight, changes)
 
     def _received(self, handles: Handles) -> list[Update]:

@@ -322,7 +322,7 @@ class MembershipRecord:
         members, pairs = times[truth].sum(), times.sum()
         counts = np.zeros((len(guesses.thresholds), 4))
         for t, rho in enumerate(guesses.thresholds):
-            guess = guesses.surprise < np.float32(rho)
+            guess = guesses.entropies < np.float32(rho)
             counts[t] = times[guess & truth].sum(), times[guess].sum(), members, pairs
         return counts
 
@@ -332,12 +332,12 @@ class MembershipRecord:
         for a, adversary in enumerate(guesses.adversaries.tolist() if len(guesses.hidden) else []):
             items = guesses.items[guesses.offsets[a] : guesses.offsets[a + 1]]
             others = guesses.hidden != adversary
-            truth, surprise = (
+            truth, entropies = (
                 self._is_member[np.ix_(guesses.hidden[others], items)],
-                guesses.surprise_apart(a),
+                guesses.hidden_entropies(a),
             )
             for t, rho in enumerate(guesses.thresholds):
-                guess = surprise[others] < np.float32(rho)
+                guess = entropies[others] < np.float32(rho)
                 found = [guess & truth, guess, truth]
                 total[t] += [*map(np.count_nonzero, found), truth.size]
         return total

@@ -30,6 +30,7 @@ from gossiprec.models.base.contrastive import (
     normalise_embeddings,
     signed_noise,
 )
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
 
@@ -98,9 +99,7 @@ class CL4FedRec(Recommender):
             return of_step, {}
         return of_step, draw_view_noise(samples, self.negatives + 1, layout.item_width, draw)
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec + lambda 1 L_uc + lambda 2 L_ic."""
         options, user = self.options, p["users"][batch["user"]]
         noise = batch["user_noise"]
@@ -115,10 +114,10 @@ class CL4FedRec(Recommender):
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of both contrastive losses, or None."""
         from gossiprec.federated.cl4fedrec import kernels
-        from gossiprec.federated.kernels import contrastive
+        from gossiprec.federated.kernels import terms
 
         options, size = self.options, self.options.item_view_scale
-        if options.temperature < contrastive.LEAST_TEMPERATURE:
+        if options.temperature < terms.LEAST_TEMPERATURE:
             return None
         numbers = np.array(
             [
@@ -140,7 +139,7 @@ class CL4FedRec(Recommender):
         against = normalise_embeddings(others) @ one / self.options.temperature
         return torch.logsumexp(torch.cat([own[None], against]), dim=0) - own
 
-    def _of_items(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], views: list[Tensor]) -> Tensor:
+    def _of_items(self, p: TensorMap, batch: TensorMap, views: list[Tensor]) -> Tensor:
         """Return L_ic over the client's positives."""
         each = self.negatives + 1  # a positive, then its negatives
         present = batch["weights"][::each]
@@ -152,7 +151,7 @@ class CL4FedRec(Recommender):
         total = info_nce(one, other, present, self.options.temperature)
         return total / present.sum().clamp(min=1.0) if self.options.item_loss == "mean" else total
 
-    def _item_steps(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], view: Tensor) -> Tensor:
+    def _item_steps(self, p: TensorMap, batch: TensorMap, view: Tensor) -> Tensor:
         """Return the step of every item for a view of the user, constant to gradients."""
         from torch.func import grad
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import float32
 
-from gossiprec.federated.kernels.contrastive import (
+from gossiprec.federated.kernels.terms import (
     add_noisy_views,
     add_signed_noise,
     gather_columns,
@@ -103,23 +103,23 @@ def _add_info_nce_of_user(views, slopes, others, numbers):
     own = float32(0.0)
     for i in range(dim):
         own += units[i, 0] * units[i, 1]
-    likeness, sizes = np.empty(len(others), np.float32), np.empty(len(others), np.float32)
+    weights, sizes = np.empty(len(others), np.float32), np.empty(len(others), np.float32)
     for s in range(len(others)):
         squares, along = float32(0.0), float32(0.0)
         for i in range(dim):
             squares += others[s, i] ** 2
             along += others[s, i] * units[i, 0]
         sizes[s] = max(np.sqrt(squares), float32(TINY))
-        likeness[s] = exp32((along / sizes[s] - float32(1.0)) * sharp)
-        total += likeness[s]
-    likeness_of_own = exp32((own - float32(1.0)) * sharp)
-    total += likeness_of_own
+        weights[s] = exp32((along / sizes[s] - float32(1.0)) * sharp)
+        total += weights[s]
+    own_weight = exp32((own - float32(1.0)) * sharp)
+    total += own_weight
     scale = float32(numbers[USER_WEIGHT]) * sharp
-    of_own = scale * (likeness_of_own / total - float32(1.0))
+    of_own = scale * (own_weight / total - float32(1.0))
     for i in range(dim):
         pulls[i, 0], pulls[i, 1] = of_own * units[i, 1], of_own * units[i, 0]
         for s in range(len(others)):
-            pulls[i, 0] += scale * likeness[s] / total / sizes[s] * others[s, i]
+            pulls[i, 0] += scale * weights[s] / total / sizes[s] * others[s, i]
     normalise_backward(units, norms, pulls)
     for i in range(dim):
         slopes[i] += pulls[i, 0] + pulls[i, 1]

@@ -152,29 +152,27 @@ class FedCL(FedSoftmax):
     def user_uploads(self, clients: Sequence[ClientContext]) -> F32:
         """Return users' vectors by the version that they were sent, clipped and with noise."""
         first, options = clients[0], self.options
-        histories, users = (
-            [client.history for client in clients],
-            np.stack([client.own for client in clients]),
-        )
+        histories = [client.history for client in clients]
+        users = super().user_uploads(clients)
         vectors = compute_user_vectors(
             self.model, first.layout, first.version, histories, users, self.threads
         )
-        short = clip_l1(vectors, options.clip)
+        clipped = clip_l1(vectors, options.clip)
         if options.epsilon is None:
-            told = short.astype(np.float32)
+            uploads = clipped.astype(np.float32)
         else:
             draws = [client.draw("told-vector") for client in clients]
-            told = add_laplace_noise(short, laplace_scale(options.clip, options.epsilon), draws)
-        self._work_out_lists(first, told)
-        return told
+            uploads = add_laplace_noise(clipped, laplace_scale(options.clip, options.epsilon), draws)
+        self._compute_lists(first, uploads)
+        return uploads
 
-    def _work_out_lists(self, first: ClientContext, told: F32) -> None:
+    def _compute_lists(self, first: ClientContext, uploads: F32) -> None:
         """Compute the candidates for semi-hard negatives, for all clients together."""
         layout, centroids = first.layout, self._centroids(first)
         if centroids is not None and self.options.clustering != "none":
-            clusters = nearest_centroid(told, centroids).tolist()
+            clusters = nearest_centroid(uploads, centroids).tolist()
             number = self._n_wanted(layout)
-            self._lists.work_out(layout, first.version, centroids, clusters, number, self.threads)
+            self._lists.compute(layout, first.version, centroids, clusters, number, self.threads)
 
     @property
     def user_upload_epsilon(self) -> float | None:
@@ -187,24 +185,23 @@ class FedCL(FedSoftmax):
 
     def _semi_hard(self, client: ClientContext, draw: np.random.Generator) -> I32:
         number = self.options.semi_hard
-        candidates = self._candidates(client) if client.told is not None else None
+        candidates = self._candidates(client) if client.user_upload is not None else None
         if candidates is None:
             return np.full(number, NONE, np.int32)
         return mask_known(sample_items(candidates, number, draw), client.positives)
 
     def _candidates(self, client: ClientContext) -> I32 | None:
         """Return the candidates for semi-hard negatives, or None before there are clusters."""
-        layout, version, told = client.layout, client.version, client.told
-        assert told is not None
+        layout, version, vector = client.layout, client.version, client.user_upload
+        assert vector is not None
         number = self._n_wanted(layout)
         if self.options.clustering == "none":
-            return top_item_ids(score_by_vector(told, item_table(layout, version)), number)
+            return top_item_ids(score_by_vector(vector, item_table(layout, version)), number)
         centroids = self._centroids(client)
         if centroids is None:
             return None
-        return self._lists.of(
-            layout, version, centroids, int(nearest_centroid(told[None], centroids)[0]), number
-        )
+        cluster = int(nearest_centroid(vector[None], centroids)[0])
+        return self._lists.of(layout, version, centroids, cluster, number)
 
     def _centroids(self, client: ClientContext) -> F32 | None:
         """Return the centroids that a client was sent, or None if there are no clusters yet."""
@@ -240,12 +237,11 @@ class FedCL(FedSoftmax):
         return VectorBank(known, number, method, answered=options.semi_hard)
 
     def report(
-        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
+        self, split: TrainingData, contribution: Any, hook: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return the clusterings of vectors, and the number of vectors that clients uploaded."""
-        if between is None:
+        if hook is None:
             return {}
-        assert isinstance(between, VectorBank)
-        options = self.options
-        told = {"epsilon": options.epsilon, "clip": options.clip, **between.uploads()}
-        return {"clusters": between.report(), "told_vectors": told}
+        assert isinstance(hook, VectorBank)
+        uploads = {"epsilon": self.options.epsilon, "clip": self.options.clip, **hook.uploads()}
+        return {"clusters": hook.report(), "told_vectors": uploads}

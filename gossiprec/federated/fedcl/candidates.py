@@ -21,7 +21,7 @@ from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.small_matmul import add_product, pad_to_tile
 from gossiprec.numerics.torch_setup import single_torch_thread
-from gossiprec.rules.servers.base import ALONE, ThreadPoolLike
+from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
 
 _MOST = 2047
 """The highest digit: eleven bits, so that the counts stay in the first-level cache."""
@@ -119,13 +119,9 @@ class ClusterCandidates:
         number : int
             Number of items, up to n_items; the same in every call.
         """
-        with self._lock:
-            known = self._of_version(layout, version, centroids, ALONE)
-        if cluster not in known.lists:
-            known.lists[cluster] = top_item_ids(known.scores[:, cluster], number)
-        return known.lists[cluster]
+        return self.compute(layout, version, centroids, [cluster], number, CALLING_THREAD)[cluster]
 
-    def work_out(
+    def compute(
         self,
         layout: Layout,
         version: F32,
@@ -133,8 +129,8 @@ class ClusterCandidates:
         clusters: Iterable[int],
         number: int,
         threads: ThreadPoolLike,
-    ) -> None:
-        """Compute the lists of some centroids for :meth:`of`; threads compute different lists."""
+    ) -> dict[int, I32]:
+        """Return the lists of some centroids and others that are known; threads compute different lists."""
         with self._lock:
             known = self._of_version(layout, version, centroids, threads)
         wanted = [cluster for cluster in sorted(set(clusters)) if cluster not in known.lists]
@@ -143,7 +139,9 @@ class ClusterCandidates:
             for cluster in wanted[part :: threads.size]:
                 known.lists[cluster] = top_item_ids(known.scores[:, cluster], number)
 
-        threads.run(find)
+        if wanted:
+            threads.run(find)
+        return known.lists
 
     def _of_version(self, layout: Layout, version: F32, centroids: F32, threads: ThreadPoolLike) -> _Known:
         key = id(version), id(centroids)
@@ -155,7 +153,7 @@ class ClusterCandidates:
         return self._known[key]
 
 
-def score_by_vectors(vectors: F32, items: F32, threads: ThreadPoolLike = ALONE) -> F32:
+def score_by_vectors(vectors: F32, items: F32, threads: ThreadPoolLike = CALLING_THREAD) -> F32:
     """Return the scalar product of each item's row with each of several vectors, shape (n_items, n or more)."""
     columns = np.zeros((vectors.shape[1], pad_to_tile.py_func(len(vectors))), np.float32)
     columns[:, : len(vectors)] = vectors.T

@@ -3,7 +3,6 @@
 References
 ----------
 The FedCL paper (specification, section 6), which clusters the vectors of a round's 16 users into 25 clusters. Here the
-last vectors of all users are kept and clustered: first as soon as there are as many vectors as clusters, then whenever
 last vectors of all users are kept and clustered: first as soon as there are as many vectors as clusters, then after
 as many new ones as there were before, at the latest after as many as there are clients: once per epoch.
 """
@@ -60,24 +59,20 @@ class VectorBank(CoordinatorHook):
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version, and the centroids that answer a client, if there are clusters."""
         if answers.users is not None:
-            told = np.isfinite(answers.users).all(axis=1)
-            self._take(answers.clients[told].tolist(), answers.users[told])
+            sent = np.isfinite(answers.users).all(axis=1)
+            for client, vector in zip(answers.clients[sent].tolist(), answers.users[sent], strict=True):
+                self._latest[client] = vector  # a client may have answered twice
+                self._counts[client] += 1
         if not self._number:
             return version, {}
         if self._is_due():
             self._cluster(round)
         return version, {"centroids": self._centroids}
 
-    def _take(self, clients: list[int], vectors: F32) -> None:
-        for client, vector in zip(clients, vectors, strict=True):  # a client may have answered twice
-            self._latest[client] = vector
-            self._counts[client] += 1
-
     def _is_due(self) -> bool:
-        come = int(self._counts.sum())
         if not self._times:
             return int(np.count_nonzero(self._counts)) >= self._number
-        return come - self._at >= min(self._at, len(self._counts))
+        return int(self._counts.sum()) - self._at >= min(self._at, len(self._counts))
 
     def _cluster(self, round: RoundContext) -> None:
         rows = self._latest[self._counts > 0]

@@ -1,4 +1,8 @@
-"""Compiled terms of recommenders without a folder: each changes a client's slopes (:class:`AnalyticTerm`)."""
+"""Compiled terms of recommenders' losses: each changes a client's slopes (:class:`AnalyticTerm`).
+
+The contrastive losses are defined in :mod:`gossiprec.models.base.contrastive`. Rows of embeddings are columns here, as
+in kernels of models.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,156 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.federated.kernels.contrastive import add_noisy_views
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import kernel, noinline
 from gossiprec.native.tiles import Matrix
-from gossiprec.numerics.flat_ops import copy_range, dot, sum_range
+from gossiprec.numerics.flat_ops import axpy, copy_range, dot, exp32, sum_range
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
+
+AT_ONCE = 64
+"""Number of rows for which similarities to all others are computed together."""
+LEAST_TEMPERATURE = 0.025
+"""Below it, ``exp((cosine - 1) / temperature)`` of dissimilar rows is smaller than a float32 can be."""
+
+
+@noinline
+def gather_columns(items, places, found):
+    """Set the first columns of `found` to some columns of `items`, and the others to zero."""
+    for i in range(len(items)):
+        row, into = items[i], found[i]
+        for k in range(len(places)):
+            into[k] = row[places[k]]
+        into[len(places) :] = float32(0.0)
+
+
+@noinline
+def scatter_add_columns(item_slopes, places, slopes):
+    """Add columns to the columns of `item_slopes` that they were taken from."""
+    for i in range(len(item_slopes)):
+        row, added = item_slopes[i], slopes[i]
+        for k in range(len(places)):
+            row[places[k]] += added[k]
+
+
+@noinline
+def normalise_columns(columns, norms):
+    """Divide each column by its Euclidean norm, or by TINY if it is smaller; `norms` is filled with the divisors."""
+    norms[:] = float32(0.0)
+    for i in range(len(columns)):
+        row = columns[i]
+        for k in range(len(row)):
+            norms[k] += row[k] * row[k]
+    for k in range(len(norms)):
+        norms[k] = max(np.sqrt(norms[k]), float32(TINY))
+    for i in range(len(columns)):
+        row = columns[i]
+        for k in range(len(row)):
+            row[k] /= norms[k]
+
+
+@noinline
+def normalise_backward(units, norms, slopes):
+    """Turn derivatives by columns of norm 1 into derivatives by the columns before :func:`normalise_columns`."""
+    along = np.zeros(len(norms), np.float32)
+    for i in range(len(units)):
+        row, slope = units[i], slopes[i]
+        for k in range(len(row)):
+            along[k] += row[k] * slope[k]
+    for k in range(len(norms)):
+        if norms[k] <= float32(TINY):
+            along[k] = float32(0.0)
+    for i in range(len(units)):
+        row, slope = units[i], slopes[i]
+        for k in range(len(row)):
+            slope[k] = (slope[k] - along[k] * row[k]) / norms[k]
+
+
+@noinline
+def add_signed_noise(columns, uniform, which, size):
+    """Add noise of norm `size` with the signs of the columns, in proportions ``uniform[:, which]``, a row each."""
+    n = len(uniform)
+    for k in range(n):
+        squares = float32(0.0)
+        for i in range(len(columns)):
+            if columns[i, k] != float32(0.0):
+                squares += uniform[k, which, i] ** 2
+        scale = float32(size) / max(np.sqrt(squares), float32(TINY))
+        for i in range(len(columns)):
+            x = columns[i, k]
+            sign = float32(x > float32(0.0)) - float32(x < float32(0.0))
+            columns[i, k] = x + scale * uniform[k, which, i] * sign
+
+
+@noinline
+def info_nce_gradient(one, other, n, temperature, weight, of_one, of_other):
+    """Fill in `weight` times the derivatives of InfoNCE by both views of `n` rows.
+
+    Parameters
+    ----------
+    one, other : ndarray of float32, shape (d, padded(n))
+        The views, zero beyond n; columns of norm 1 afterwards.
+    of_one, of_other : ndarray of float32, shape (d, padded(n))
+    """
+    dim, wide = one.shape
+    norms, other_norms = np.empty(wide, np.float32), np.empty(wide, np.float32)
+    normalise_columns(one, norms)
+    normalise_columns(other, other_norms)
+    of_one[:], of_other[:] = float32(0.0), float32(0.0)
+    flat, others, slopes, other_slopes = one.ravel(), other.ravel(), of_one.ravel(), of_other.ravel()
+    near = np.empty(AT_ONCE * wide, np.float32)
+    sharp, scale = float32(1.0 / temperature), float32(weight / temperature)
+    for begin in range(0, n, AT_ONCE):
+        some = min(AT_ONCE, n - begin)
+        near[: some * wide] = float32(0.0)
+        add_product(
+            Matrix(near, 0, wide, 1), Matrix(flat, begin, 1, wide), Matrix(others, 0, wide, 1),
+            some, dim, wide,
+        )  # fmt: skip
+        for a in range(some):
+            row = near[a * wide : a * wide + n]
+            total = float32(0.0)
+            for k in range(len(row)):
+                row[k] = exp32((row[k] - float32(1.0)) * sharp)
+                total += row[k]
+            share = scale / total
+            for k in range(len(row)):
+                row[k] *= share
+            row[begin + a] -= scale
+            near[a * wide + n : (a + 1) * wide] = float32(0.0)
+        add_inner_products(
+            Matrix(slopes, begin, wide, 1), Matrix(others, 0, wide, 1), Matrix(near, 0, wide, 1),
+            dim, some, wide,
+        )  # fmt: skip
+        add_product(
+            Matrix(other_slopes, 0, wide, 1), Matrix(flat, begin, wide, 1), Matrix(near, 0, wide, 1),
+            dim, some, wide,
+        )  # fmt: skip
+    normalise_backward(one, norms, of_one)
+    normalise_backward(other, other_norms, of_other)
+
+
+@noinline
+def add_noisy_views(client, size, temperature, weight):
+    """Add `weight` times the derivatives of InfoNCE of two views of positive items with signed noise of norm `size`.
+
+    Parameters
+    ----------
+    client : KernelStep
+        With proportions of the noises, float32 of shape (n_positives, 2, d), for the positives.
+    """
+    uniform = client.of_samples
+    n = len(uniform)
+    places = client.places[:: len(client.places) // n]
+    shape = (len(client.items), pad_to_tile(n))
+    one, other = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    of_one, of_other = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    gather_columns(client.items, places, one)
+    other[:] = one
+    add_signed_noise(one, uniform, 0, size)
+    add_signed_noise(other, uniform, 1, size)
+    info_nce_gradient(one, other, n, temperature, weight, of_one, of_other)
+    scatter_add_columns(client.item_slopes, places, of_one)
+    scatter_add_columns(client.item_slopes, places, of_other)
 
 
 @kernel
@@ -21,12 +169,8 @@ def add_correlation(client):
     items, alpha = client.items, client.numbers[0]
     dim, n = items.shape
     wide = pad_to_tile(n)
-    units, pulls, norms = (
-        np.zeros(dim * wide, np.float32),
-        np.zeros(dim * wide, np.float32),
-        np.empty(dim, np.float32),
-    )
-    alike = np.zeros(dim * dim, np.float32)
+    units, pulls = np.zeros(dim * wide, np.float32), np.zeros(dim * wide, np.float32)
+    norms, cosines = np.empty(dim, np.float32), np.zeros(dim * dim, np.float32)
     for i in range(dim):
         unit = units[i * wide : i * wide + n]
         copy_range(unit, 0, items[i], 0, n)
@@ -34,12 +178,12 @@ def add_correlation(client):
         norms[i] = max(np.sqrt(dot(unit, 0, unit, 0, n)), float32(TINY))
         unit /= norms[i]
     add_inner_products(
-        Matrix(alike, 0, dim, 1), Matrix(units, 0, wide, 1), Matrix(units, 0, wide, 1), dim, dim, wide,
+        Matrix(cosines, 0, dim, 1), Matrix(units, 0, wide, 1), Matrix(units, 0, wide, 1), dim, dim, wide,
     )  # fmt: skip
-    size = max(np.sqrt(dot(alike, 0, alike, 0, dim * dim)), float32(TINY))
+    size = max(np.sqrt(dot(cosines, 0, cosines, 0, dim * dim)), float32(TINY))
     scale = float32(2.0 * alpha / dim) / size
     add_product(
-        Matrix(pulls, 0, wide, 1), Matrix(alike, 0, dim, 1), Matrix(units, 0, wide, 1), dim, dim, wide,
+        Matrix(pulls, 0, wide, 1), Matrix(cosines, 0, dim, 1), Matrix(units, 0, wide, 1), dim, dim, wide,
     )  # fmt: skip
     for i in range(dim):
         unit, pull = units[i * wide : i * wide + n], pulls[i * wide : i * wide + n]
@@ -73,13 +217,7 @@ def add_union(client):
     items, places, compared = client.items, client.places, client.of_samples
     n, n_compared = compared.shape
     dim, each = len(items), len(places) // n
-    rows, row_slopes = (
-        np.empty((items.shape[1], dim), np.float32),
-        np.zeros((items.shape[1], dim), np.float32),
-    )
-    for i in range(dim):
-        for t in range(len(rows)):
-            rows[t, i] = items[i, t]
+    rows, row_slopes = items.T.copy(), np.zeros((items.shape[1], dim), np.float32)
     near, scale = np.empty(n_compared, np.float32), float32(client.numbers[0] / n)
     for k in range(n):
         anchor = places[k * each]
@@ -109,3 +247,29 @@ def add_simgcl(client):
     """Add the derivatives of the mean InfoNCE (:class:`AnalyticTerm`); numbers: weight, temperature, noise."""
     weight, temperature, size = client.numbers
     add_noisy_views(client, size, temperature, weight / len(client.of_samples))
+
+
+@kernel
+def add_contrast(client):
+    """Add the derivatives of the users' loss (:class:`AnalyticTerm`); numbers: weight, temperature.
+
+    ``extra`` holds the auxiliary users as columns of norm 1, shape (d, n_users), ``of_step`` the client's own.
+    """
+    others, own = client.extra, client.of_step
+    dim, n = others.shape
+    sharp = float32(1.0 / client.numbers[1])
+    norm = max(np.sqrt(dot(client.core, 0, client.core, 0, dim)), float32(TINY))
+    near, total = np.zeros(n, np.float32), float32(0.0)
+    for i in range(dim):
+        axpy(near, 0, others[i], 0, n, client.core[i] / norm)
+    for k in range(len(near)):
+        near[k] = exp32((near[k] - float32(1.0)) * sharp)
+        total += near[k]
+    pulls, along = np.empty(dim, np.float32), float32(0.0)
+    for i in range(dim):
+        pulls[i] = float32(client.numbers[0]) * sharp * (dot(near, 0, others[i], 0, n) / total - own[i])
+        along += pulls[i] * client.core[i] / norm
+    if norm <= float32(TINY):
+        along = float32(0.0)
+    for i in range(dim):
+        client.slopes[i] += (pulls[i] - along * client.core[i] / norm) / norm

@@ -23,7 +23,7 @@ def ward_merges(means, pairs, heights):
         Filled with a row of each of the two clusters that are merged.
     heights : ndarray of float32, shape (n - 1,)
         Filled with half of what each merge adds to the sum of squared distances to means, times two: sorted by
-        height, the merges are those of Ward's method in order.
+        height, the merges are in the order of Ward's method.
     """
     n = len(pairs) + 1
     sizes, apart = np.ones(n, np.float32), np.zeros(len(means) * WIDE, np.float32)

@@ -28,6 +28,7 @@ from gossiprec.federated.pdc_frs.contribution import Contribution, ContributionK
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
@@ -125,9 +126,7 @@ class PDC(Recommender):
     def _contrasts(self, extras: Mapping[str, Any]) -> bool:
         return "auxiliary_users" in extras
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec + lambda L_uc."""
         import torch
 
@@ -140,19 +139,18 @@ class PDC(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the users' loss, or None."""
-        from gossiprec.federated.kernels import contrastive, terms
-        from gossiprec.federated.pdc_frs import kernels
+        from gossiprec.federated.kernels import terms
 
         options = self.options
         if not options.user_weight:
             return AnalyticTerm(terms.add_nothing, np.zeros(0))
-        if options.temperature < contrastive.LEAST_TEMPERATURE:
+        if options.temperature < terms.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.user_weight, options.temperature])
-        return AnalyticTerm(kernels.add_contrast, numbers, extra="auxiliary_users", of_step="own_auxiliary")
+        return AnalyticTerm(terms.add_contrast, numbers, extra="auxiliary_users", of_step="own_auxiliary")
 
     def report(
-        self, split: TrainingData, contribution: Contribution, between: CoordinatorHook | None, own: F32
+        self, split: TrainingData, contribution: Contribution, hook: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return the budgets of the contribution and the share of items that it kept."""
         return {"contribution": contribution.report()}
@@ -195,29 +193,28 @@ class AuxiliaryModelHook(CoordinatorHook):
         """Return the version and the auxiliary model's extras of this epoch."""
         epoch, over = self._known.begun(round), self._known.over(round)
         if over and self._options.item_weight:
-            version = self._drawn_near(version, over)
+            version = self._move_items_near(version, over)
         if epoch is not None:
             for number in range(self._options.auxiliary_epochs):
                 self.auxiliary.train(epoch * self._options.auxiliary_epochs + number)
-            self._extras = self._told()
+            self._extras = self._new_extras()
         return version, self._extras
 
-    def _told(self) -> dict[str, Any]:
+    def _new_extras(self) -> dict[str, Any]:
         """Return the extras that clients are sent."""
-        told: dict[str, Any] = {}
+        extras: dict[str, Any] = {}
         options, n_users = self._options, len(self.auxiliary.users)
         if options.augmented:
             shape = (self._known.n_clients, options.augmented)
-            told = {"sent_items": np.zeros(shape, np.int32), "sent_labels": np.zeros(shape, np.float32)}
-            told["sent_items"][:n_users], told["sent_labels"][:n_users] = self.auxiliary.best(
-                options.augmented
-            )
+            extras = {"sent_items": np.zeros(shape, np.int32), "sent_labels": np.zeros(shape, np.float32)}
+            items, labels = self.auxiliary.best(options.augmented)
+            extras["sent_items"][:n_users], extras["sent_labels"][:n_users] = items, labels
         if options.user_weight:
             directions = normalise_rows(self.auxiliary.users).T
-            told["auxiliary_users"] = np.ascontiguousarray(directions, np.float32)
-        return told
+            extras["auxiliary_users"] = np.ascontiguousarray(directions, np.float32)
+        return extras
 
-    def _drawn_near(self, version: F32, epoch: int) -> F32:
+    def _move_items_near(self, version: F32, epoch: int) -> F32:
         """Return a version after a pass over its items (eq. 8), which draws each to its auxiliary row.
 
         A plain step of an item depends only on its own row, so a pass is one step on the sum of all their losses.
@@ -226,18 +223,20 @@ class AuxiliaryModelHook(CoordinatorHook):
 
         from gossiprec.numerics.torch_setup import make_adam, make_sgd
 
-        alone = self._options.item_optimizer == "adam"
+        has_adam = self._options.item_optimizer == "adam"
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
         width, found = layout.n_items * layout.item_width, version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
         others = torch.from_numpy(normalise_rows(self.auxiliary.items).astype(np.float32))
-        optimizer = (make_adam if alone else make_sgd)([items], lr=self._rate, foreach=False)
+        optimizer = (make_adam if has_adam else make_sgd)([items], lr=self._rate, foreach=False)
         order = torch.from_numpy(draw.permutation(layout.n_items))
         with single_torch_thread():
             for anchors in torch.split(order, ANCHORS):
                 optimizer.zero_grad()
                 near = normalise_embeddings(items[anchors]) @ others.T / self._options.temperature
-                loss = torch.nn.functional.cross_entropy(near, anchors, reduction="mean" if alone else "sum")
+                loss = torch.nn.functional.cross_entropy(
+                    near, anchors, reduction="mean" if has_adam else "sum"
+                )
                 torch.autograd.backward(self._options.item_weight * loss)
                 optimizer.step()
         found[:width] = items.detach().numpy().ravel()

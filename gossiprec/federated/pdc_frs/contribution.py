@@ -30,7 +30,7 @@ class ExponentialMechanism:
     """The mechanism that replaces item i by j with probability ~ exp(epsilon * sim(i, j) / (2 * sensitivity)).
 
     All items are candidates, the item itself among them. The probability of an outcome differs between any two items by
-    a factor of at most exp(epsilon).
+    a factor up to exp(epsilon).
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Contribution:
 
     def report(self) -> dict[str, float | str]:
         """Return the section of a run's summary, with a note if nearly nothing is perturbed."""
-        told: dict[str, float | str] = {
+        section: dict[str, float | str] = {
             "epsilon_item": self.epsilon_item,
             "sensitivity": self.mechanism.sensitivity,
             "epsilon_set_mean": float(self.epsilon_set.mean()),
@@ -208,11 +208,11 @@ class Contribution:
             "items_mean": float(self.sets.sizes.mean()),
         }
         if self.expected_keep >= BARE:
-            told["note"] = (
+            section["note"] = (
                 f"{self.expected_keep:.1%} of the contributed items are unchanged: they reveal most "
                 "of the training data"
             )
-        return told
+        return section
 
 
 def perturb_items(

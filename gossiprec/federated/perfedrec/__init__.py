@@ -32,9 +32,7 @@ from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers.base import Extras
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
+    from collections.abc import Sequence
 
 
 class FedGNNOptions(Options):
@@ -46,7 +44,7 @@ class FedGNNOptions(Options):
     pseudo_from: Literal["others", "all"] = Field(
         default="others",
         description="source of pseudo items and their negatives; others: items that the user has not taken; "
-        "all: all items, including those of the user, as in the published code",
+        "all: all items, including the items of the user, as in the published code",
     )
     user_rows: Literal["own", "averaged"] = Field(
         default="own",
@@ -143,21 +141,15 @@ class FedGNN(Recommender):
             among=options.pseudo_from,
         )  # fmt: skip
 
-    def loss(
-        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> Tensor:
-        """Return the model's loss."""
-        return self.model.loss(p, batch)
-
     def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part, which adds noise if the options request it."""
-        return ClusterModels(
-            known,
-            None,
-            models="none",
-            table_noise=self.options.table_noise,
-            averages_rows=self._averages_rows,
-        )
+        return self._cluster_models(known, None, models="none")
+
+    def _cluster_models(
+        self, known: CoordinatorContext, clusters: ClusterOptions | None, **options: Any
+    ) -> ClusterModels:
+        noise, averages_rows = self.options.table_noise, self._averages_rows
+        return ClusterModels(known, clusters, table_noise=noise, averages_rows=averages_rows, **options)
 
 
 @RECOMMENDERS.register("perfedrec")
@@ -208,18 +200,14 @@ class PerFedRec(FedGNN):
 
     def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which clusters clients."""
-        options = self.options
-        return ClusterModels(
-            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
-            averages_rows=self._averages_rows,
-        )  # fmt: skip
+        return self._cluster_models(known, self.options.clusters, models=self.options.cluster_models)
 
     def report(
-        self, split: TrainingData, contribution: Any, between: CoordinatorHook | None, own: F32
+        self, split: TrainingData, contribution: Any, hook: CoordinatorHook | None, own: F32
     ) -> dict[str, Any]:
         """Return the interactions revealed for pre-training, and the sizes of the last clusters."""
-        assert isinstance(between, ClusterModels)
-        return between.report()
+        assert isinstance(hook, ClusterModels)
+        return hook.report()
 
 
 @RECOMMENDERS.register("perfedrec-pp")
@@ -246,7 +234,7 @@ class PerFedRecPlus(PerFedRec):
     def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which pre-trains and clusters."""
         options = self.options
-        return ClusterModels(
-            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
-            pretraining=options.pretraining, layers=options.pretraining_layers, averages_rows=self._averages_rows,
+        return self._cluster_models(
+            known, options.clusters, models=options.cluster_models, pretraining=options.pretraining,
+            layers=options.pretraining_layers,
         )  # fmt: skip

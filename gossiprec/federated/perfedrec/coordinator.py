@@ -193,8 +193,8 @@ class ClusterModels(CoordinatorHook):
         if self._options is None:
             return version, extras
         if self._table is None and answers.users is not None:
-            told = np.isfinite(answers.users).all(axis=1)
-            self._rows[answers.clients[told]] = answers.users[told]
+            sent = np.isfinite(answers.users).all(axis=1)
+            self._rows[answers.clients[sent]] = answers.users[sent]
         if len(self._models):
             self._move(version, answers)
         if self._options.due(round.number):
@@ -223,7 +223,7 @@ class ClusterModels(CoordinatorHook):
     def report(self) -> dict[str, Any]:
         """Return the edges revealed for pre-training, the clusterings, cluster sizes and clients without a vector."""
         clustered = self._cluster_of[self._cluster_of >= 0]
-        told: dict[str, Any] = {
+        section: dict[str, Any] = {
             "clusters": {
                 "times": self._n_made,
                 "sizes": np.bincount(clustered).tolist(),
@@ -232,13 +232,14 @@ class ClusterModels(CoordinatorHook):
         }
         if self._pretraining is not None and self._pretraining.epochs:
             known = measure_edge_disclosure(self._known.contribution, self._pretraining, self._known.seed)
-            told["pretraining"] = known.report(self._known.layout.user_width)
-        return told
+            section["pretraining"] = known.report(self._known.layout.user_width)
+        return section
 
     def _noisy(self, version: F32, n_answers: int, round: RoundContext) -> F32:
         """Return a version with the mean of each answer's Laplace noise added to its items.
 
-        A Laplace variable is the difference of two exponentials, so the sum of n is that of two Gamma(n) variables.
+        A Laplace variable is the difference of two exponentials, so the sum of n is the difference of two Gamma(n)
+        variables.
         """
         if not self._table_noise or not n_answers:
             return version
@@ -275,13 +276,13 @@ class ClusterModels(CoordinatorHook):
     def _cluster(self, version: F32, round: RoundContext) -> None:
         """Cluster the clients that have uploaded a vector; the others are in no cluster."""
         assert self._options is not None
-        told = np.flatnonzero(np.isfinite(self._rows).all(axis=1))
-        if len(told) < self._options.number:  # too few for the number of clusters: the old ones stay
+        known = np.flatnonzero(np.isfinite(self._rows).all(axis=1))
+        if len(known) < self._options.number:  # too few for the number of clusters: the old ones stay
             return
         before = self._cluster_of.copy()
         self._cluster_of[:] = -1
         seed = int(round.generator("clustering").integers(2**31))
-        self._cluster_of[told] = k_means(self._rows[told], self._options.number, seed)
+        self._cluster_of[known] = k_means(self._rows[known], self._options.number, seed)
         models = [self._begun(before[self._cluster_of == k], version) for k in range(len(self._models))]
         self._models = np.array(models, np.float32).reshape(self._models.shape)
         self._n_made += 1

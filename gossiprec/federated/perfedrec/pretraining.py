@@ -4,7 +4,7 @@ The rows of users and items are contrasted in two views of the graph, with pseud
 
 References
 ----------
-The PerFedRec++ paper (specification, section 5), eqs. 1-3, and its published code. View and loss are those of SimGCL
+The PerFedRec++ paper (specification, section 5), eqs. 1-3, and its published code. View and loss are as in SimGCL
 (Yu et al., SIGIR 2022), without a recommendation to learn.
 
 Notes
@@ -242,7 +242,7 @@ class EdgeDisclosure:
     ----------
     edges : ndarray of int64, shape (n_users,)
         Training interactions of each user.
-    told : ndarray of bool, shape (n_users,)
+    disclosed : ndarray of bool, shape (n_users,)
         Users that upload all their edges to the coordinator, once.
     pseudo_edges : float
         Mean number of pseudo edges per view and step, in addition to true ones.
@@ -258,7 +258,7 @@ class EdgeDisclosure:
     """
 
     edges: I64
-    told: Bools
+    disclosed: Bools
     pseudo_edges: float
 
     @property
@@ -269,32 +269,32 @@ class EdgeDisclosure:
     @property
     def share(self) -> float:
         """Share of all true edges that the coordinator holds at the end, 0 if there are no edges."""
-        return float(self.edges[self.told].sum() / max(self.n_edges, 1))
+        return float(self.edges[self.disclosed].sum() / max(self.n_edges, 1))
 
     @property
     def sent_bytes(self) -> I64:
         """Bytes that each client sends for its edges, shape (n_users,)."""
-        return np.where(self.told, EDGE_BYTES * self.edges, 0)
+        return np.where(self.disclosed, EDGE_BYTES * self.edges, 0)
 
     def received_bytes(self, dim: int) -> I64:
         """Return the bytes of the row of `dim` numbers that each client is sent, shape (n_users,)."""
-        return np.where(self.told, NUMBER_BYTES * dim, 0)
+        return np.where(self.disclosed, NUMBER_BYTES * dim, 0)
 
     def report(self, dim: int) -> dict[str, float | str]:
         """Return the section of a run's summary, with a note that explains it."""
-        told: dict[str, float | str] = {
+        section: dict[str, float | str] = {
             "edges": self.n_edges,
             "share_of_edges_told": self.share,
-            "clients_telling": int(self.told.sum()),
+            "clients_telling": int(self.disclosed.sum()),
             "pseudo_edges_of_a_view": self.pseudo_edges,
             "bytes_sent": int(self.sent_bytes.sum()),
             "bytes_received": int(self.received_bytes(dim).sum()),
         }
-        if self.told.any():
-            told["note"] = (
+        if self.disclosed.any():
+            section["note"] = (
                 f"the coordinator receives {self.share:.1%} of the training interactions unmodified"
             )
-        return told
+        return section
 
 
 def measure_edge_disclosure(
@@ -313,10 +313,10 @@ def measure_edge_disclosure(
     edges = np.bincount(graph.users, minlength=graph.n_users).astype(np.int64)
     if options.views == "noise" or not options.epochs:
         return EdgeDisclosure(edges, np.full(graph.n_users, options.epochs > 0), 0.0)
-    told, pseudo = np.zeros(graph.n_users, np.bool_), 0
+    disclosed, pseudo = np.zeros(graph.n_users, np.bool_), 0
     for epoch in range(options.epochs):
         users = draw_epoch_users(graph.n_users, options, seed=seed, epoch=epoch)
         n_true = int(edges[users].sum())
-        told[users] = True
+        disclosed[users] = True
         pseudo += min(int(options.pseudo_edges * n_true), len(users) * graph.n_items - n_true)
-    return EdgeDisclosure(edges, told, pseudo / options.epochs)
+    return EdgeDisclosure(edges, disclosed, pseudo / options.epochs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base.model import Model
+from gossiprec.models.base.parameter_blocks import TensorMap
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,10 +85,10 @@ class GraphModel(Model):
     """Whether a client can train it with the graph of its own items only (:meth:`encode_own`)."""
 
     @abstractmethod
-    def encode(self, p: Mapping[str, Tensor], graph: InteractionGraph) -> Mapping[str, Tensor]:
+    def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:
         """Return `p` with the encoded rows for recommendation, of the same shapes, as ``users`` and ``items``."""
 
-    def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def encode_own(self, p: TensorMap, batch: TensorMap) -> TensorMap:
         """Return the inputs of a client's loss: rows encoded by its user and the items of its batch.
 
         Parameters
@@ -103,11 +104,11 @@ class GraphModel(Model):
 
     def encode_step(
         self,
-        p: Mapping[str, Tensor],
+        p: TensorMap,
         graph: InteractionGraph,
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
-    ) -> Mapping[str, Tensor]:
+    ) -> TensorMap:
         """Return the inputs of one step's loss: encoded rows, and other inputs of :meth:`loss`.
 
         Parameters

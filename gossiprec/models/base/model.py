@@ -17,7 +17,7 @@ from gossiprec.base.rng import generator
 from gossiprec.data.split import TrainingData
 from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
 from gossiprec.models.base.kernel_interface import ModelKernels
-from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
+from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, TensorMap
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import old_members
 
@@ -95,7 +95,7 @@ class Model(ABC):
         """Return the parameters: their roles, shapes and initial values."""
 
     @abstractmethod
-    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+    def score(self, p: TensorMap, query: TensorMap) -> Tensor:
         """Return a score for recommending each of ``query["items"]`` to row ``query["user"]`` of the user table.
 
         Parameters
@@ -126,7 +126,7 @@ class Model(ABC):
         """Return the gradient of models that learn from sequences (:class:`SequenceFeed`), or None."""
         return None
 
-    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
+    def score_all_items(self, p: TensorMap) -> Callable[[Tensor], Tensor] | None:
         """Return a function that computes a user's scores of all items, or None to use :meth:`score`.
 
         It is for formulas with a part that is the same for all users or all items, which is computed here, once.
@@ -145,7 +145,7 @@ class Model(ABC):
         return None
 
     @abstractmethod
-    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the training loss of a batch of samples.
 
         Parameters
@@ -252,3 +252,15 @@ class Model(ABC):
         rows = np.zeros((n_nodes, layout.row_size), np.float32)
         self.fill_rows(rows, layout, seed)
         return rows
+
+
+class DotProductScores:
+    """The scores of models that multiply the rows of the user and of the items."""
+
+    def score(self, p: TensorMap, query: TensorMap) -> Tensor:
+        """Return the dot products."""
+        return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
+
+    def score_all_items(self, p: TensorMap) -> Callable[[Tensor], Tensor]:
+        """Return the function that multiplies the item table by a user's row."""
+        return lambda user: p["items"] @ p["users"][user][0]

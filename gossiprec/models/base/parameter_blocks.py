@@ -7,13 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.old_names import forward
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TensorMap: TypeAlias = "Mapping[str, Tensor]"
+"""Tensors by name, such as the blocks of a version or the columns of a batch."""
 
 _ALIGNMENT = 16  # floats: one 64-byte cache line
 
@@ -233,6 +239,14 @@ class Layout:
         """Draw one node's private weights, flat."""
         drawn = [block.initial(rng, block.width) for block in self.of(BlockRole.PRIVATE)]
         return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
+
+
+def embedding_blocks(dim: int, users: Initial, items: Initial) -> tuple[ParameterBlock, ParameterBlock]:
+    """Return the blocks ``users`` and ``items``, which have rows of `dim` values, given their initialisers."""
+    return (
+        ParameterBlock("users", BlockRole.USER, (dim,), users),
+        ParameterBlock("items", BlockRole.ITEM, (dim,), items),
+    )
 
 
 forward(__name__)

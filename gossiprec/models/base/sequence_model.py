@@ -9,7 +9,6 @@ Hidasi et al., "Session-based recommendations with recurrent neural networks", I
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from pydantic import Field
 
 from gossiprec.base.options import Options
 from gossiprec.models.base.model import Model
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ class SequenceModel(Model):
     predicts_probabilities = False
 
     @abstractmethod
-    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def states(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the state that scores the item at each place, shape (n, length, d)."""
 
     @abstractmethod
-    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+    def state_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the state of some users after their whole history, shape (n, d).
 
         Parameters
@@ -71,7 +71,7 @@ class SequenceModel(Model):
         """Whether its loss uses all items, so that a client with only some rows cannot compute it."""
         return self.options.loss == "all"
 
-    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+    def score(self, p: TensorMap, query: TensorMap) -> Tensor:
         """Return dot products after the ``history``, after the ``previous`` item of each, or after nothing."""
         rows, user = p["items"][query["items"]], query["user"]
         if "history" in query:
@@ -80,11 +80,11 @@ class SequenceModel(Model):
             return (rows * self.state_after(p, query["previous"][:, None], user)).sum(-1)
         return rows @ self.state_after(p, -user.new_ones(1, 1), user)[0]
 
-    def scores_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+    def scores_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the scores of all items for some users, shape (n, n_items)."""
         return self.state_after(p, history, user) @ p["items"].T
 
-    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the mean cross-entropy over all places with an item.
 
         If the batch has ``places``, indices of places, only these are computed.
@@ -111,7 +111,7 @@ class SequenceModel(Model):
             total = torch.logsumexp(torch.cat([own[..., None], logits], dim=-1), dim=-1)
         return ((total - own) * weights).sum() / weights.sum().clamp(min=1.0)
 
-    def _candidates(self, batch: Mapping[str, Tensor]) -> Tensor:
+    def _candidates(self, batch: TensorMap) -> Tensor:
         """Return the items with which the positives of each list are contrasted; -1 means none.
 
         Their shape is (n, n_candidates), or (n, length, n_candidates) if each place has its own negatives.

@@ -8,12 +8,11 @@ transformers for language understanding", NAACL 2019.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from gossiprec.models.base.parameter_blocks import BlockRole, Initial, ParameterBlock, ones, zeros
+from gossiprec.models.base.parameter_blocks import BlockRole, Initial, ParameterBlock, TensorMap, ones, zeros
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +40,7 @@ class SequencePositions:
 
     real: Tensor
     numbers: Tensor | None = None
-    keep: Mapping[str, Tensor] = field(default_factory=dict)
+    keep: TensorMap = field(default_factory=dict)
 
     def of(self, every: Tensor) -> Tensor:
         """Return the computed places of an array over all places, shape (n, length, ...)."""
@@ -82,7 +81,7 @@ def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple
     )
 
 
-def encode(p: Mapping[str, Tensor], rows: Tensor, places: SequencePositions, n_heads: int) -> Tensor:
+def encode(p: TensorMap, rows: Tensor, places: SequencePositions, n_heads: int) -> Tensor:
     """Return the rows of some places after all layers, with the same shape."""
     from torch.nn.functional import gelu
 
@@ -104,9 +103,7 @@ def layer_norm(rows: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
     return layer_norm(rows, rows.shape[-1:], scales, offsets, EPSILON)
 
 
-def _attention(
-    p: Mapping[str, Tensor], k: int, rows: Tensor, places: SequencePositions, n_heads: int
-) -> Tensor:
+def _attention(p: TensorMap, k: int, rows: Tensor, places: SequencePositions, n_heads: int) -> Tensor:
     """Return the attention output of each place over all real places of its sequence."""
     import torch
 

@@ -8,7 +8,6 @@ Sun et al., "BERT4Rec: sequential recommendation with bidirectional encoder repr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
-from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, ones
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal, ones
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
 from gossiprec.models.bert4rec.encoder import SequencePositions, encode, encoder_blocks, layer_norm
 from gossiprec.models.feeds import MaskedFeed
@@ -125,13 +124,13 @@ class BERT4Rec(SequenceModel):
         shares = dropout_mask((n, options.layers, options.heads, length, length), options.dropout, draw)
         return {**rows, **{f"{name}_attention": factors for name, factors in shares.items()}}
 
-    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def states(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the output at each place; a gap is a place with an item to learn and no known one."""
         keep = {name: part for name, part in batch.items() if name.startswith("keep")}
         places = SequencePositions((batch["previous"] >= 0) | (batch["items"] >= 0), batch.get("real"), keep)
         return places.spread(self._outputs(p, batch["previous"], places))
 
-    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+    def state_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the output at a gap after the last item."""
         import torch
 
@@ -144,7 +143,7 @@ class BERT4Rec(SequenceModel):
         outputs = self._outputs(p, known, places)
         return outputs.gather(1, length[..., None].expand(-1, -1, outputs.shape[-1]))[:, 0]
 
-    def _outputs(self, p: Mapping[str, Tensor], known: Tensor, places: SequencePositions) -> Tensor:
+    def _outputs(self, p: TensorMap, known: Tensor, places: SequencePositions) -> Tensor:
         """Return the outputs of the computed places; `known` is the item at each place, or -1."""
         import torch
         from torch.nn.functional import gelu

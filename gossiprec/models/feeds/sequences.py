@@ -69,7 +69,7 @@ class SequenceFeed(ListFeed):
 
     def restricted_to(self, nodes: I64) -> SequenceFeed:
         """Return the data of some nodes, under their numbers; all other nodes have no data."""
-        return self.alike(select_sets(self.positives, nodes), select_sets(self.sequences, nodes))
+        return self.with_sequences(select_sets(self.positives, nodes), select_sets(self.sequences, nodes))
 
     def for_user(self, node: int) -> SequenceFeed:
         """Return the data of one node, as the data of node 0."""
@@ -79,9 +79,9 @@ class SequenceFeed(ListFeed):
         """Return the training data of a single node with these items, in this order."""
         sequence = items.astype(np.int32)
         positives, sequences = (Ragged.from_parts([part]) for part in (np.unique(sequence), sequence))
-        return self.alike(positives, sequences)
+        return self.with_sequences(positives, sequences)
 
-    def alike(self, positives: Ragged, sequences: Ragged) -> SequenceFeed:
+    def with_sequences(self, positives: Ragged, sequences: Ragged) -> SequenceFeed:
         """Return the feed of other sequences with the same options."""
         return type(self)(positives, self.n_items, sequences, self.max_length)
 
@@ -177,7 +177,7 @@ class MaskedFeed(SequenceFeed):
         whole = SequenceFeed.within(split, max_length)
         return cls(whole.positives, whole.n_items, whole.sequences, max_length, mask, last_alone)
 
-    def alike(self, positives: Ragged, sequences: Ragged) -> MaskedFeed:
+    def with_sequences(self, positives: Ragged, sequences: Ragged) -> MaskedFeed:
         """Return the feed of other sequences with the same options."""
         return MaskedFeed(positives, self.n_items, sequences, self.max_length, self.mask, self.last_alone)
 

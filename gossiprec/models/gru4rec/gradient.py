@@ -20,7 +20,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import SequenceGradient
-from gossiprec.models.base.sequence_kernels import count_target_positions, softmax_gradient
+from gossiprec.models.base.loss_kernels import count_target_positions, softmax_gradient
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import axpy, copy_range, multiply_range, sigmoid, tanh32

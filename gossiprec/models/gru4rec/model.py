@@ -8,7 +8,6 @@ library: one layer, a dense layer back to the embedding's size, dropout of input
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from pydantic import Field
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base.analytic_gradients import SequenceGradient
-from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
+from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal, uniform
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
 from gossiprec.models.feeds import SequenceFeed
 from gossiprec.models.feeds.base import Columns
@@ -75,18 +74,18 @@ class GRU4Rec(SequenceModel):
 
         return gradient(self.options.hidden, in_batch=self.options.in_batch)
 
-    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def states(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the state at each place, after the item before it."""
         import torch
 
         outputs = torch.stack(self._outputs(p, batch["previous"], batch.get("keep")), dim=1)
         return outputs @ p["dense_weights"].T + p["dense_biases"]
 
-    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+    def state_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the state after the last item."""
         return self._outputs(p, history, None)[-1] @ p["dense_weights"].T + p["dense_biases"]
 
-    def _outputs(self, p: Mapping[str, Tensor], sequence: Tensor, keep: Tensor | None) -> list[Tensor]:
+    def _outputs(self, p: TensorMap, sequence: Tensor, keep: Tensor | None) -> list[Tensor]:
         """Return the unit's output after each place, shapes (n, hidden); places without an item change nothing.
 
         Gates have the order and the biases of ``torch.nn.GRU``.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn.model import LightGCN, LightGCNOptions
 from gossiprec.models.lightgcn.propagation import Change
 
@@ -33,7 +34,7 @@ class ContrastiveLightGCN(LightGCN):
     has_sample_gradients = False
     at_clients = False
 
-    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return L_rec + lambda L_cl."""
         import torch
 

@@ -8,7 +8,7 @@ He et al., "LightGCN: simplifying and powering graph convolution network for rec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -19,7 +19,8 @@ from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base.analytic_gradients import PairGradient
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
-from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, uniform
+from gossiprec.models.base.model import DotProductScores
+from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, uniform
 from gossiprec.models.feeds import PairwiseFeed
 from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate, propagate_single_user, stack_rows
 
@@ -38,7 +39,7 @@ class LightGCNOptions(Options):
 
 
 @MODELS.register("lightgcn")
-class LightGCN(GraphModel):
+class LightGCN(DotProductScores, GraphModel):
     """Score of item j for user u: ``e_u . e_j``, e being the mean of layers 0 to L of the rows (eqs. 4, 9).
 
     The loss is BPR, ``-log sigmoid`` of a positive's lead over its negative (eq. 15), plus `l2` times the squares of
@@ -69,19 +70,7 @@ class LightGCN(GraphModel):
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
         dim = self.options.dim
-        of_users, of_items = (uniform(math.sqrt(6.0 / (n + dim))) for n in self._n_rows)
-        return (
-            ParameterBlock("users", BlockRole.USER, (dim,), of_users),
-            ParameterBlock("items", BlockRole.ITEM, (dim,), of_items),
-        )
-
-    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
-        """Return the dot products."""
-        return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
-
-    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return the function that multiplies the item table by a user's row."""
-        return lambda user: p["items"] @ p["users"][user][0]
+        return embedding_blocks(dim, *(uniform(math.sqrt(6.0 / (n + dim))) for n in self._n_rows))
 
     def pair_gradient(self) -> PairGradient:
         """Return the gradient on the graph of one user."""
@@ -89,12 +78,12 @@ class LightGCN(GraphModel):
 
         return gradient(self.options.layers, self.first_layer, self.options.l2)
 
-    def encode(self, p: Mapping[str, Tensor], graph: InteractionGraph) -> Mapping[str, Tensor]:
+    def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:
         """Return the means of layers."""
         rows = stack_rows(p)
         return self.read_out(p, [rows, *propagate(rows, graph, self.options.layers)], graph)
 
-    def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def encode_own(self, p: TensorMap, batch: TensorMap) -> TensorMap:
         """Return the means of layers on the graph of one user, and the rows of layer 0."""
         import torch
 
@@ -102,26 +91,29 @@ class LightGCN(GraphModel):
         times = none.index_add(0, batch["items"].long(), batch["weights"])
         layers = propagate_single_user(p["users"], p["items"], (times > 0).float(), self.options.layers)
         users, items = (mean_of_layers(each[self.first_layer :]) for each in layers)
-        return {**p, "users": users, "items": items, "ego_users": p["users"], "ego_items": p["items"]}
+        return self.with_ego_rows(p, {**p, "users": users, "items": items})
 
     def encode_step(
         self,
-        p: Mapping[str, Tensor],
+        p: TensorMap,
         graph: InteractionGraph,
         views: Sequence[InteractionGraph],
         draw: np.random.Generator,
-    ) -> Mapping[str, Tensor]:
+    ) -> TensorMap:
         """Return the means of layers, and the rows of layer 0."""
-        return {**self.encode(p, graph), "ego_users": p["users"], "ego_items": p["items"]}
+        return self.with_ego_rows(p, self.encode(p, graph))
 
-    def read_out(
-        self, p: Mapping[str, Tensor], layers: Sequence[Tensor], graph: InteractionGraph
-    ) -> Mapping[str, Tensor]:
+    @staticmethod
+    def with_ego_rows(p: TensorMap, encoded: TensorMap) -> dict[str, Tensor]:
+        """Return encoded rows with the rows of layer 0, to which :meth:`loss` applies `l2`."""
+        return {**encoded, "ego_users": p["users"], "ego_items": p["items"]}
+
+    def read_out(self, p: TensorMap, layers: Sequence[Tensor], graph: InteractionGraph) -> TensorMap:
         """Return the means of layers 0 to L, or from :attr:`first_layer` on."""
         rows = mean_of_layers(layers[self.first_layer :])
         return {**p, "users": rows[: graph.n_users], "items": rows[graph.n_users :]}
 
-    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the mean loss over the samples."""
         from torch.nn.functional import softplus
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.analytic_gradients import PairGradient
-from gossiprec.models.base.pair_kernels import bpr_gradient
+from gossiprec.models.base.loss_kernels import bpr_gradient
 from gossiprec.native.jit import kernel, noinline
 from gossiprec.numerics.flat_ops import axpy, dot, scale_into
 
@@ -26,9 +26,8 @@ def gradient(n_layers: int, first: int, l2: float) -> PairGradient:
     """Return the gradient for means of layers `first` .. `n_layers`: its numbers are a, b, q, f, g and `l2`."""
     means = range(first, n_layers + 1)
     even, odd = (len([k for k in means if k % 2 == rest]) for rest in (0, 1))
-    own = (
-        1 if first == 0 else 0
-    )  # for items, layer 0 is the row itself; the other even layers are c s, odd ones c u
+    # For items, layer 0 is the row itself; the other even layers are c s, odd ones c u.
+    own = 1 if first == 0 else 0
     return PairGradient(fill, np.array([*(np.array([even, odd, own, odd, even - own]) / len(means)), l2]))
 
 
@@ -48,9 +47,9 @@ def fill(core, items, slopes, item_slopes, liked, others, numbers):
     for mean, of_user, of_total in ((user, a, b), (near, f, g)):
         scale_into(mean, 0, core, 0, dim, of_user)
         axpy(mean, 0, total, 0, dim, of_total)
-    beside = dot(user, 0, near, 0, dim)
+    shared = dot(user, 0, near, 0, dim)
     for t in range(n):
-        scores[t] = q * dot(user, 0, items[t], 0, dim) + taken[t] * beside
+        scores[t] = q * dot(user, 0, items[t], 0, dim) + taken[t] * shared
     bpr_gradient(scores, liked, others, pulls)
     of_taken = dot(pulls, 0, taken, 0, n)
     scale_into(slope, 0, near, 0, dim, of_taken)  # by e_u

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.parameter_blocks import TensorMap
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 Change = Callable[["Tensor"], "Tensor"]
 
 
-def stack_rows(p: Mapping[str, Tensor]) -> Tensor:
+def stack_rows(p: TensorMap) -> Tensor:
     """Return the rows of users, then of items, shape (n_users + n_items, d)."""
     import torch
 

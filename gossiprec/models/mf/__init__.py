@@ -8,7 +8,6 @@ Koren et al., "Matrix factorization techniques for recommender systems", IEEE Co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -16,8 +15,8 @@ from pydantic import Field
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient
-from gossiprec.models.base.model import ReductionOptions
-from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
+from gossiprec.models.base.model import DotProductScores, ReductionOptions
+from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, normal
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class MFOptions(ReductionOptions):
 
 
 @MODELS.register("mf")
-class MF(Model):
+class MF(DotProductScores, Model):
     """Score of item j for user u: ``u . v_j``, a logit under ``loss: bce``."""
 
     Options = MFOptions
@@ -46,21 +45,12 @@ class MF(Model):
         super().__init__(options)
         pairwise = options.loss == "bpr"
         self.feed = PairwiseFeed if pairwise else PointwiseFeed
-        self.predicts_probabilities = (
-            not pairwise
-        )  # differences of scores have a meaning, single scores have none
+        self.predicts_probabilities = not pairwise  # of pairs, only differences of scores have a meaning
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
-        dim, embedding = self.options.dim, normal(self.options.init_std)
-        return (
-            ParameterBlock("users", BlockRole.USER, (dim,), embedding),
-            ParameterBlock("items", BlockRole.ITEM, (dim,), embedding),
-        )
-
-    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
-        """Return the dot products."""
-        return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
+        initial = normal(self.options.init_std)
+        return embedding_blocks(self.options.dim, initial, initial)
 
     def analytic_gradient(self) -> AnalyticGradient | None:
         """Return the gradient of the cross-entropy, or None for another loss."""
@@ -75,11 +65,7 @@ class MF(Model):
 
         return pair_gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
 
-    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return the function that multiplies the item table by a user's row."""
-        return lambda user: p["items"] @ p["users"][user][0]
-
-    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the cross-entropy of the labels, or ``-log sigmoid`` of the leads of positives over negatives."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits

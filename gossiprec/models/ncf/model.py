@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
@@ -18,7 +18,14 @@ from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.model import ReductionOptions
-from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
+from gossiprec.models.base.parameter_blocks import (
+    BlockRole,
+    ParameterBlock,
+    TensorMap,
+    embedding_blocks,
+    normal,
+    uniform,
+)
 from gossiprec.models.feeds import PointwiseFeed
 
 if TYPE_CHECKING:
@@ -86,13 +93,9 @@ class NCF(Model):
                 ParameterBlock(f"offset{k}", BlockRole.SHARED, (m,)),
             )
         ]
-        users, items = (
-            ParameterBlock(name, role, (dim,), embedding)
-            for name, role in (("users", BlockRole.USER), ("items", BlockRole.ITEM))
-        )
-        return (users, items, *layers)
+        return (*embedding_blocks(dim, embedding, embedding), *layers)
 
-    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+    def score(self, p: TensorMap, query: TensorMap) -> Tensor:
         """Return the logits."""
         import torch
 
@@ -103,7 +106,7 @@ class NCF(Model):
             values = torch.relu(values) @ p[f"weight{k}"].T + p[f"offset{k}"]
         return values[:, 0]
 
-    def score_all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    def score_all_items(self, p: TensorMap) -> Callable[[Tensor], Tensor]:
         """Return a function that scores all items; the items' half of the first layer is computed here, once."""
         import torch
 
@@ -119,7 +122,7 @@ class NCF(Model):
 
         return scores
 
-    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the binary cross-entropy."""
         from torch.nn.functional import binary_cross_entropy_with_logits
 

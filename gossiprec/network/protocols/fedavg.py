@@ -30,8 +30,7 @@ from gossiprec.network.protocols.round_policy import (
     sample_proportionally,
 )
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator
-from gossiprec.rules.servers import Server
-from gossiprec.rules.servers.server_option import make_server
+from gossiprec.rules.servers import Server, make_server
 
 ASKED = purpose_id("asked")
 

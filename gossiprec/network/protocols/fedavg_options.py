@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from gossiprec.base.options import LARGEST, Count, Fraction, Options
 from gossiprec.rules.aggregators import Rule, reject_delta_rules
 from gossiprec.rules.aggregators.base import Invalid
-from gossiprec.rules.servers.server_option import ServerChoice
+from gossiprec.rules.servers import ServerChoice
 
 Late: TypeAlias = Literal["count", "discard"]
 LONGEST = 1e6

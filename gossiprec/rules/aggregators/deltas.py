@@ -38,7 +38,7 @@ class TouchedRuleOptions(ScopeOptions):
     rescale: Literal["none", "n"] = Field(
         default="none",
         description="n: multiply the reduced delta by the number of clients that contributed to it, so that it "
-        "stands for their sum (over: touched)",
+        "represents their sum (over: touched)",
     )
 
     @model_validator(mode="after")

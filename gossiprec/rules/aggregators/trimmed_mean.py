@@ -29,7 +29,7 @@ class TrimmedMeanOptions(TouchedRuleOptions):
         default=0.1,
         ge=0,
         lt=0.5,
-        description="fraction of the models, rounded up, whose values are dropped at each end",
+        description="fraction of the values, rounded up, that are dropped at each end",
     )
     drop: int | None = Field(
         default=None,

@@ -68,7 +68,7 @@ class CallingThread:
         job(0)
 
 
-ALONE: ThreadPoolLike = CallingThread()
+CALLING_THREAD: ThreadPoolLike = CallingThread()
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RoundContext:
     number: int
     n_clients: int
     layout: Layout
-    threads: ThreadPoolLike = ALONE
+    threads: ThreadPoolLike = CALLING_THREAD
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return a generator that depends only on seed, purpose and round."""
