@@ -25,7 +25,7 @@ from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.runs import Run
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, ours, refuse_reach
-from gossiprec.testing.tiny_runs import FEDERATED, PROTOCOLS, UPDATES, WITHHELD, tiny_scenario
+from gossiprec.testing.tiny_runs import PROTOCOLS, UPDATES, WITHHELD, tiny_scenario
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
@@ -49,11 +49,11 @@ class _Outcome:
     def by_report(self) -> dict[str, tuple[list[Any], list[dict[str, str]]]]:
         """Return the rankings and the findings of each report, by its time."""
         times = list(dict.fromkeys(row["time"] for row in self._rows("metrics.csv")))
-        each = len(self.meter.rankings) // len(times)
+        size = len(self.meter.rankings) // len(times)
         findings = self._rows("findings.csv")
         return {
             time: (
-                self.meter.rankings[place * each : (place + 1) * each],
+                self.meter.rankings[place * size : (place + 1) * size],
                 [row for row in findings if row["time"] == time],
             )
             for place, time in enumerate(times)
@@ -180,15 +180,12 @@ class _PlayedRuns:
 
 def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
     """Raise if a blind run or one of the further runs has other results; return the results."""
-    seen, blind = (_outcome(run, AccessMonitor(blind=blind)) for blind in (False, True))
+    seen, blinded = (_outcome(run, AccessMonitor(blind=blind)) for blind in (False, True))
     differs = (
-        "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
-        "attack's own nodes context.feed_of_nodes(), context.models_of_nodes() and seen.own_model()"
+        "differs if everything that it must not see is overwritten; read seen.models(), users() and gather(), and of "
+        "the attack's own nodes context.feed_of_nodes(), context.models_of_nodes() and seen.own_model()"
     )
-    for one, other in zip(seen.meter.rankings, blind.meter.rankings, strict=True):
-        assert one == other, f"the ranking {one[0]} {differs}"
-    for name in FILES:
-        assert seen.files[name] == blind.files[name], f"{name} {differs}"
+    _check_equal(seen, blinded, differs)
     if further and seen.meter.n_scores and seen.meter.attack.context.coordinator in seen.meter.own_nodes:
         _check_accomplice(run, seen.meter.rankings)
     if further:
@@ -208,11 +205,16 @@ def _check_copies(run: Mapping[str, Any], seen: _Outcome) -> None:
     if not is_foreign_class(_kind(run)):
         return
     given = _outcome(run, AccessMonitor(blind=False), copies=True)
-    differs = "differs where it is given copies, as attacks from outside gossiprec are"
-    for one, other in zip(seen.meter.rankings, given.meter.rankings, strict=True):
+    differs = "differs if it is given copies, as attacks from outside gossiprec are"
+    _check_equal(seen, given, differs)
+
+
+def _check_equal(expected: _Outcome, found: _Outcome, differs: str) -> None:
+    """Raise if a ranking or a table differs; `differs` ends the message."""
+    for one, other in zip(expected.meter.rankings, found.meter.rankings, strict=True):
         assert one == other, f"the ranking {one[0]} {differs}"
     for name in FILES:
-        assert seen.files[name] == given.files[name], f"{name} {differs}"
+        assert expected.files[name] == found.files[name], f"{name} {differs}"
 
 
 def _check_accomplice(
@@ -220,10 +222,10 @@ def _check_accomplice(
 ) -> None:
     """Raise if the result of the coordinator's accomplice depends on the data of other users."""
     node = [node for _, rows in rankings for node, _ in rows][-1]
-    alone = _outcome(run, AccessMonitor(blind=True, accomplice=node))
-    for (about, one), (_, other) in zip(rankings, alone.meter.rankings, strict=True):
+    single = _outcome(run, AccessMonitor(blind=True, accomplice=node))
+    for (about, one), (_, other) in zip(rankings, single.meter.rankings, strict=True):
         assert dict(one).get(node) == dict(other).get(node), (
-            f"the ranking {about} of node {node} differs where the data of all other accomplices are overwritten; each "
+            f"the ranking {about} of node {node} differs if the data of all other accomplices are overwritten; each "
             "of them uses its own"
         )
 
@@ -237,29 +239,28 @@ def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
     assert len(often) > len(seldom)
     for time, found in seldom.items():
         assert often[time] == found, (
-            f"what it finds at time {time} differs where there are reports between; rankings(), guesses() and "
-            "findings() may depend on what has been received, not on when they were asked for before"
+            f"its results at time {time} differ if there are reports in between; rankings(), guesses() and findings() "
+            "may depend on the received messages, but not on earlier calls"
         )
 
 
-def _outcome(run: Mapping[str, Any], watch: AccessMonitor, *, copies: bool = False) -> _Outcome:
+def _outcome(run: Mapping[str, Any], monitor: AccessMonitor, *, copies: bool = False) -> _Outcome:
     """Return the results of a run; without `copies` the attack could read all arrays, so that the check sees it."""
 
     def load(wanted: Scenario) -> Split:
-        watch.split = load_data(wanted)
-        return watch.split
+        monitor.split = load_data(wanted)
+        return monitor.split
 
     shared = nullcontext() if copies else ours(_kind(run))
-    with tempfile.TemporaryDirectory() as folder, watch.installed(), shared:
+    with tempfile.TemporaryDirectory() as folder, monitor.installed(), shared:
         done = simulate(run, out=Path(folder) / "run", load_data=load)
         files = {name: (done.path / name).read_bytes() for name in FILES}
-        return _Outcome(files, watch.meter, done.summary or {})
+        return _Outcome(files, monitor.meter, done.summary or {})
 
 
 N_USERS, N_OWN = 12, 8
 TIED_TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
 IDLE = {**TIED_TRAINING, "learning_rate": 1e-30}
-TIED_RUNS = {**PROTOCOLS, "updates": {**FEDERATED, "client_model": "none"}}
 ROUNDING = 1e-9
 
 
@@ -295,26 +296,26 @@ def check_ties(
         If an adversary finds more than a guess does, or less although it has met all users; or if nothing was ranked
         in any run, so that nothing was checked.
     """
-    worlds = [(model or {"name": "gmf"}, TIED_TRAINING, False)]
+    cases = [(model or {"name": "gmf"}, TIED_TRAINING, False)]
     if knows_nothing is not None:
-        worlds.append((knows_nothing, IDLE, True))
+        cases.append((knows_nothing, IDLE, True))
     found, refused = 0, []
-    for section, training, overlap in worlds:
-        for place, (world, protocol) in enumerate(TIED_RUNS.items()):
-            for executor in EXECUTORS if place == 0 else ("fused",):
+    for section, training, overlap in cases:
+        for number, (run_name, protocol) in enumerate(RUNS.items()):
+            for executor in EXECUTORS if number == 0 else ("fused",):
                 run: dict[str, Any] = {"model": section, "training": training, "protocol": protocol}
                 run |= {"observers": [{"name": name, **(options or {})}], "executor": {"name": executor}}
                 try:
-                    found += _check_tied_run(run, overlap, f"the attack {name} ({world}, {executor})")
+                    found += _check_tied_run(run, overlap, f"the attack {name} ({run_name}, {executor})")
                 except ScenarioError as error:
-                    refused.append(f"{world}, {executor}: {error}")
+                    refused.append(f"{run_name}, {executor}: {error}")
     assert found, "\n".join(
         [f"the attack {name} ranked no user in any run, so nothing was checked", *refused]
     )
 
 
-def _check_tied_run(sections: Mapping[str, Any], overlap: bool, where: str) -> int:
-    """Raise if an adversary finds more than guessing does; return the number of adversaries checked."""
+def _check_tied_run(sections: Mapping[str, Any], overlap: bool, about: str) -> int:
+    """Play a tied run; return the number of adversaries checked."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "sets.csv")
         path.write_text(
@@ -323,24 +324,25 @@ def _check_tied_run(sections: Mapping[str, Any], overlap: bool, where: str) -> i
         split = {"name": "leave_last_k", "test": 1, "validation": 2}
         dataset = {"name": "file", "path": str(path), "split": split}
         run = simulate(tiny_scenario(**sections, dataset=dataset), out=Path(folder, "run"))
-        return _judged(run, where, ranked_alike=overlap)
+        return _count_checked(run, about, ranked_equally=overlap)
 
 
-def _judged(run: Run, where: str, *, ranked_alike: bool) -> int:
+def _count_checked(run: Run, about: str, *, ranked_equally: bool) -> int:
+    """Raise if an adversary finds more than guessing does; return the number of adversaries checked."""
     n_checked = 0
     for attack in (run.summary or {})["attacks"]:
         size = attack["community_size"]
         guessing = size / (N_USERS - 1)
         key = [key for key in run.adversaries if key.endswith(f"/k{size}")]
         accuracies = np.concatenate([run.adversaries[k][1] for k in key])
-        if not ranked_alike:
+        if not ranked_equally:
             assert accuracies.max() <= guessing + ROUNDING, (
-                f"{where} finds {accuracies.max():.3f} of a community where all users are equally near, and a guess "
+                f"{about} finds {accuracies.max():.3f} of a community although all users are equally near, and a guess "
                 f"finds {guessing:.3f}; ties must be credited with their expectation, not with the order of ids"
             )
         if attack["upper_bound"] >= 1 - ROUNDING:
             assert abs(attack["last_aac"] - guessing) < ROUNDING, (
-                f"{where} finds {attack['last_aac']:.3f} of the communities although all that it has seen ties; a "
+                f"{about} finds {attack['last_aac']:.3f} of the communities although all scores tie; a "
                 f"guess finds {guessing:.3f}"
             )
         n_checked += len(accuracies)

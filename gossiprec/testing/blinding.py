@@ -36,6 +36,7 @@ from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed
 from gossiprec.scenario import load_scenario
+from gossiprec.testing.tiny_runs import check_some_run_accepts, play_to_end
 
 T = TypeVar("T")
 
@@ -86,14 +87,14 @@ class BlindedAttack(RecordedAttack):
     ) -> None:
         super().__init__(attack, layout, hides_user, deliveries, *others)
         self._layout, self._hides, self._true = layout, hides_user, deliveries
-        self._told = MessageIndex(len(deliveries.time))
-        self._told.sender[:] = np.arange(len(deliveries.time)) % len(hides_user)
-        self._told.time[:] = np.nan
+        self._shown = MessageIndex(len(deliveries.time))
+        self._shown.sender[:] = np.arange(len(deliveries.time)) % len(hides_user)
+        self._shown.time[:] = np.nan
 
-    def known(self, meetings: KnownDeliveries) -> KnownDeliveries:
+    def known(self, deliveries: KnownDeliveries) -> KnownDeliveries:
         """Return the deliveries to the attack's own nodes, and allow it to look them up."""
-        found = super().known(meetings)
-        self._told.learn(found)
+        found = super().known(deliveries)
+        self._shown.learn(found)
         return found
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
@@ -106,7 +107,7 @@ class BlindedAttack(RecordedAttack):
         shown, places = self._amid_garbage(rows, true)
         own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)
         counts = program.merge_offsets[mine + 1] - program.merge_offsets[mine]
-        alone = Program(
+        own_tasks = Program(
             node=program.node[mine],
             source=own,
             target=np.zeros_like(own),
@@ -123,8 +124,8 @@ class BlindedAttack(RecordedAttack):
             uploads[places] = delivered
             bases = np.full_like(received, np.nan)
             bases[places] = rows.bases[true.rows, :]
-        raw = MergeDeliveries(received, alone, np.arange(len(mine)), bases, uploads)
-        self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
+        raw = MergeDeliveries(received, own_tasks, np.arange(len(mine)), bases, uploads)
+        self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._shown))
 
     def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
         """Show the attack the rows that its pools receive."""
@@ -136,7 +137,7 @@ class BlindedAttack(RecordedAttack):
         group, message = sightings.pool[mine] - self._first_pool, sightings.message[mine]
         true = Observations(GroupDeliveries(rows, group, sightings.row[mine]), *about, self._true, message)
         raw = GroupDeliveries(*self._amid_garbage(rows, true, group))
-        self.call(self.attack.observe, Observations(raw, *about, self._told, message))
+        self.call(self.attack.observe, Observations(raw, *about, self._shown, message))
 
     def _amid_garbage(self, rows: F32 | UpdateRows, true: Observations, *group: I32) -> Any:
         """Return an arena in which only the delivered versions are readable, and their positions."""
@@ -188,11 +189,8 @@ class AccessMonitor:
         context = AttackContext(**parts)
         if not self._blind:
             return context
-        feed_of_nodes, models_of_nodes, met = (
-            context.feed_of_nodes,
-            context.models_of_nodes,
-            context.deliveries,
-        )
+        feed_of_nodes, models_of_nodes = context.feed_of_nodes, context.models_of_nodes
+        met = context.deliveries
         return replace(
             context,
             deliveries=replace(
@@ -215,12 +213,12 @@ class AccessMonitor:
         deliveries are overwritten.
         """
         context = attack.context
-        foretold, wrong = context.deliveries, _mistaken(context.deliveries, context.n_users)
+        known, wrong = context.deliveries, _wrong_deliveries(context.deliveries, context.n_users)
         with suppress(PluginError):  # data of other nodes are refused
             other = type(attack)(attack.options, replace(context, deliveries=wrong))
             if _own_nodes(other) == _own_nodes(attack):
                 return other
-        foretold.sender[:], foretold.receiver[:], foretold.time[:] = wrong.sender, wrong.receiver, wrong.time
+        known.sender[:], known.receiver[:], known.time[:] = wrong.sender, wrong.receiver, wrong.time
         return attack
 
     def _models_of_nodes(self, nodes: I64, models_of_nodes: Callable[[I64], F32]) -> F32:
@@ -242,14 +240,14 @@ def _own_nodes(attack: Attack) -> list[int]:
     return nodes
 
 
-def _mistaken(meetings: KnownDeliveries, n_users: int) -> KnownDeliveries:
+def _wrong_deliveries(deliveries: KnownDeliveries, n_users: int) -> KnownDeliveries:
     """Return the same number of deliveries between the wrong users at the wrong times."""
 
     def next_to(nodes: I32) -> I32:
         return np.where(nodes < n_users, (nodes + 1) % n_users, nodes).astype(np.int32)
 
-    sender, receiver = next_to(meetings.sender), next_to(meetings.receiver)
-    return replace(meetings, sender=sender, receiver=receiver, time=meetings.time[::-1].copy())
+    sender, receiver = next_to(deliveries.sender), next_to(deliveries.receiver)
+    return replace(deliveries, sender=sender, receiver=receiver, time=deliveries.time[::-1].copy())
 
 
 def _shuffled(split: Split, kept: set[int]) -> Split:
@@ -361,8 +359,8 @@ class Watch:
             "data": prepared.split,
             "feed": prepared.feed,
             "models": prepared.executor.store,
-            "deliveries": prepared.deliveries,
-            "meetings": prepared.schedule.deliveries,
+            "message index": prepared.deliveries,
+            "deliveries": prepared.schedule.deliveries,
         }
         self._objects = {
             id(thing): name
@@ -453,11 +451,15 @@ def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
         prepared = prepare(load_scenario({**run, "executor": {"name": "reference", "threads": 1}}))
         watch = Watch(prepared)
         with looked_at(kind, method, watch), _programs_protected(watch):
-            for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
-                pass
+            play_to_end(prepared)
     assert watch.calls, f"{method} was never called, so nothing was checked."
     ways = "; ".join(f"{way} leads to the run's {what}" for way, what in list(watch.found.items())[:6])
     assert not watch.found, f"{method} can reach what is not its own: {ways}."
+
+
+def refuse_reach_in_runs(runs: Mapping[str, Mapping[str, Any]], kind: type, method: str) -> None:
+    """Call :func:`refuse_reach` for some runs by name, of which at least one must accept the class."""
+    check_some_run_accepts(runs, lambda _, run: refuse_reach(run, kind, method))
 
 
 @contextmanager

@@ -55,19 +55,20 @@ def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None)
     """
     chosen = rule.Options.model_validate(options or {})
     data = _Toy(_Toy.Options())
-    check_claims(f"the split {rule.__name__}", lambda some: rule(chosen)(some, data, SEED), SPLIT_CLAIMS)
+    about, divide = f"the split {rule.__name__}", lambda some: rule(chosen)(some, data, SEED)
+    check_claims(about, __name__, divide=divide)
 
 
 def check_split_parts(split: Split, data: Interactions) -> None:
-    """Check that the parts are disjoint sets of items, and that training has what it needs."""
+    """Check that the parts are disjoint sets of items, and that a model can be trained on them."""
     found, due = (split.n_users, split.n_items), (data.n_users, data.n_items)
     assert found == due, f"Found {found} users and items, the data have {due}."
     for user in range(data.n_users):
         own = [getattr(split, part)[user].tolist() for part in PARTS]
         assert all(items == sorted(set(items)) for items in own), f"Found {own}, must ascend."
-        together, known = [*chain(*own)], set(data.items[data.users == user].tolist())
-        assert len(together) == len(set(together)), f"An item of user {user} is in two parts: {own}."
-        assert set(together) <= known, f"User {user} has got items {set(together) - known}."
+        joined, known = [*chain(*own)], set(data.items[data.users == user].tolist())
+        assert len(joined) == len(set(joined)), f"An item of user {user} is in two parts: {own}."
+        assert set(joined) <= known, f"User {user} has items {set(joined) - known} in the split only."
     check_trainable(split)
 
 
@@ -83,44 +84,42 @@ def _drawn(seed: int, *, least: int, dated: bool) -> Interactions:
     return Interactions("tiny", users, items, 5, N_ITEMS, times=times)
 
 
-def _worlds(least: int = 12) -> Iterator[Interactions]:
+def _examples(least: int = 12) -> Iterator[Interactions]:
     for seed in range(20):
         yield _drawn(seed, least=least, dated=seed % 2 == 0)
 
 
-def each_item_lands_in_one_part(divide: Divide) -> None:
-    """Put each item of a user into exactly one part, some into training, and some of some user's into test."""
-    for data in _worlds():
+def each_item_is_in_one_part(divide: Divide) -> None:
+    """Put each item of a user into exactly one part: some of every user into training, some of any user into test."""
+    for data in _examples():
         split = divide(data)
         check_split_parts(split, data)
-        n_placed, n_known = (
-            sum(len(getattr(split, p).values) for p in PARTS),
-            len(first_interactions(data).users),
-        )
+        n_placed = sum(len(getattr(split, part).values) for part in PARTS)
+        n_known = len(first_interactions(data).users)
         assert n_placed == n_known, f"{n_known - n_placed} of {n_known} items are in no part."
-        assert len(split.test.values), "Nobody has a test item."
+        assert len(split.test.values), "No user has a test item."
 
 
 def the_order_of_rows_does_not_matter(divide: Divide) -> None:
-    """Divide equally whatever the order of the rows, if no two times are equal."""
-    for data in _worlds():
+    """Divide the data in the same way for any order of the rows, if no two times are equal."""
+    for data in _examples():
         if data.times is not None:
             data = replace(data, times=np.random.default_rng(SEED).permutation(len(data.users)))
         order = np.lexsort((data.items, data.users))
         times = None if data.times is None else data.times[order]
         other = divide(replace(data, users=data.users[order], items=data.items[order], times=times))
-        assert _bytes(divide(data)) == _bytes(other), "Sorted rows are divided otherwise."
+        assert _bytes(divide(data)) == _bytes(other), "Sorted rows are divided differently."
 
 
 def a_split_follows_from_the_seed(divide: Divide) -> None:
-    """Divide equally with the same seed."""
-    data = next(_worlds())
-    assert _bytes(divide(data)) == _bytes(divide(data)), "Two calls divided the same data in two ways."
+    """Divide the data in the same way for the same seed."""
+    data = next(_examples())
+    assert _bytes(divide(data)) == _bytes(divide(data)), "Two calls divided the same data differently."
 
 
 def too_few_items_are_refused(divide: Divide) -> None:
-    """Refuse users with too few items by a DataError, or divide what they have."""
-    for data in _worlds(least=1):
+    """Refuse users with too few items by a DataError, or divide their items."""
+    for data in _examples(least=1):
         try:
             split = divide(data)
         except DataError:
@@ -133,17 +132,8 @@ def _bytes(split: Split) -> list[bytes]:
     return [array.tobytes() for part in parts for array in (part.offsets, part.values)]
 
 
-SPLIT_CLAIMS = (
-    each_item_lands_in_one_part,
-    the_order_of_rows_does_not_matter,
-    a_split_follows_from_the_seed,
-    too_few_items_are_refused,
-)
-
-
 Make = Callable[[], Dataset]
 
-SEED = 1
 COLUMNS = {"users": np.int64, "items": np.int64, "ratings": np.float32, "times": np.int64}
 
 
@@ -163,7 +153,7 @@ def check_dataset(dataset: type[Dataset], options: Mapping[str, Any] | None = No
         If a claim does not hold; the message lists all of them.
     """
     chosen = dataset.Options.model_validate(options or {})
-    check_claims(f"the data set {dataset.__name__}", lambda: dataset(chosen), CLAIMS)
+    check_claims(f"the data set {dataset.__name__}", __name__, make=lambda: dataset(chosen))
 
 
 def _columns(data: Interactions) -> dict[str, Any]:
@@ -171,7 +161,7 @@ def _columns(data: Interactions) -> dict[str, Any]:
 
 
 def columns_are_of_one_length(make: Make) -> None:
-    """Give users and items, and ratings and times if there are any, one of each for each interaction."""
+    """Return one user and one item per interaction, and one rating and one time if there are any."""
     data = make().load(SEED)
     for name, column in _columns(data).items():
         assert column.dtype == COLUMNS[name], (
@@ -193,15 +183,15 @@ def ids_are_dense(make: Make) -> None:
     assert not len(silent), f"Users {silent[:5].tolist()} have no interaction."
 
 
-def times_and_places_are_possible(make: Make) -> None:
-    """Have times of -1 (unknown) or later, finite ratings, and a latitude and longitude of every item or of none."""
+def times_and_coordinates_are_possible(make: Make) -> None:
+    """Have times of -1 (unknown) or later, finite ratings, and latitude and longitude of every item or of none."""
     data = make().load(SEED)
-    assert data.times is None or data.times.min() >= -1, "Found a time before 1970."
-    assert data.ratings is None or np.isfinite(data.ratings).all(), "Found a rating that is no number."
+    assert data.times is None or data.times.min() >= -1, "Found a negative time other than -1."
+    assert data.ratings is None or np.isfinite(data.ratings).all(), "Found a rating that is not finite."
     if data.coordinates is not None:
         shape = np.shape(data.coordinates)
         assert shape == (data.n_items, 2), f"Found coordinates of shape {shape} for {data.n_items} items."
-        assert (np.abs(data.coordinates) <= (90, 180)).all(), "Found a place that is not on the globe."
+        assert (np.abs(data.coordinates) <= (90, 180)).all(), "Found coordinates that are not on the globe."
 
 
 def data_follow_from_the_seed(make: Make) -> None:
@@ -212,8 +202,8 @@ def data_follow_from_the_seed(make: Make) -> None:
     assert not wrong, f"Two loads differ in {', '.join(wrong)}."
 
 
-def its_own_split_is_one(make: Make) -> None:
-    """Have, if any, a published split into disjoint parts of a user's items, with some to train on."""
+def its_published_split_is_valid(make: Make) -> None:
+    """Have a published split into disjoint parts of the items of a user, with some for training, or none."""
     dataset = make()
     data = dataset.load(SEED)
     try:
@@ -224,20 +214,9 @@ def its_own_split_is_one(make: Make) -> None:
         check_split_parts(split, data)
 
 
-def its_origin_is_told_in_text(make: Make) -> None:
-    """Tell its provenance in text."""
+def its_provenance_is_text(make: Make) -> None:
+    """Return its provenance as text."""
     dataset = make()
     dataset.load(SEED)
-    told = dataset.provenance()
-    wrong = [part for entry in told.items() for part in entry if not isinstance(part, str)]
+    wrong = [part for entry in dataset.provenance().items() for part in entry if not isinstance(part, str)]
     assert not wrong, f"Found {wrong[0]!r}."
-
-
-CLAIMS = (
-    columns_are_of_one_length,
-    ids_are_dense,
-    times_and_places_are_possible,
-    data_follow_from_the_seed,
-    its_own_split_is_one,
-    its_origin_is_told_in_text,
-)

@@ -46,11 +46,12 @@ def check_measure(measure: type[Measure]) -> None:
         If a claim does not hold; the message lists all of them.
     """
     with registered_as(MEASURES, measure) as name:
-        check_claims(f"the measure {measure.__name__}", MeasureCase(measure, name), CLAIMS)
+        case = MeasureCase(measure, name)
+        check_claims(f"the measure {measure.__name__}", __name__, case=case)
 
 
 def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
-    """Return an example of each input that a measure can want."""
+    """Return an example of each input type."""
     draw = np.random.default_rng(seed)
     lists = np.argsort(draw.random((N_USERS, N_ITEMS)), axis=1).astype(np.int32)
     ranks = np.sort(np.argsort(lists, axis=1)[:, :6].astype(np.int32), axis=1)
@@ -61,8 +62,8 @@ def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
     return RelevantRanks(ranks), TargetRanks(targets), TopItems(lists[:, :20], N_ITEMS)
 
 
-def _wanted(case: MeasureCase, some: tuple[Any, ...]) -> Any:
-    (found,) = [part for part in some if type(part) is case.measure.wants]
+def _input_of(case: MeasureCase, examples: tuple[Any, ...]) -> Any:
+    (found,) = [part for part in examples if type(part) is case.measure.wants]
     return found
 
 
@@ -71,17 +72,17 @@ def _mean(values: F64) -> float:
     return float(known.sum()) / max(len(known), 1)
 
 
-def it_wants_what_there_is(case: MeasureCase) -> None:
-    """Want RelevantRanks, TargetRanks or TopItems."""
-    kinds = (RelevantRanks, TargetRanks, TopItems)
-    assert case.measure.wants in kinds, f"It wants {case.measure.wants}."
+def its_input_type_exists(case: MeasureCase) -> None:
+    """Name RelevantRanks, TargetRanks or TopItems as the input type."""
+    types = (RelevantRanks, TargetRanks, TopItems)
+    assert case.measure.wants in types, f"Found {case.measure.wants}."
 
 
 def values_are_shares(case: MeasureCase) -> None:
-    """Return one-dimensional float64: shares from 0 to 1, or NaN for no value, but not everywhere."""
+    """Return one-dimensional float64: values from 0 to 1, or NaN for unknown, but not only NaN."""
     for seed in range(5):
         for k in LENGTHS:
-            values = case.values(_wanted(case, _ranks(seed)), k)
+            values = case.values(_input_of(case, _ranks(seed)), k)
             assert values.dtype == np.float64, f"Found {values.dtype}."
             assert values.ndim == 1, f"Found shape {values.shape}."
             known = values[~np.isnan(values)]
@@ -94,7 +95,7 @@ def values_are_shares(case: MeasureCase) -> None:
 def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
     """Have the same mean whatever the order of the users."""
     for seed in range(5):
-        seen = _wanted(case, _ranks(seed))
+        seen = _input_of(case, _ranks(seed))
         turned = {
             key: np.roll(part, 1, axis=0) if key != "n_items" else part for key, part in vars(seen).items()
         }
@@ -105,7 +106,7 @@ def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
             )
 
 
-def what_stands_lower_does_not_matter(case: MeasureCase) -> None:
+def lower_ranks_do_not_matter(case: MeasureCase) -> None:
     """Use only the first k items."""
     relevant, targets, top = _ranks(1)
     ranks, places = relevant.ranks, targets.ranks
@@ -114,19 +115,10 @@ def what_stands_lower_does_not_matter(case: MeasureCase) -> None:
         TargetRanks(np.where(places < 3, places, places + 1)),
         TopItems(top.items[:, :3], N_ITEMS),
     )
-    one, other = (case.values(_wanted(case, some), 3) for some in (_ranks(1), lower))
-    assert np.array_equal(one, other, equal_nan=True), "What stands behind them changes values at k = 3."
+    one, other = (case.values(_input_of(case, some), 3) for some in (_ranks(1), lower))
+    assert np.array_equal(one, other, equal_nan=True), "Items behind them change values at k = 3."
 
 
-def a_scenario_can_ask_for_it(case: MeasureCase) -> None:
-    """Have a name by which a scenario can ask for it."""
+def a_scenario_can_name_it(case: MeasureCase) -> None:
+    """Have a name that a scenario can contain."""
     assert read_metric(f"{case.name}@5").measure is case.measure, f"{case.name}@5 is another measure."
-
-
-CLAIMS = (
-    it_wants_what_there_is,
-    values_are_shares,
-    the_order_of_users_does_not_matter,
-    what_stands_lower_does_not_matter,
-    a_scenario_can_ask_for_it,
-)

@@ -97,12 +97,12 @@ def there_is_a_score_for_each_item(case: ModelCase) -> None:
         assert found.isfinite().all(), f"Found {found.tolist()}."
 
 
-def a_score_looks_at_what_is_asked_about_alone(case: ModelCase) -> None:
+def a_score_depends_on_its_query_only(case: ModelCase) -> None:
     """Read only the rows of the user, of the items and of their context: observers keep no others."""
     row, layout, shown = case.row, case.layout, case.row.clone()
-    asked = torch.cat([case.query["items"], *(case.query[name] for name in case.feed.context_columns)])
+    queried = torch.cat([case.query["items"], *(case.query[name] for name in case.feed.context_columns)])
     users, items = (table_views(layout, shown).get(name) for name in ("users", "items"))
-    for table, kept in ((users, case.user), (items, asked)):
+    for table, kept in ((users, case.user), (items, queried)):
         if table is not None:
             others = torch.ones(len(table), dtype=torch.bool)
             others[kept[kept >= 0]] = False
@@ -111,21 +111,21 @@ def a_score_looks_at_what_is_asked_about_alone(case: ModelCase) -> None:
     assert torch.equal(found, expected), "Overwriting all other rows changes scores."
 
 
-def all_items_at_once_score_as_one_by_one(case: ModelCase) -> None:
-    """Find by ``score_all_items``, if it says how, what it finds item by item: of any user, and again."""
+def scoring_all_items_equals_scoring_one(case: ModelCase) -> None:
+    """Return equal scores by ``score_all_items``, unless it is None, as item by item, for any user and repeatedly."""
     p, before = case.p(case.row), {name: part.clone() for name, part in case.p(case.row).items()}
-    ask = case.model.score_all_items(p)
-    if ask is None:
+    score_all = case.model.score_all_items(p)
+    if score_all is None:
         return
     query = {"items": torch.arange(case.layout.n_items)}
     for user in (case.user, torch.zeros_like(case.user), case.user):
         torch.testing.assert_close(
-            ask(user), case.model.score(p, {**query, "user": user}), rtol=1e-9, atol=1e-9
+            score_all(user), case.model.score(p, {**query, "user": user}), rtol=1e-9, atol=1e-9
         )
     assert all(torch.equal(p[name], part) for name, part in before.items()), "It changes its parameters."
 
 
-def a_small_model_scores_like_the_whole(case: ModelCase) -> None:
+def a_model_of_few_items_scores_equally(case: ModelCase) -> None:
     """Give equal scores in a model of a few renumbered items, with their constants."""
     whole = case.query
     asked = torch.stack([whole["items"], *(whole[name] for name in case.feed.context_columns)])
@@ -149,11 +149,10 @@ def its_formula_works_stacked(case: ModelCase) -> None:
         twice = {name: torch.stack([column, column.flip(0)]) for name, column in given.items()}
         stacked = vmap(job)(rows, twice)
         for k, row in enumerate(rows):
-            alone = job(row, {name: column[k] for name, column in twice.items()})
-            _assert_close(stacked[k], alone)
+            _assert_close(stacked[k], job(row, {name: column[k] for name, column in twice.items()}))
 
 
-def the_gradient_is_that_of_differences(case: ModelCase) -> None:
+def the_gradient_predicts_differences(case: ModelCase) -> None:
     """Have a gradient of the loss that predicts the change by a small step."""
     gradient, step = grad(case.loss)(case.row, case.batch), 1e-6
     draw = torch.Generator().manual_seed(SEED + 1)
@@ -163,7 +162,7 @@ def the_gradient_is_that_of_differences(case: ModelCase) -> None:
         torch.testing.assert_close(gradient @ way, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
 
 
-def its_written_out_gradient_is_that_of_the_loss(case: ModelCase) -> None:
+def its_analytic_gradient_is_that_of_autograd(case: ModelCase) -> None:
     """Have an analytic gradient, if any, equal to autograd's: twice on the same object, with items of no sample."""
     gradient, layout = case.model.analytic_gradient(), case.layout
     if gradient is None or layout.n_users > 1 or not has_own_gradient(case.model):
@@ -190,7 +189,7 @@ def its_written_out_gradient_is_that_of_the_loss(case: ModelCase) -> None:
         torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
 
 
-def padding_counts_for_nothing(case: ModelCase) -> None:
+def padding_does_not_count(case: ModelCase) -> None:
     """Have the same loss and gradient with samples of weight 0 behind the others."""
     padded = {
         name: torch.cat([column, torch.zeros(3, *column.shape[1:], dtype=column.dtype)])
@@ -211,11 +210,11 @@ def samples_of_several_users_make_a_batch(case: ModelCase) -> None:
     found = case.model.loss(p, {**both, "user": users})
     own = torch.stack([case.model.loss(p, {**case.batch, "user": user}) for user in (case.user, other)])
     close = [torch.allclose(found, mixed, rtol=1e-7, atol=1e-9) for mixed in (own.mean(), own.sum())]
-    assert any(close), f"Found {float(found):.6g}, each alone has {own.tolist()}."
+    assert any(close), f"Found {float(found):.6g}, but the users' own losses are {own.tolist()}."
 
 
-def the_loss_falls_apart_into_samples(case: ModelCase) -> None:
-    """Have the mean or the sum of the samples' own losses as loss, unless it says has_sample_gradients = False."""
+def the_loss_is_a_mean_or_sum_over_samples(case: ModelCase) -> None:
+    """Have the mean or the sum of the samples' own losses as loss, unless `has_sample_gradients` is False."""
     if case.model.has_sample_gradients:
         own = torch.stack([case.loss(case.row, _some(case.batch, slice(s, s + 1))) for s in range(WIDTH)])
         whole = case.loss(case.row, case.batch)
@@ -223,8 +222,8 @@ def the_loss_falls_apart_into_samples(case: ModelCase) -> None:
         assert any(close), f"Found {float(whole):.6g}, the samples' mean is {float(own.mean()):.6g}."
 
 
-def training_prefers_what_the_node_has_taken(case: ModelCase) -> None:
-    """Rank what a node has taken higher, among all items, after some training on it."""
+def training_raises_the_scores_of_positives(case: ModelCase) -> None:
+    """Score the items of a node higher, compared with all others, after some training on them."""
     first = case.model.initial_rows(case.layout, case.split.n_users, SEED)[NODE, : case.layout.size]
     row = torch.from_numpy(first).double().requires_grad_()
     adam = make_adam([row], lr=0.01)
@@ -252,21 +251,6 @@ def _advantage(case: ModelCase, row: Tensor) -> float:
     return float(scores[own].mean() - scores[~own].mean())
 
 
-CLAIMS = (
-    there_is_a_score_for_each_item,
-    a_score_looks_at_what_is_asked_about_alone,
-    all_items_at_once_score_as_one_by_one,
-    a_small_model_scores_like_the_whole,
-    its_formula_works_stacked,
-    the_gradient_is_that_of_differences,
-    its_written_out_gradient_is_that_of_the_loss,
-    padding_counts_for_nothing,
-    samples_of_several_users_make_a_batch,
-    the_loss_falls_apart_into_samples,
-    training_prefers_what_the_node_has_taken,
-)
-
-
 def _rows(
     case: ModelCase, *, n_nodes: int | None = None, seed: int = SEED, n_users: int | None = None
 ) -> F32:
@@ -274,11 +258,11 @@ def _rows(
     return case.model.initial_rows(layout, n_nodes or case.split.n_users, seed)
 
 
-def they_follow_from_the_seed(case: ModelCase) -> None:
-    """Begin at the same numbers every time, at others with another seed, and at numbers."""
+def initial_rows_depend_on_the_seed(case: ModelCase) -> None:
+    """Begin at the same finite numbers for the same seed, and at others for another seed."""
     rows = _rows(case)
     assert rows.tobytes() == _rows(case).tobytes(), "Two calls gave different rows."
-    assert np.isfinite(rows).all(), "Not all are finite."
+    assert np.isfinite(rows).all(), "Found rows that are not finite."
     assert not rows.any() or rows.tobytes() != _rows(case, seed=SEED + 1).tobytes(), (
         "Another seed gave the same."
     )
@@ -290,11 +274,11 @@ def items_and_shared_weights_are_common(case: ModelCase) -> None:
     assert (common == common[0]).all(), "Nodes differ."
 
 
-def a_users_row_is_its_own(case: ModelCase) -> None:
-    """Begin with a row of its own for each user, whoever else there is, wherever it is held."""
+def each_user_has_its_own_initial_row(case: ModelCase) -> None:
+    """Begin with a different row for each user, independent of the other users and of the node that holds it."""
     n = case.split.n_users
-    alone = case.model.layout(case.split.n_items)
-    few, many = (_rows(case, n_nodes=k, n_users=1)[:, alone.users] for k in (n, 2 * n))
+    columns = case.model.layout(case.split.n_items).users
+    few, many = (_rows(case, n_nodes=k, n_users=1)[:, columns] for k in (n, 2 * n))
     assert few.tobytes() == many[:n].tobytes(), "Rows change when there are more nodes."
     assert not few.any() or len(np.unique(many, axis=0)) == 2 * n, "Several users have the same row."
     if case.layout.n_users > 1:
@@ -303,22 +287,14 @@ def a_users_row_is_its_own(case: ModelCase) -> None:
 
 
 def padding_is_zero(case: ModelCase) -> None:
-    """Begin with zeros behind the parameters."""
-    assert not _rows(case)[:, case.layout.size :].any(), "Something is written there."
-
-
-INITIAL_CLAIMS = (
-    they_follow_from_the_seed,
-    items_and_shared_weights_are_common,
-    a_users_row_is_its_own,
-    padding_is_zero,
-)
+    """Begin with zeros after the parameters."""
+    assert not _rows(case)[:, case.layout.size :].any(), "Found other values."
 
 
 N_ITEMS = 9
 
 
-def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: ModelCase) -> None:
+def its_analytic_gradient_of_pairs_is_that_of_autograd(case: ModelCase) -> None:
     """Have an analytic gradient of pairs, if any, equal to autograd's: some pairs repeated, some reversed."""
     gradient, layout = case.model.pair_gradient(), case.layout
     if gradient is None or layout.n_users > 1 or not has_own_pair_gradient(case.model):
@@ -328,14 +304,14 @@ def its_written_out_gradient_of_pairs_is_that_of_the_loss(case: ModelCase) -> No
         used, pairs = np.unique(draw.integers(N_ITEMS, size=(n_pairs, 2)), return_inverse=True)
         liked, others = np.ascontiguousarray(pairs.reshape(-1, 2).T).astype(np.int32)
         row = 0.5 * case.row.numpy().astype(np.float32)
-        found = _written_out(case, gradient, row, used, liked, others)
+        found = _analytic_gradient(case, gradient, row, used, liked, others)
         batch = {"items": torch.from_numpy(used[liked]), "negatives": torch.from_numpy(used[others])}
         expected = grad(lambda values, batch=batch: _loss(case, values, batch))(torch.from_numpy(row))
         rounding = 1e-5 * float(expected.abs().max())
         torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
 
 
-def _written_out(
+def _analytic_gradient(
     case: ModelCase, gradient: PairGradient, row: F32, used: np.typing.NDArray[np.int64],
     liked: np.typing.NDArray[np.int32], others: np.typing.NDArray[np.int32],
 ) -> F32:  # fmt: skip
@@ -358,6 +334,3 @@ def _loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
     return case.model.loss(
         case.model.encode_own(p, batch) if isinstance(case.model, GraphModel) else p, batch
     )
-
-
-PAIR_CLAIMS = (its_written_out_gradient_of_pairs_is_that_of_the_loss,)

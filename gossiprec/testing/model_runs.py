@@ -21,7 +21,7 @@ from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.feeds import Feed
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.model_formula import SEED, ModelCase
-from gossiprec.testing.tiny_runs import CENTRAL, FEDERATED, WITHHELD, current_models, run_to_end
+from gossiprec.testing.tiny_runs import FEDERATED, PERSONAL, WITHHELD, current_models, run_to_end
 
 OBSERVED = {"name": "cda", "community_size": 3, "reference_items": 8, "momentum": [0, 0.9]}
 OBSERVERS = [
@@ -30,7 +30,7 @@ OBSERVERS = [
 ]
 SAME = 1e-3
 """Tolerance relative to all models' movement (Frobenius norm): float32 rounding (6e-8) over some hundred steps."""
-ALIKE = 5e-3
+SCORES = 5e-3
 """Tolerance of observers' scores, which divide differences of models by deviations that may be small."""
 
 
@@ -57,17 +57,22 @@ def executors_agree(run: Mapping[str, Any]) -> None:
     _compare(run, {"observers": OBSERVERS})
 
 
-def executors_agree_where_user_rows_are_withheld(run: Mapping[str, Any]) -> None:
+def executors_agree_if_user_rows_are_withheld(run: Mapping[str, Any]) -> None:
     """Train and be observed equally if some nodes withhold their user row."""
     if MODELS[run["model"]["name"]](load_scenario(run).model.options).layout(1).user_width:
         _compare(run, {"observers": OBSERVERS, "policies": [WITHHELD]})
 
 
-def kernels_compute_what_they_do_not_refuse(run: Mapping[str, Any]) -> None:
-    """Have kernels, if any, that run, and train as plain torch does in all that they do not say they lack."""
+def executors_agree_on_performance(run: Mapping[str, Any]) -> None:
+    """Merge by performance equally in every executor that can."""
+    _compare(run, {"protocol": PERSONAL})
+
+
+def kernels_compute_or_refuse(run: Mapping[str, Any]) -> None:
+    """Have kernels that run, and that train like plain torch unless lacks() names what they cannot do."""
     if MODELS[run["model"]["name"]].kernels() is None:
         return
-    lacking = [_lacks(prepare(load_scenario(dict(run))), "fused")]
+    missing = [_lacks(prepare(load_scenario(dict(run))), "fused")]
     for about, sections in VARIANTS.items():
         training = {**run["training"], **sections.get("training", {})}
         varied = {**run, **sections, "training": training}
@@ -77,42 +82,36 @@ def kernels_compute_what_they_do_not_refuse(run: Mapping[str, Any]) -> None:
             continue
         lacks = _lacks(expected, "fused")
         if lacks is not None:
-            lacking.append(lacks)
+            missing.append(lacks)
             continue
         found, _ = run_to_end(varied, name="fused", threads=2, **STORED.get(about, {}))
         models = current_models(expected)
         distance = np.linalg.norm(current_models(found) - models) / np.linalg.norm(models - first)
-        most = COARSE if about in STORED else SAME
-        assert distance < most, (
-            f"With {about} kernels end {distance:.2g} of their way off the reference's; let lacks() name it."
+        limit = COARSE if about in STORED else SAME
+        assert distance < limit, (
+            f"With {about} kernels end {distance:.2g} of their movement off the reference's; let lacks() name it."
         )
-    assert lacking[0] is None or len(lacking) <= len(VARIANTS), (
-        f"Its kernels never run: they lack {', '.join(dict.fromkeys(filter(None, lacking)))}."
+    assert missing[0] is None or len(missing) <= len(VARIANTS), (
+        f"Its kernels never run: they lack {', '.join(dict.fromkeys(filter(None, missing)))}."
     )
-
-
-CLAIMS = (
-    executors_agree,
-    executors_agree_where_user_rows_are_withheld,
-    kernels_compute_what_they_do_not_refuse,
-)
 
 
 def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
     expected, first = run_to_end({**run, **sections}, name="reference", threads=2)
     models, scores = current_models(expected), _scores(expected)
-    way = np.linalg.norm(models - first)
-    assert 0 < way < np.inf, "The models have not moved, or have become numbers that are none."
-    assert any(np.isfinite(part).any() for part in scores), "Nobody was observed."
+    moved = np.linalg.norm(models - first)
+    assert 0 < moved < np.inf, "The models have not moved, or are not finite."
+    observed = any(np.isfinite(part).any() for part in scores)
+    assert observed or "observers" not in sections, "No node was observed."
     for name in EXECUTORS:
         if name == "reference" or _lacks(expected, name):
             continue
         found, _ = run_to_end({**run, **sections}, name=name, threads=2)
-        distance = np.linalg.norm(current_models(found) - models) / way
-        assert distance < SAME, f"{name}: models end {distance:.2g} of their way off the reference's."
+        distance = np.linalg.norm(current_models(found) - models) / moved
+        assert distance < SAME, f"{name}: models end {distance:.2g} of their movement off the reference's."
         for one, other in zip(scores, _scores(found), strict=True):
             np.testing.assert_allclose(
-                other, one, rtol=ALIKE, atol=ALIKE, err_msg=f"{name}: observers' scores differ"
+                other, one, rtol=SCORES, atol=SCORES, err_msg=f"{name}: observers' scores differ"
             )
 
 
@@ -126,30 +125,21 @@ def _scores(prepared: PreparedRun) -> list[F32]:
     return [ranking.scores for attack in prepared.attacks for ranking in attack.rankings()]
 
 
-def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
+def a_coordinator_trains_it(central_run: Mapping[str, Any]) -> None:
     """Be trained on the samples of all users: to finite numbers, byte-identical for any number of threads."""
-    first, begin = _ended(run, threads=1)
-    again, _ = _ended(run, threads=2)
-    assert np.isfinite(first).all(), "The model has become numbers that are none."
-    assert (first != begin).any(), "The model has not moved."
-    assert first.tobytes() == again.tobytes(), "Bytes depend on threads."
+    prepared, first = run_to_end(central_run, threads=1)
+    models, again = current_models(prepared), current_models(run_to_end(central_run, threads=2)[0])
+    assert np.isfinite(models).all(), "The model is not finite."
+    assert (models != first).any(), "The model has not moved."
+    assert models.tobytes() == again.tobytes(), "The number of threads changes the model."
 
 
-def executors_score_it_alike(run: Mapping[str, Any]) -> None:
+def executors_score_equally(central_run: Mapping[str, Any]) -> None:
     """Get the same scores, for all users, from every executor that supports a coordinator's run."""
     plain, batched = (
-        _central_scores(run_to_end({**run, "protocol": CENTRAL}, name=name)[0])
-        for name in ("reference", "batched")
+        _central_scores(run_to_end(central_run, name=name)[0]) for name in ("reference", "batched")
     )
     np.testing.assert_allclose(batched, plain, rtol=1e-4, atol=1e-5)
-
-
-CENTRAL_CLAIMS = (a_coordinator_trains_it, executors_score_it_alike)
-
-
-def _ended(run: Mapping[str, Any], threads: int) -> tuple[F64, F64]:
-    prepared, begin = run_to_end({**run, "protocol": CENTRAL}, threads=threads)
-    return current_models(prepared), begin
 
 
 def _central_scores(prepared: PreparedRun) -> F64:
@@ -203,49 +193,45 @@ class GraphModelCase:
         return slopes
 
 
-def encoding_keeps_shapes_and_what_it_is_given(through: GraphModelCase) -> None:
-    """Encode to finite rows of the same shapes, and change nothing that it is handed."""
-    before = {name: part.clone() for name, part in through.p.items()}
-    for found, name in zip(through.encoded(through.graph, through.p), ("users", "items"), strict=True):
+def encoding_keeps_shapes_and_inputs(graph_case: GraphModelCase) -> None:
+    """Encode to finite rows of the same shapes, and do not change the input."""
+    before = {name: part.clone() for name, part in graph_case.p.items()}
+    for found, name in zip(
+        graph_case.encoded(graph_case.graph, graph_case.p), ("users", "items"), strict=True
+    ):
         assert found.shape == before[name].shape, f"Found {name} of shape {tuple(found.shape)}."
         assert found.isfinite().all(), f"Found {name} that are not finite."
-    assert all(torch.equal(through.p[name], part) for name, part in before.items()), "It changes its input."
+    assert all(torch.equal(graph_case.p[name], part) for name, part in before.items()), (
+        "It changes its input."
+    )
 
 
-def encoding_looks_through_the_graph(through: GraphModelCase) -> None:
-    """Encode otherwise without some edges, and to finite rows without any."""
-    users, _ = through.encoded(through.graph, through.p)
-    less, _ = through.encoded(through.graph.without(0.5, np.random.default_rng(0)), through.p)
+def encoding_depends_on_the_graph(graph_case: GraphModelCase) -> None:
+    """Encode differently without some edges, and to finite rows without any."""
+    users, _ = graph_case.encoded(graph_case.graph, graph_case.p)
+    less, _ = graph_case.encoded(graph_case.graph.without(0.5, np.random.default_rng(0)), graph_case.p)
     assert not torch.equal(users, less), "Half of the edges change nothing."
     none = np.zeros(0, np.int64)
-    alone = through.encoded(replace(through.graph, users=none, items=none), through.p)
-    assert all(rows.isfinite().all() for rows in alone), "Rows without an edge are not finite."
+    isolated = graph_case.encoded(replace(graph_case.graph, users=none, items=none), graph_case.p)
+    assert all(rows.isfinite().all() for rows in isolated), "Rows without an edge are not finite."
 
 
-def numbers_of_items_have_no_meaning(through: GraphModelCase) -> None:
-    """Encode equally, but for rounding, if items have other numbers."""
-    number = np.random.default_rng(1).permutation(through.graph.n_items)
-    other = replace(through.graph, items=number[through.graph.items])
+def numbers_of_items_have_no_meaning(graph_case: GraphModelCase) -> None:
+    """Encode equally up to rounding if items have other numbers."""
+    number = np.random.default_rng(1).permutation(graph_case.graph.n_items)
+    other = replace(graph_case.graph, items=number[graph_case.graph.items])
     back = torch.from_numpy(number)
-    shuffled = torch.empty_like(through.p["items"])
-    shuffled[back] = through.p["items"]
-    users, items = through.encoded(through.graph, through.p)
-    found = through.encoded(other, {**through.p, "items": shuffled})
+    shuffled = torch.empty_like(graph_case.p["items"])
+    shuffled[back] = graph_case.p["items"]
+    users, items = graph_case.encoded(graph_case.graph, graph_case.p)
+    found = graph_case.encoded(other, {**graph_case.p, "items": shuffled})
     torch.testing.assert_close(found[0], users, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(found[1][back], items, rtol=1e-6, atol=1e-6)
 
 
-def a_step_follows_from_its_draws(through: GraphModelCase) -> None:
+def a_step_depends_on_its_draws_only(graph_case: GraphModelCase) -> None:
     """Have a finite gradient that is byte-identical for the same draws, and reaches users through the graph."""
-    slopes = through.step()
+    slopes = graph_case.step()
     assert slopes.isfinite().all(), "Found a gradient that is not finite."
     assert slopes.any(1).all(), "Rows of some users are not trained."
-    assert torch.equal(through.step(), slopes), "The same draws give another gradient."
-
-
-GRAPH_CLAIMS = (
-    encoding_keeps_shapes_and_what_it_is_given,
-    encoding_looks_through_the_graph,
-    numbers_of_items_have_no_meaning,
-    a_step_follows_from_its_draws,
-)
+    assert torch.equal(graph_case.step(), slopes), "The same draws give another gradient."

@@ -15,9 +15,15 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import model_formula, model_runs
 from gossiprec.testing.blinding import reachable
-from gossiprec.testing.model_formula import INITIAL_CLAIMS, PAIR_CLAIMS, ModelCase
-from gossiprec.testing.model_runs import CENTRAL_CLAIMS, GRAPH_CLAIMS, GraphModelCase
-from gossiprec.testing.tiny_runs import CENTRAL, GOSSIP, check_claims, registered_as, tiny_scenario
+from gossiprec.testing.model_formula import ModelCase
+from gossiprec.testing.model_runs import GraphModelCase
+from gossiprec.testing.tiny_runs import (
+    CENTRAL,
+    GOSSIP,
+    check_claims,
+    registered_as,
+    tiny_scenario,
+)
 
 
 def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
@@ -44,16 +50,18 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         chosen = load_scenario(run)
         data = load_data(chosen)
         model = _fitted(model_class(chosen.model.options), data, about)
-        for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
+        for n_users, tables in ((1, ""), (data.n_users, ", with the rows of all users at every node,")):
             case = ModelCase(model, data, model.layout(data.n_items, n_users))
-            check_claims(about + where, case, (*model_formula.CLAIMS, *PAIR_CLAIMS, *INITIAL_CLAIMS))
+            check_claims(about + tables, model_formula.__name__, case=case)
         if isinstance(model, SequenceModel):  # a batch consists of users, and there are few
             run["training"] = {**run["training"], "batch_size": 4}
         if isinstance(model, GraphModel):
-            check_claims(about, GraphModelCase(case, model), GRAPH_CLAIMS)
+            graph_case = GraphModelCase(case, model)
+            check_claims(about, model_runs.__name__, graph_case=graph_case)
         else:
-            check_claims(about, run, model_runs.CLAIMS)
-        check_claims(about, run, CENTRAL_CLAIMS)
+            check_claims(about, model_runs.__name__, run=run)
+        central_run = {**run, "protocol": CENTRAL}
+        check_claims(about, model_runs.__name__, central_run=central_run)
 
 
 def _fitted(model: Model, data: Split, about: str) -> Model:

@@ -180,8 +180,8 @@ class NaiveInterpreter:
         if op == Op.SCORE:
             return UNRESOLVED
         weighted, full = self._mass[node]
-        alone = self._weights[node]
-        own = {Op.BLEND: alone, Op.ADOPT: 0.0, Op.POOL: weighted, Op.AVERAGE: alone + weighted}[op]
+        weight = self._weights[node]
+        own = {Op.BLEND: weight, Op.ADOPT: 0.0, Op.POOL: weighted, Op.AVERAGE: weight + weighted}[op]
         theirs = factor * self._weights[sender]
         if theirs == 0:
             return 0.0 if op == Op.ADOPT else 1.0

@@ -19,14 +19,13 @@ from gossiprec.defences import POLICIES, Policy, PrivacySpent
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.models import MODELS, BlockRole, Layout
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.blinding import refuse_reach
+from gossiprec.testing.blinding import refuse_reach_in_runs
 from gossiprec.testing.tiny_runs import (
     PROTOCOLS,
     UPDATES,
     check_claims,
-    current_models,
+    check_threads,
     registered_as,
-    run_to_end,
     tiny_scenario,
 )
 
@@ -54,6 +53,13 @@ class PolicyCase:
         """The layout of the model's rows."""
         model = MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
         return model.bind_to_data(self.split.training_data()).layout(self.split.n_items)
+
+    def runs(self, protocols: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the run with the policy and each of some protocols."""
+        policies = [{"name": self.name, "nodes": NODES, **self.options}]
+        return {
+            name: {**self.run, "protocol": part, "policies": policies} for name, part in protocols.items()
+        }
 
     def made(self) -> Policy:
         """Return a new policy."""
@@ -85,14 +91,14 @@ def _encoded(case: PolicyCase, transform: Transform) -> Iterator[tuple[MessagePa
             yield before, after
 
 
-def receivers_get_what_they_merge(case: PolicyCase) -> None:
+def only_user_rows_are_hidden(case: PolicyCase) -> None:
     """Hide nothing but the user's row."""
     transform = case.made().transform()
     hidden = set() if transform is None else transform.hides - {BlockRole.USER}
-    assert not hidden, f"It hides the {' and '.join(sorted(hidden))} blocks, but receivers merge them."
+    assert not hidden, f"It hides the {' and '.join(sorted(hidden))} blocks, which receivers merge."
 
 
-def as_many_finite_numbers_leave(case: PolicyCase) -> None:
+def a_message_keeps_its_shapes(case: PolicyCase) -> None:
     """Rewrite a message into finite numbers in float32, in the same shapes."""
     transform = case.made().transform()
     for before, after in _encoded(case, transform or Transform()):
@@ -103,8 +109,8 @@ def as_many_finite_numbers_leave(case: PolicyCase) -> None:
         assert all(np.isfinite(part).all() for part in after.parts), "Found numbers that are not finite."
 
 
-def sizes_follow_from_what_leaves(case: PolicyCase) -> None:
-    """Have messages as large as the numbers that leave and the extra bytes, and other nodes' messages unchanged."""
+def the_declared_size_is_that_of_the_message(case: PolicyCase) -> None:
+    """Declare the size of its messages, and leave the messages of other nodes unchanged."""
     outgoing, transform = OutgoingTransforms(case.layout, N_NODES), case.made().transform() or Transform()
     assert transform.extra_bytes >= 0, f"Found extra_bytes {transform.extra_bytes}."
     whole = outgoing.message_bytes
@@ -120,8 +126,8 @@ def sizes_follow_from_what_leaves(case: PolicyCase) -> None:
     )
 
 
-def draws_follow_from_node_and_push(case: PolicyCase) -> None:
-    """Rewrite a node's push equally each time, whatever else has been rewritten before."""
+def a_message_depends_on_node_and_push_only(case: PolicyCase) -> None:
+    """Rewrite a push in the same way each time, whatever else it has rewritten before."""
     first, second = (case.made().transform() for _ in range(2))
     if first is None or second is None or not first.rewrites:
         return
@@ -135,15 +141,7 @@ def draws_follow_from_node_and_push(case: PolicyCase) -> None:
     found = {push: bytes_of(first, push) for push in pushes}
     again = {push: bytes_of(second, push) for push in reversed(pushes)}
     wrong = [push for push in pushes if found[push] != again[push]]
-    assert not wrong, f"Push {wrong[0][1]} of node {wrong[0][0]} is another in another order."
-
-
-MESSAGE_CLAIMS = (
-    receivers_get_what_they_merge,
-    as_many_finite_numbers_leave,
-    sizes_follow_from_what_leaves,
-    draws_follow_from_node_and_push,
-)
+    assert not wrong, f"Push {wrong[0][1]} of node {wrong[0][0]} differs in another order."
 
 
 def check_policy(
@@ -166,11 +164,10 @@ def check_policy(
         If a claim does not hold; the message lists all of them, those about runs only if all others hold.
     """
     with registered_as(POLICIES, policy) as name:
-        run = tiny_scenario(model={"name": model})
-        for claims in (CLAIMS, RUN_CLAIMS):
-            check_claims(
-                f"the policy {policy.__name__}", PolicyCase(name, policy, options or {}, run), claims
-            )
+        case = PolicyCase(name, policy, options or {}, tiny_scenario(model={"name": model}))
+        about = f"the policy {policy.__name__}"
+        check_claims(about, __name__, case=case)
+        check_claims(about, __name__, run_case=case)
 
 
 def _configured(case: PolicyCase, *, updates: int | None = 12) -> tuple[Policy, NodeSettings]:
@@ -182,7 +179,7 @@ def _configured(case: PolicyCase, *, updates: int | None = 12) -> tuple[Policy, 
 
 
 def other_nodes_train_as_before(case: PolicyCase) -> None:
-    """Change the settings of only its own nodes, to numbers from 0 on."""
+    """Change only the settings of its own nodes, to numbers that are not negative."""
     _, settings = _configured(case)
     others = np.setdiff1d(np.arange(N_NODES), NODES)
     for name, plain in vars(NodeSettings.none(N_NODES)).items():
@@ -191,8 +188,8 @@ def other_nodes_train_as_before(case: PolicyCase) -> None:
         assert (found >= 0).all(), f"Found {name} {found}."
 
 
-def unknown_updates_are_taken_or_refused(case: PolicyCase) -> None:
-    """Accept an unknown number of local updates, which can depend on values, or refuse it by a ScenarioError."""
+def unknown_updates_are_accepted_or_refused(case: PolicyCase) -> None:
+    """Accept an unknown number of local updates, or refuse it by a ScenarioError."""
     try:
         _configured(case, updates=None)
     except ScenarioError:
@@ -200,7 +197,7 @@ def unknown_updates_are_taken_or_refused(case: PolicyCase) -> None:
 
 
 def spent_privacy_grows(case: PolicyCase) -> None:
-    """Account for the privacy of its own nodes, if for any, and never less after more updates and pushes."""
+    """Report the privacy spent by all its own nodes or by none, never less after more updates and pushes."""
     policy, _ = _configured(case)
     counts = [np.full(N_NODES, count) for count in (0, 6, 12)]
     _grows([policy.privacy_spent(count, count) for count in counts])
@@ -210,7 +207,7 @@ def spent_privacy_grows(case: PolicyCase) -> None:
 def _grows(spent: list[PrivacySpent | None]) -> None:
     """Check the privacy spent after three increasing counts."""
     known = [entry for entry in spent if entry is not None]
-    assert len(known) in (0, len(spent)), "It accounts for privacy at some times alone."
+    assert len(known) in (0, len(spent)), "It reports the privacy spent at some times only."
     for entry in known:
         assert entry.nodes.tolist() == NODES, f"Found nodes {entry.nodes.tolist()}."
         assert np.shape(entry.epsilon) == np.shape(entry.noise_multiplier) == (len(NODES),), (
@@ -221,7 +218,7 @@ def _grows(spent: list[PrivacySpent | None]) -> None:
     assert not known or (known[0].epsilon >= 0).all(), f"Found {known[0].epsilon}."
 
 
-def inboxes_are_apart(case: PolicyCase) -> None:
+def receivers_have_separate_rules(case: PolicyCase) -> None:
     """Make a separate rule for each receiver, if its nodes have inboxes."""
     rule = case.made().inbox()
     if rule is not None:
@@ -229,45 +226,13 @@ def inboxes_are_apart(case: PolicyCase) -> None:
         assert rule.buffer is None or rule.buffer >= 1, f"Found buffer {rule.buffer}."
 
 
-def it_runs_alike_with_any_threads(case: PolicyCase) -> None:
-    """Be accepted under some protocol, and give the same numbers there for any number of threads."""
-    refused = []
-    for protocol in PROTOCOLS.values():
-        run = {
-            **case.run,
-            "protocol": protocol,
-            "policies": [{"name": case.name, "nodes": NODES, **case.options}],
-        }
-        try:
-            one, other = (current_models(run_to_end(run, threads=n, wave_size=2 + n)[0]) for n in (1, 2))
-        except ScenarioError as error:
-            refused.append(f"{protocol['name']}: {error}")
-        else:
-            assert np.isfinite(one).all(), f"With {protocol['name']} models are no numbers."
-            assert one.tobytes() == other.tobytes(), f"With {protocol['name']} threads change models."
-    assert len(refused) < len(PROTOCOLS), "\n".join(["All refuse it:", *refused])
+def threads_change_nothing(run_case: PolicyCase) -> None:
+    """Be accepted under some protocol, and give the same finite models for any number of threads."""
+    check_threads(run_case.runs(PROTOCOLS))
 
 
-def what_it_is_given_leads_nowhere_else(case: PolicyCase) -> None:
-    """Reach no data of the run from what its transform is given, as from an array that is a view of another."""
-    transform = case.made().transform()
-    if transform is None or not transform.rewrites:
-        return
-    refused = []
-    for protocol in (*PROTOCOLS.values(), UPDATES):
-        policies = [{"name": case.name, "nodes": NODES, **case.options}]
-        try:
-            refuse_reach({**case.run, "protocol": protocol, "policies": policies}, type(transform), "encode")
-        except ScenarioError as error:
-            refused.append(str(error))
-    assert len(refused) <= len(PROTOCOLS), "\n".join(["All refuse it:", *refused])
-
-
-CLAIMS = (
-    *MESSAGE_CLAIMS,
-    other_nodes_train_as_before,
-    unknown_updates_are_taken_or_refused,
-    spent_privacy_grows,
-    inboxes_are_apart,
-)
-RUN_CLAIMS = (it_runs_alike_with_any_threads, what_it_is_given_leads_nowhere_else)
+def its_inputs_give_no_access_to_the_run(run_case: PolicyCase) -> None:
+    """Give its transform inputs from which no data of the run can be reached, not even through a view."""
+    transform = run_case.made().transform()
+    if transform is not None and transform.rewrites:
+        refuse_reach_in_runs(run_case.runs({**PROTOCOLS, "updates": UPDATES}), type(transform), "encode")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ N_USERS = 6
 NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "an instant network": {},
     "a slow network": {"latency": 0.3},
-    "a lossy network": {"law": "exponential", "latency": 0.5, "loss": 0.3},
+    "a lossy network": {"distribution": "exponential", "latency": 0.5, "loss": 0.3},
 }
 MERGING = {Op.BLEND, Op.ADOPT, Op.POOL, Op.SCORE, Op.AVERAGE}
 
@@ -57,11 +57,11 @@ def check_protocol(kind: type[Protocol], options: Mapping[str, Any] | None = Non
     AssertionError
         If a claim does not hold; the message lists all of them.
     """
-    check_claims(f"the protocol {kind.__name__}", ProtocolCase(kind, options or {}), CLAIMS)
+    check_claims(f"the protocol {kind.__name__}", __name__, case=ProtocolCase(kind, options or {}))
 
 
 def options_can_be_left_out(case: ProtocolCase) -> None:
-    """Have options that can all be left out, and be written and read again."""
+    """Give every option a default, and read the same options again from what is written."""
     options = case.kind.Options()
     assert case.kind.Options.model_validate(options.model_dump()) == options, f"Found {options}."
 
@@ -74,7 +74,7 @@ def roles_have_behaviours(case: ProtocolCase) -> None:
     )
     roles, known = set(made.roles.tolist()), len(made.behaviours)
     assert roles == set(range(known)), f"Found roles {sorted(roles)} for {known} behaviours."
-    assert all(isinstance(behaviour, Behaviour) for behaviour in made.behaviours), "Found what is none."
+    assert all(isinstance(part, Behaviour) for part in made.behaviours), f"Found {made.behaviours}."
 
 
 def deliveries_merge_and_pushes_send(case: ProtocolCase) -> None:
@@ -82,7 +82,7 @@ def deliveries_merge_and_pushes_send(case: ProtocolCase) -> None:
     made, answering = case.made(), _answering(case)
     for node, role in enumerate(made.roles):
         on_wake, on_receive = made.behaviours[role].on_wake, made.behaviours[role].on_receive
-        assert not MERGING & set(on_wake), f"Node {node} merges on its wake, which brings nothing."
+        assert not MERGING & set(on_wake), f"Node {node} merges on its wake, when it receives nothing."
         merges = [op for op in on_receive if op in MERGING]
         assert len(merges) <= 1, f"Node {node} merges what it receives {len(merges)} times."
         pushes = Op.PUSH in on_wake or node not in made.clock.node_ids or made.messages_per_wake == 0
@@ -93,13 +93,13 @@ def deliveries_merge_and_pushes_send(case: ProtocolCase) -> None:
 
 
 def answering_is_announced(case: ProtocolCase) -> None:
-    """Say by `replies` whether a delivery can make a node send."""
-    says, answering = case.made().replies, _answering(case)
-    assert says == bool(answering), f"It says {says}, and nodes {sorted(answering)} do."
+    """Declare by `replies` whether a delivery can make a node send."""
+    declared, answering = case.made().replies, _answering(case)
+    assert declared == bool(answering), f"It declares {declared}, and nodes {sorted(answering)} send."
 
 
 def _answering(case: ProtocolCase) -> set[int]:
-    """Return the nodes that send on a delivery; a steered one knows no messages but those that it has sent."""
+    """Return the nodes that send on a delivery; a protocol that sets its own wakes is played to find them."""
     made = case.made()
     if not made.sets_own_wakes:
         return {node for node in range(made.n_nodes) if made.on_receive(node, 0, 0.0)}
@@ -108,7 +108,7 @@ def _answering(case: ProtocolCase) -> set[int]:
 
 
 def weights_are_those_of_all_nodes(case: ProtocolCase) -> None:
-    """Give each node's models a weight in float64, above 0 for users."""
+    """Give the models of each node a weight in float64, above 0 for users."""
     weights, n_nodes = case.made().merge_weights(np.arange(1, N_USERS + 1)), case.made().n_nodes
     assert weights.shape == (n_nodes,), f"Found shape {weights.shape} for {n_nodes} nodes."
     assert weights.dtype == np.float64, f"Found {weights.dtype}."
@@ -116,7 +116,7 @@ def weights_are_those_of_all_nodes(case: ProtocolCase) -> None:
 
 
 def it_runs_to_its_end(case: ProtocolCase) -> None:
-    """Wake as often as it says, send something, as much by each wake as it says, and lose or deliver each message."""
+    """Wake and send as often as it declares, send at least one message, and lose or deliver each message."""
     for network in NETWORKS:
         made, (segments, inline) = case.made(), case.recorded(network)
         wakes = np.concatenate([s.node[s.kind == TapeEvent.WAKE] for s in segments])
@@ -147,12 +147,12 @@ def receivers_are_others(case: ProtocolCase) -> None:
 
 
 def the_tape_follows_from_the_seed(case: ProtocolCase) -> None:
-    """Be played equally with the same seed, and otherwise with another if chance decides on wakes or deliveries."""
+    """Run identically with the same seed, and differently with another seed if wakes or deliveries are random."""
     chance = case.made(1).clock.intervals(0, 1)[0] != case.made(2).clock.intervals(0, 1)[0]
     for network, about in NETWORKS.items():
         one, again, other = (_columns(record_tape(case.made(seed), **about)[0]) for seed in (1, 1, 2))
-        assert one == again, f"On {network} two plays of the same seed differ."
-        by_chance = chance.any() or ("law" in about and case.made().messages_per_wake != 0)
+        assert one == again, f"On {network} two runs with the same seed differ."
+        by_chance = chance.any() or ("distribution" in about and case.made().messages_per_wake != 0)
         differs = one != other or not by_chance
         assert differs, f"On {network} another seed changes nothing."
 
@@ -164,7 +164,7 @@ def _columns(segments: list[TapeSegment]) -> list[list[float]]:
 
 
 def plans_do_what_the_tape_says(case: ProtocolCase) -> None:
-    """Be carried out in waves of tasks with the result of one event after the other."""
+    """Give the same models whether a plan is run in waves of tasks or event by event."""
     for network in NETWORKS:
         for segments, inline in (case.recorded(network), record_tape(case.made(), **NETWORKS[network])):
             for found, expected in _played(case.made(), segments, inline):
@@ -181,24 +181,10 @@ def _played(made: Protocol, segments: list[TapeSegment], inline: bool) -> Iterat
 
 
 def the_fraction_met_is_a_share_that_grows(case: ProtocolCase) -> None:
-    """Predict, if anything, a fraction met that begins at 0, grows, and stays below 1."""
-    foretold = [case.made().predicted_fraction_met(rounds) for rounds in (0, 1, 10, 1000)]
-    known = [share for share in foretold if share is not None]
+    """Predict a fraction met that begins at 0, grows and never exceeds 1, or None."""
+    predicted = [case.made().predicted_fraction_met(rounds) for rounds in (0, 1, 10, 1000)]
+    known = [share for share in predicted if share is not None]
     if known:
         assert known == sorted(known), f"Found {known}."
         assert known[0] == 0, f"Found {known[0]:g} before the first round."
         assert known[-1] <= 1, f"Found {known[-1]:g}."
-
-
-CLAIMS: tuple[Callable[[ProtocolCase], None], ...] = (
-    options_can_be_left_out,
-    roles_have_behaviours,
-    deliveries_merge_and_pushes_send,
-    answering_is_announced,
-    weights_are_those_of_all_nodes,
-    it_runs_to_its_end,
-    receivers_are_others,
-    the_tape_follows_from_the_seed,
-    plans_do_what_the_tape_says,
-    the_fraction_met_is_a_share_that_grows,
-)

@@ -20,9 +20,9 @@ from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.rules.servers.base import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.tiny_runs import check_claims, registered_as, tiny_scenario
+from gossiprec.testing.tiny_runs import check_claims, play_to_end, registered_as, tiny_scenario
 
-WEIGHS = 3e-5
+MIN_EFFECT = 3e-5
 """Fraction of the run's movement by which a fourfold loss weight must shift its end: thirty times float32 rounding."""
 SAME = 1e-3
 """Tolerance relative to a version's movement (Frobenius norm): float32 rounding over some tens of steps."""
@@ -37,7 +37,7 @@ class _Checked:
     """A recommender, its name and its section of a scenario."""
 
     recommender: type[Recommender]
-    asked: dict[str, Any]
+    section: dict[str, Any]
     model: dict[str, Any]
 
     @functools.cached_property
@@ -45,8 +45,8 @@ class _Checked:
         """The reference, and the executors that must agree with it."""
         work = self.prepared().executor.work
         assert work.recommender is not None
-        lacking = missing_analytic_gradient(work.model, work.recommender)
-        return ("reference", "batched", *(() if lacking else ("fused",)))
+        missing = missing_analytic_gradient(work.model, work.recommender)
+        return ("reference", "batched", *(() if missing else ("fused",)))
 
     @functools.cached_property
     def trained(self) -> dict[str, PreparedRun]:
@@ -55,22 +55,21 @@ class _Checked:
 
     def prepared(self, **sections: Any) -> PreparedRun:
         """Return a tiny run before its start."""
-        world = {"model": self.model, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
-        return prepare(load_scenario(tiny_scenario(**{**world, **sections})))
+        run = {"model": self.model, "training": TRAINING, "protocol": SLICES, "recommender": self.section}
+        return prepare(load_scenario(tiny_scenario(**{**run, **sections})))
 
     def run(self, **sections: Any) -> PreparedRun:
         """Return a tiny run at its end."""
         prepared = self.prepared(**sections)
-        for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
-            pass
+        play_to_end(prepared)
         return prepared
 
-    def between(self) -> tuple[CoordinatorHook | None, F32, CoordinatorContext, int]:
+    def coordinator(self) -> tuple[CoordinatorHook | None, F32, CoordinatorContext, int]:
         """Return the coordinator's part, a version for it, its context, and the width of the users' uploads."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
         options = self.recommender.Options.model_validate(
-            {key: value for key, value in self.asked.items() if key != "name"}
+            {key: value for key, value in self.section.items() if key != "name"}
         )
         made = self.recommender(options, model, negatives=4, learning_rate=0.01)
         split = load_data(load_scenario(tiny_scenario()))
@@ -105,44 +104,43 @@ def check_recommender(
     """
     with registered_as(RECOMMENDERS, recommender) as name:
         checked = _Checked(recommender, {"name": name, **(options or {})}, dict(model or MODEL))
-        check_claims(f"the recommender {recommender.__name__}", checked, CLAIMS)
+        about = f"the recommender {recommender.__name__}"
+        check_claims(about, __name__, checked=checked)
 
 
 def executors_agree(checked: _Checked) -> None:
-    """Train equally one client after the other, many at once, and by an analytic term if there is one."""
+    """Train equally one client after the other, many at once, and by the analytic term, if any."""
     plain = {
         name: checked.run(training=PLAIN, executor={"name": name, "threads": 1}) for name in checked.executors
     }
     for runs in (checked.trained, plain):  # Adam is invariant to the factor of a row's gradients
         one, *others = runs.values()
         expected = _version(one)
-        way = np.linalg.norm(expected - _version(one, first=True))
-        assert 0 < way < np.inf, "The version has not moved, or has become numbers that are none."
+        moved = np.linalg.norm(expected - _version(one, first=True))
+        assert 0 < moved < np.inf, "The version has not moved, or is not finite."
         for name, other in zip(checked.executors[1:], others, strict=True):
-            distance = np.linalg.norm(_version(other) - expected) / way
-            assert distance < SAME, f"The reference and {name} end {distance:.2g} of their way apart."
+            distance = np.linalg.norm(_version(other) - expected) / moved
+            assert distance < SAME, f"The reference and {name} end {distance:.2g} of their movement apart."
 
 
 def loss_weights_count(checked: _Checked) -> None:
-    """Name the options that multiply a loss in loss_weights, each of which changes results by more than rounding."""
-    kind = checked.recommender
-    named = [name for name in kind.Options.model_fields if "weight" in name and name not in kind.loss_weights]
+    """Name the options that multiply a loss in `loss_weights`; each changes results by more than rounding."""
+    cls = checked.recommender
+    named = [name for name in cls.Options.model_fields if "weight" in name and name not in cls.loss_weights]
     assert not named, f"Found {', '.join(named)} among the options, but not in loss_weights."
-    options = kind.Options.model_validate({k: v for k, v in checked.asked.items() if k != "name"})
+    options = cls.Options.model_validate({k: v for k, v in checked.section.items() if k != "name"})
     known = checked.run()
     expected = _ended(known)
-    way = np.linalg.norm(_version(known) - _version(known, first=True))
-    for name in kind.loss_weights:
+    movement = np.linalg.norm(_version(known) - _version(known, first=True))
+    for name in cls.loss_weights:
         weight = getattr(options, name)
         if weight:  # a loss that is left out has no weight
-            found = _ended(checked.run(recommender={**checked.asked, name: 4 * weight}))
-            moved = np.linalg.norm(found - expected) / way
-            assert moved > WEIGHS, (
-                f"{name} four times as large moves the end of a run by {moved:.2g} of its way."
-            )
+            found = _ended(checked.run(recommender={**checked.section, name: 4 * weight}))
+            moved = np.linalg.norm(found - expected) / movement
+            assert moved > MIN_EFFECT, f"Four times {name} moves the result by {moved:.2g} of its movement."
 
 
-def company_changes_nothing(checked: _Checked) -> None:
+def other_clients_change_nothing(checked: _Checked) -> None:
     """Train a client to the same bytes whatever other clients are trained with it."""
     for name in checked.executors[1:]:
         executor = {"name": name, "device": "cpu"}  # on CUDA bytes may depend on waves
@@ -153,30 +151,30 @@ def company_changes_nothing(checked: _Checked) -> None:
         assert one.tobytes() == other.tobytes(), f"Bytes of {name} depend on threads or on the size of waves."
 
 
-def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
-    """Give finite versions of the same shape, and extras of extra_bytes, without changing what it was handed."""
-    between, version, known, user_upload_width = checked.between()
-    for number in range(5 if between is not None else 0):
-        assert between is not None
+def the_coordinator_sends_the_declared_bytes(checked: _Checked) -> None:
+    """Give finite versions of the same shape, and extras of extra_bytes, without changing its arguments."""
+    hook, version, known, user_upload_width = checked.coordinator()
+    for number in range(5 if hook is not None else 0):
+        assert hook is not None
         before = version.copy()
         answers = _answers(version, number, known, user_upload_width)
-        found, extras = between.step(version, answers, _round(number, known))
+        found, extras = hook.step(version, answers, _round(number, known))
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
         assert np.isfinite(found).all()
         sizes = {name: extra.nbytes for name, extra in extras.items()}
-        assert all(len(extras[name]) == known.n_clients for name in between.own_extras)
-        for name in between.own_extras | between.one_of:
+        assert all(len(extras[name]) == known.n_clients for name in hook.own_extras)
+        for name in hook.own_extras | hook.one_of:
             sizes[name] //= len(extras[name])
-        sent = sum(size for name, size in sizes.items() if name not in between.stands_for)
-        assert sent + between.answer_bytes == between.extra_bytes
+        sent = sum(size for name, size in sizes.items() if name not in hook.stands_for)
+        assert sent + hook.answer_bytes == hook.extra_bytes
         version = found
 
 
-def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
+def the_coordinators_state_is_complete(checked: _Checked) -> None:
     """Continue from state() after restore() as if it had not been interrupted."""
-    whole, version, known, user_upload_width = checked.between()
-    first, second = checked.between()[0], checked.between()[0]
+    whole, version, known, user_upload_width = checked.coordinator()
+    first, second = checked.coordinator()[0], checked.coordinator()[0]
     if whole is None or first is None or second is None:
         return
     for number in range(3):
@@ -197,8 +195,8 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
         version = expected
 
 
-def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
-    """Learn from the columns of the feed, and upload about a user, by the draws only and without changing either."""
+def clients_change_none_of_their_inputs(checked: _Checked) -> None:
+    """Transform samples, and upload about a user, without changing the inputs; both depend on the draws only."""
     run = checked.run()
     work, store = run.executor.work, run.executor.store
     recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
@@ -216,27 +214,19 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     held = [client.own.tobytes() + client.version.tobytes() for client in clients]
 
     def played(some: list[ClientContext]) -> list[bytes]:
-        told = np.asarray(recommender.user_uploads(some), np.float32) if width else None
-        assert told is None or told.shape == (len(some), width)
-        client = replace(some[-1], user_upload=None if told is None else told[-1])
+        uploads = np.asarray(recommender.user_uploads(some), np.float32) if width else None
+        assert uploads is None or uploads.shape == (len(some), width)
+        client = replace(some[-1], user_upload=None if uploads is None else uploads[-1])
         changed = recommender.transform_samples(drawn, client, np.random.default_rng(4))
         assert changed.keys() == drawn.keys()
-        return [column.tobytes() for column in (*changed.values(), *([] if told is None else [told[-1]]))]
+        return [
+            column.tobytes() for column in (*changed.values(), *([] if uploads is None else [uploads[-1]]))
+        ]
 
     assert played(clients) == played(clients) == played(clients[-1:])
     assert [client.own.tobytes() + client.version.tobytes() for client in clients] == held
     for name, column in drawn.items():
         np.testing.assert_array_equal(column, before[name])
-
-
-CLAIMS = (
-    clients_change_nothing_that_is_theirs,
-    executors_agree,
-    loss_weights_count,
-    company_changes_nothing,
-    the_coordinator_keeps_to_what_it_announces,
-    what_the_coordinator_remembers_is_in_its_state,
-)
 
 
 def _version(run: PreparedRun, *, first: bool = False) -> F32:
@@ -264,8 +254,8 @@ def _answers(version: F32, number: int, known: CoordinatorContext, user_upload_w
         np.zeros(layout.n_shared, np.float32),
     )
     inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), deltas=[nothing] * n)
-    told = draw.normal(0, 1, (n, user_upload_width)).astype(np.float32) if n else None
-    return ClientAnswers(draw.permutation(known.n_clients)[:n], inbox, told)
+    users = draw.normal(0, 1, (n, user_upload_width)).astype(np.float32) if n else None
+    return ClientAnswers(draw.permutation(known.n_clients)[:n], inbox, users)
 
 
 def _round(number: int, known: CoordinatorContext) -> RoundContext:

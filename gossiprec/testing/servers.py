@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F32
-from gossiprec.base.errors import ScenarioError
 from gossiprec.models import BlockRole, Layout, ParameterBlock
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
-from gossiprec.testing.blinding import refuse_reach
-from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, check_claims, registered_as, tiny_scenario
+from gossiprec.testing.blinding import refuse_reach_in_runs
+from gossiprec.testing.tiny_runs import (
+    FEDERATED,
+    UPDATES,
+    check_claims,
+    registered_as,
+    tiny_scenario,
+)
 
 Make = Callable[[], Server]
 
@@ -44,20 +49,20 @@ def check_server(server: type[Server], options: Mapping[str, Any] | None = None)
         If a claim does not hold; the message lists all of them.
     """
     chosen = server.Options.model_validate(options or {})
-    check_claims(f"the server {server.__name__}", lambda: server(chosen), CLAIMS)
+    about = f"the server {server.__name__}"
+    check_claims(about, __name__, make=lambda: server(chosen))
     with registered_as(SERVERS, server) as name:
-        check_claims(f"the server {server.__name__}", (server, {"name": name, **(options or {})}), REACH)
+        section = {"name": name, **(options or {})}
+        check_claims(about, __name__, named=(server, section))
 
 
-def _asked(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
+def _downlink(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
     """Return the server's downlink after a round with the answers of two clients, or with none."""
     clients = np.array([] if aggregated is None else [0, 2], np.int64)
     rows = np.tile(published if aggregated is None else aggregated, (len(clients), 1))
     answers = ClientAnswers(clients, Inbox(rows, np.arange(len(clients)), np.ones(len(clients))))
-    made_of_them = published.copy() if aggregated is None else aggregated
-    return server.round(
-        published.copy(), made_of_them, answers, RoundContext(SEED, number, N_CLIENTS, LAYOUT)
-    )
+    result = published.copy() if aggregated is None else aggregated
+    return server.round(published.copy(), result, answers, RoundContext(SEED, number, N_CLIENTS, LAYOUT))
 
 
 def _played(
@@ -67,13 +72,13 @@ def _played(
     published, pushed = np.zeros(WIDTH, np.float32) if start is None else start, []
     for number, target in enumerate(targets, first):
         aggregated = None if target is None else np.full(WIDTH, target, np.float32)
-        pushed.append(_asked(server, published, number, aggregated))
+        pushed.append(_downlink(server, published, number, aggregated))
         published = pushed[-1].versions[0]
     return pushed
 
 
 def it_pushes_what_it_announces(make: Make) -> None:
-    """Push n_versions finite versions in float32 and extras of extra_bytes, and choose among the versions."""
+    """Push n_versions finite versions in float32 and extras of extra_bytes, and select existing versions."""
     due = (make().n_versions, WIDTH)
     for number, downlink in enumerate(_played(make(), [None, 1.0, None, 2.0])):
         versions, chosen = downlink.versions, downlink.version_of
@@ -109,27 +114,16 @@ def answers_that_agree_are_followed(make: Make) -> None:
     """Approach the value to which the answers of 400 rounds agree."""
     server, version = make(), np.zeros(WIDTH, np.float32)
     for number in range(400):
-        version = _asked(server, version, number, version + np.float32(0.1) * (1 - version)).versions[0]
+        version = _downlink(server, version, number, version + np.float32(0.1) * (1 - version)).versions[0]
     off = np.abs(version - 1).max()
     assert off < 0.1, f"It is {off:.3g} off."
 
 
-def what_it_is_given_leads_nowhere_else(case: tuple[type[Server], dict[str, Any]]) -> None:
-    """Reach no data of the run from what it is given, as from an array that is a view of another."""
-    kind, chosen = case
-    refused = []
-    for protocol in (FEDERATED, UPDATES):
-        try:
-            refuse_reach(tiny_scenario(protocol={**protocol, "server": chosen}), kind, "round")
-        except ScenarioError as error:
-            refused.append(str(error))
-    assert len(refused) < 2, "\n".join(["All runs refuse it:", *refused])
-
-
-REACH = (what_it_is_given_leads_nowhere_else,)
-CLAIMS = (
-    it_pushes_what_it_announces,
-    without_answers_nothing_moves,
-    what_it_remembers_is_in_its_state,
-    answers_that_agree_are_followed,
-)
+def its_inputs_give_no_access_to_the_run(named: tuple[type[Server], dict[str, Any]]) -> None:
+    """Get inputs from which no data of the run can be reached, for example through a view of another array."""
+    cls, section = named
+    runs = {
+        name: tiny_scenario(protocol={**protocol, "server": section})
+        for name, protocol in {"models": FEDERATED, "updates": UPDATES}.items()
+    }
+    refuse_reach_in_runs(runs, cls, "round")

@@ -38,8 +38,8 @@ def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | 
     chosen = similarity.Options.model_validate(options or {})
     check_claims(
         f"the similarity {similarity.__name__}",
-        lambda: similarity(chosen).fit(tiny_split().training_data(), seed=SEED),
-        CLAIMS,
+        __name__,
+        make=lambda: similarity(chosen).fit(tiny_split().training_data(), seed=SEED),
     )
 
 
@@ -65,16 +65,16 @@ def rows_are_finite_numbers(make: Make) -> None:
         assert np.isfinite(rows).all(), f"Found {rows[~np.isfinite(rows)][0]}."
 
 
-def rows_depend_on_their_item_alone(make: Make) -> None:
+def a_row_depends_on_its_item_only(make: Make) -> None:
     """Return a bit-identical row whatever other items are requested, and whenever it is fitted again."""
     fitted, whole = make(), _whole(make)
     for items in (EVERY[::-1], np.array([4]), np.array([1, 1, 3])):
         off = np.flatnonzero((fitted.rows(items) != whole[items]).any(axis=1))
-        assert not len(off), f"Item {items[off[0]]} has another among {items.tolist()}."
+        assert not len(off), f"The row of item {items[off[0]]} differs among {items.tolist()}."
 
 
 def nothing_is_nearer_than_the_item_itself(make: Make) -> None:
-    """Have no item that is more similar to another than to itself."""
+    """Return no higher similarity of an item to another than to itself."""
     whole = _whole(make)
     item = int(np.argmax(whole.max(axis=1) - whole.diagonal()))
     assert whole[item].max() <= whole[item, item], (
@@ -83,14 +83,6 @@ def nothing_is_nearer_than_the_item_itself(make: Make) -> None:
 
 
 def its_sensitivity_holds(make: Make) -> None:
-    """Have similarities of two items to a third that differ by no more than its sensitivity, if it states one."""
+    """Return similarities of two items to a third that differ by no more than `sensitivity`, unless it is None."""
     known, spread = make().sensitivity, float(np.ptp(_whole(make), axis=0).max())
-    assert known is None or 0 < spread <= known, f"They differ by {spread:g}, and the sensitivity is {known}."
-
-
-CLAIMS = (
-    rows_are_finite_numbers,
-    rows_depend_on_their_item_alone,
-    nothing_is_nearer_than_the_item_itself,
-    its_sensitivity_holds,
-)
+    assert known is None or 0 < spread <= known, f"They differ by {spread:g}, but the sensitivity is {known}."

@@ -26,7 +26,7 @@ def make_test_protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, 
 def record_tape(
     control: Protocol,
     *,
-    law: str = "constant",
+    distribution: str = "constant",
     latency: float = 0.0,
     loss: float = 0.0,
     every: float = 1e9,
@@ -34,7 +34,7 @@ def record_tape(
     mode: Literal["inline", "stretch", "step"] | None = None,
 ) -> tuple[list[TapeSegment], bool]:
     """Run a protocol to its end; return its tape, cut at intervals of `every`, and whether deliveries are implied."""
-    times = Constant(latency) if law == "constant" else Exponential(latency)
+    times = Constant(latency) if distribution == "constant" else Exponential(latency)
     n, seed = control.n_nodes, control.seed
     network = Network(Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
     if inline is None:

@@ -1,34 +1,49 @@
-"""Tools of contract checks: tiny runs, and reports of every claim that does not hold."""
+"""Tools of contract checks: tiny runs, the claims of a module, and reports of every claim that does not hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gossiprec.base.arrays import F64
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import Registry
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.scenario import load_scenario
 
-Subject = TypeVar("Subject")
+T = TypeVar("T")
 
 
-def check_claims(about: str, subject: Subject, claims: Iterable[Callable[[Subject], None]]) -> None:
-    """Check claims: functions that raise if their claim does not hold; its text is their docstring's first line.
+def check_claims(about: str, module: str, **subject: Any) -> None:
+    """Check the claims of a module about a subject: its public functions with this parameter and no other.
+
+    Parameters
+    ----------
+    about : str
+        What is checked, for the message.
+    module : str
+    **subject : object
+        The subject, under the name that the parameter has. A claim raises if it does not hold; its text is the first
+        line of its docstring.
 
     Raises
     ------
     AssertionError
         If a claim does not hold; the message lists all of them.
     """
+    ((parameter, value),) = subject.items()
     broken: list[str] = []
     first: Exception | None = None
-    for claim in claims:
+    for claim in _claims_about(parameter, module):
         try:
-            claim(subject)
+            claim(value)
         except Exception as error:  # any error of a plug-in means that the claim does not hold
             first = first or error
             found = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
@@ -37,7 +52,19 @@ def check_claims(about: str, subject: Subject, claims: Iterable[Callable[[Subjec
         raise AssertionError("\n".join([f"{about} breaks its contract:", *broken])) from first
 
 
-T = TypeVar("T")
+def _claims_about(parameter: str, module: str) -> list[Callable[[Any], None]]:
+    """Return the claims in the order of their definition."""
+    claims: list[Callable[[Any], None]] = [
+        function
+        for name, function in vars(sys.modules[module]).items()
+        if isinstance(function, FunctionType)
+        and function.__module__ == module
+        and name[0] != "_"
+        and list(inspect.signature(function).parameters) == [parameter]
+    ]
+    assert claims, f"{module} has no claim about {parameter}"
+    return claims
+
 
 UNNAMED = "checked"
 """Temporary name of a checked thing that is not registered."""
@@ -78,15 +105,52 @@ def run_to_end(run: Mapping[str, Any], **executor: Any) -> tuple[PreparedRun, F6
     """Return a finished run, and its initial models."""
     prepared = prepare(load_scenario({**run, "executor": executor}))
     first = current_models(prepared)
+    play_to_end(prepared)
+    return prepared, first
+
+
+def play_to_end(prepared: PreparedRun) -> None:
+    """Play a prepared run to its end."""
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
-    return prepared, first
 
 
 def current_models(prepared: PreparedRun) -> F64:
     """Return the present models of all nodes."""
     store = prepared.executor.store
     return store.load(prepared.planner.current)[:, : store.layout.size].astype(np.float64)
+
+
+def check_some_run_accepts(
+    runs: Mapping[str, Mapping[str, Any]], play: Callable[[str, Mapping[str, Any]], None]
+) -> None:
+    """Play some runs by name, and raise if the scenario of every one of them is refused."""
+    refused = []
+    for name, run in runs.items():
+        try:
+            play(name, run)
+        except ScenarioError as error:
+            refused.append(f"{name}: {error}")
+    assert len(refused) < len(runs), "\n".join(["All runs refuse it:", *refused])
+
+
+def check_threads(runs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise if all runs are refused, or if the models at the end of one are not finite or depend on threads."""
+
+    def last_models(run: Mapping[str, Any], threads: int) -> F64:
+        prepared, _ = run_to_end(run, threads=threads, wave_size=2 + threads)
+        if isinstance(prepared.executor.store, UpdateStore):
+            nodes = np.arange(prepared.protocol.n_nodes)
+            return prepared.executor.store.models(prepared.planner.current, nodes).astype(np.float64)
+        return current_models(prepared)
+
+    def play(name: str, run: Mapping[str, Any]) -> None:
+        models = last_models(run, 1)
+        assert np.isfinite(models).all(), f"The models of the run {name} are not finite."
+        same = models.tobytes() == last_models(run, 2).tobytes()
+        assert same, f"The number of threads changes the models of the run {name}."
+
+    check_some_run_accepts(runs, play)
 
 
 @contextmanager

@@ -65,19 +65,20 @@ def check_topology(
     AssertionError
         If a claim does not hold; the message lists all of them.
     """
-    check_claims(f"the family {family.name}", TopologyCase(family, options or {}, n_nodes), CLAIMS)
+    case = TopologyCase(family, options or {}, n_nodes)
+    check_claims(f"the family {family.name}", __name__, case=case)
 
 
 def _edges(graph: nx.Graph) -> list[tuple[int, ...]]:
     return sorted(tuple(sorted(edge)) for edge in graph.edges)
 
 
-def it_says_what_it_is(case: TopologyCase) -> None:
-    """Say in its docstring what it returns, and of each option what it means."""
+def its_docstring_and_options_are_described(case: TopologyCase) -> None:
+    """Have a docstring that names the returned graph, and a meaning of each option."""
     summary, options = case.family.summary, case.family.options
     assert summary.startswith("Return "), f"It begins with {summary!r}, must begin with 'Return '."
-    mute = [name for name, option in options.items() if not option.meaning]
-    assert not mute, f"Nothing is said of {', '.join(mute)}."
+    missing = [name for name, option in options.items() if not option.meaning]
+    assert not missing, f"Found no meaning of {', '.join(missing)}."
 
 
 def graphs_are_over_the_first_numbers(case: TopologyCase) -> None:
@@ -95,41 +96,31 @@ def graphs_are_connected(case: TopologyCase) -> None:
 
     for seed in SEEDS:
         graph = case.graph(seed)
-        assert not graph.is_directed(), "Links lead one way."
+        assert not graph.is_directed(), "The links are directed."
         assert nx.is_connected(graph), (
             f"Found {nx.number_connected_components(graph)} parts with seed {seed}."
         )
 
 
 def graphs_follow_from_the_arguments(case: TopologyCase) -> None:
-    """Be the same for the same arguments."""
+    """Return the same graph for the same arguments."""
     assert _edges(case.graph(3)) == _edges(case.graph(3)), "Two calls gave different graphs."
 
 
 def another_seed_gives_another_graph(case: TopologyCase) -> None:
-    """Be another with another seed, if it asks for one."""
+    """Return another graph for another seed, if it takes one."""
     if "seed" in case.family.asks:
         different = len({str(_edges(case.graph(seed))) for seed in range(10)})
         assert different > 5, f"Ten seeds gave {different} different graphs."
 
 
-def the_impossible_is_refused(case: TopologyCase) -> None:
-    """Refuse what there is no graph for by a ValueError: scenarios make their message of it."""
+def impossible_sizes_are_refused(case: TopologyCase) -> None:
+    """Refuse sizes without a graph by a ValueError, which scenarios report."""
     try:
         found = case.graph(n_nodes=1)
     except ValueError:
         return
     assert sorted(found) == [0], f"Found {sorted(found)} for n = 1."
-
-
-CLAIMS = (
-    it_says_what_it_is,
-    graphs_are_over_the_first_numbers,
-    graphs_are_connected,
-    graphs_follow_from_the_arguments,
-    another_seed_gives_another_graph,
-    the_impossible_is_refused,
-)
 
 
 FANOUT = 3
@@ -175,7 +166,8 @@ def check_sampling(sampling: type[ExchangedViews], options: Mapping[str, Any] | 
     chosen = sampling.Options.model_validate({"sampling": name, "size": 4, **(options or {})})
     city = {**CITY, "users": chosen.size + 16, "checkins": 20 * (chosen.size + 16)}
     data = load_data(load_scenario(tiny_scenario(dataset=city)))
-    check_claims(f"the sampling {sampling.__name__}", SamplingCase(sampling, chosen, data), SAMPLING_CLAIMS)
+    case = SamplingCase(sampling, chosen, data)
+    check_claims(f"the sampling {sampling.__name__}", __name__, sampled=case)
 
 
 def _wakes(case: SamplingCase) -> Iterator[tuple[ExchangedViews, int, list[int]]]:
@@ -188,68 +180,58 @@ def _wakes(case: SamplingCase) -> Iterator[tuple[ExchangedViews, int, list[int]]
                 yield views, node, list(views.next_receivers(node, float(number)))
 
 
-def views_hold_distinct_others(case: SamplingCase) -> None:
+def views_hold_distinct_others(sampled: SamplingCase) -> None:
     """Hold in each view up to `size` distinct existing nodes, never the node itself."""
-    for views, _, _ in _wakes(case):
+    for views, _, _ in _wakes(sampled):
         for owner, own in enumerate(views.views):
-            assert len(own) <= case.options.size, f"The view of node {owner} holds {len(own)} peers."
+            assert len(own) <= sampled.options.size, f"The view of node {owner} holds {len(own)} peers."
             assert owner not in own, f"Node {owner} has itself in its view."
             assert set(own) <= set(range(views.n_nodes)), f"The view of node {owner} holds {sorted(own)}."
 
 
-def wakes_send_to_peers_of_the_view(case: SamplingCase) -> None:
-    """Send to as many distinct peers of the view as the fanout says, or to all of it."""
-    for views, node, receivers in _wakes(case):
+def wakes_send_to_peers_of_the_view(sampled: SamplingCase) -> None:
+    """Send to as many distinct peers of the view as the fanout, or to all of them."""
+    for views, node, receivers in _wakes(sampled):
         due = min(FANOUT, len(views.views[node]))
         assert len(set(receivers)) == len(receivers) == due, f"Found {receivers}, must be {due} peers."
         assert set(receivers) <= set(views.views[node]), f"Found {receivers} of {sorted(views.views[node])}."
 
 
-def views_follow_from_the_seed(case: SamplingCase) -> None:
-    """Be played equally with the same seed, and otherwise with another."""
+def views_follow_from_the_seed(sampled: SamplingCase) -> None:
+    """Run identically with the same seed, and differently with another."""
 
     def played(seed: int) -> Any:
-        nodes = range(case.split.n_users)
-        views = case.views(len(nodes), seed)
+        nodes = range(sampled.split.n_users)
+        views = sampled.views(len(nodes), seed)
         sent = [list(views.next_receivers(node, float(n))) for n, node in itertools.product(range(5), nodes)]
         return sent, [list(own.items()) for own in views.views]
 
-    assert played(1) == played(1), "Two plays of the same seed differ."
+    assert played(1) == played(1), "Two runs with the same seed differ."
     assert played(1) != played(2), "Another seed changes nothing."
 
 
-def a_missed_wake_takes_its_draws_with_it(case: SamplingCase) -> None:
-    """Draw for a node's wake the same words, whether the wake before it happened or not."""
-    awake, away = case.views(case.fewest), case.views(case.fewest)
+def a_missed_wake_uses_its_draws(sampled: SamplingCase) -> None:
+    """Draw the same words for the wake after a missed wake."""
+    awake, away = sampled.views(sampled.fewest), sampled.views(sampled.fewest)
     awake.next_receivers(2, 0.0)
     away.on_missed_wake(2, 0.0)
     assert awake._streams.take(2) == away._streams.take(2), "The words of wake 1 differ."
 
 
-def a_node_alone_sends_to_nobody(case: SamplingCase) -> None:
-    """Send to no node, and know no node, after some wakes without others."""
-    views = case.views(case.fewest, gone=range(1, case.fewest))
-    for number in range(2 * case.options.size):
+def a_single_online_node_sends_nothing(sampled: SamplingCase) -> None:
+    """Send to no node, and keep an empty view, after some wakes at which no other node is online."""
+    views = sampled.views(sampled.fewest, gone=range(1, sampled.fewest))
+    for number in range(2 * sampled.options.size):
         receivers = list(views.next_receivers(0, float(number)))
     assert receivers == [], f"Found {receivers} after {number + 1} wakes."
     assert not views.views[0], f"The view holds {sorted(views.views[0])} after {number + 1} wakes."
 
 
-def a_node_that_knows_nobody_is_introduced(case: SamplingCase) -> None:
-    """Send to a node that is online, if to any, after a node has lost all its peers."""
-    other = case.fewest - 1
+def a_node_without_peers_finds_some(sampled: SamplingCase) -> None:
+    """Send to online nodes only after a node has lost all its peers."""
+    other = sampled.fewest - 1
     for seed in range(4):
-        views = case.views(case.fewest, seed, gone=range(1, other))
+        views = sampled.views(sampled.fewest, seed, gone=range(1, other))
         views.views = [{} for _ in views.views]
         receivers = list(views.next_receivers(0, 1.0))
-        assert receivers in ([other], []), f"Found {receivers}, where node {other} alone is online."
-
-
-SAMPLING_CLAIMS = (
-    views_hold_distinct_others,
-    wakes_send_to_peers_of_the_view,
-    views_follow_from_the_seed,
-    a_missed_wake_takes_its_draws_with_it,
-    a_node_alone_sends_to_nobody,
-    a_node_that_knows_nobody_is_introduced,
-)
+        assert receivers in ([other], []), f"Found {receivers}, but only node {other} is online."

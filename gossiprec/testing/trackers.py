@@ -42,74 +42,67 @@ def check_tracker(tracker: type[Tracker]) -> None:
             (run / name).write_bytes(content)
         return tracker(run, copy.deepcopy(SCENARIO), name=called or run.name, resumed=resumed)
 
-    check_claims(f"the tracker {tracker.__name__}", begin, CLAIMS)
+    check_claims(f"the tracker {tracker.__name__}", __name__, begin=begin)
 
 
-def _report(tracker: Tracker, *rounds: int) -> None:
-    for each in rounds:
-        tracker.report(dict(FIGURES), round=each, time=each / 2)
+def _track(begin: Begin, folder: Path, *rounds: int, status: str = "complete", **options: Any) -> None:
+    """Begin a tracker, report some rounds, and end it."""
+    tracker = begin(folder, **options)
+    for number in rounds:
+        tracker.report(dict(FIGURES), round=number, time=number / 2)
+    tracker.end(status)
 
 
-def runs_that_end_in_any_way_can_be_told(begin: Begin) -> None:
+def runs_may_end_in_any_way(begin: Begin) -> None:
     """Accept runs that end in any way, also before their first report."""
     for status in STATUSES:
         for rounds in ((), (1, 2)):
             with tempfile.TemporaryDirectory() as folder:
-                tracker = begin(Path(folder))
-                _report(tracker, *rounds)
-                tracker.end(status)
+                _track(begin, Path(folder), *rounds, status=status)
 
 
-def a_run_can_go_on(begin: Begin) -> None:
+def a_run_may_be_resumed(begin: Begin) -> None:
     """Accept a resumed run, also from a round that was reported before."""
     with tempfile.TemporaryDirectory() as folder:
-        tracker = begin(Path(folder))
-        _report(tracker, 1, 2)
-        tracker.end("interrupted")
-        tracker = begin(Path(folder), resumed=True)
-        _report(tracker, 2, 3)
-        tracker.end("complete")
+        _track(begin, Path(folder), 1, 2, status="interrupted")
+        _track(begin, Path(folder), 2, 3, resumed=True)
 
 
-def runs_are_called_anything(begin: Begin) -> None:
+def runs_may_have_any_name(begin: Begin) -> None:
     """Accept runs with names that differ from their directories."""
     for called in ("fanout=3, seed 1", "split=last/file, 5 % of {nodes: 7}, seed 2", "été, seed 3"):
         with tempfile.TemporaryDirectory() as folder:
-            tracker = begin(Path(folder), called=called)
-            _report(tracker, 1)
-            tracker.end("complete")
+            _track(begin, Path(folder), 1, called=called)
 
 
-def reports_need_not_find_the_same(begin: Begin) -> None:
-    """Take reports that find other things than the one before, or nothing."""
+def reports_may_have_other_figures(begin: Begin) -> None:
+    """Accept reports with other figures than the report before, or with none."""
     with tempfile.TemporaryDirectory() as folder:
         tracker = begin(Path(folder))
-        for round_, figures in enumerate(({}, dict(FIGURES), {"metrics/new@5": 1e-30}), 1):
-            tracker.report(figures, round=round_, time=0.0)
+        for number, figures in enumerate(({}, dict(FIGURES), {"metrics/new@5": 1e-30}), 1):
+            tracker.report(figures, round=number, time=0.0)
         tracker.end("complete")
 
 
-def the_run_stays_as_it_is(begin: Begin) -> None:
-    """Leave the files of the run as they are, and what it is handed."""
+def the_run_stays_unchanged(begin: Begin) -> None:
+    """Change neither the files of the run nor its arguments."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder)
         tracker, figures = begin(run), dict(FIGURES)
         tracker.report(figures, round=1, time=0.5)
         tracker.end("complete")
-        assert figures == FIGURES, f"The figures of a report have become {figures}."
+        assert figures == FIGURES, f"The figures of a report are now {figures}."
         for name, content in OURS.items():
-            assert (run / name).exists(), f"{name} is gone."
+            assert (run / name).exists(), f"{name} was deleted."
             assert (run / name).read_bytes() == content, f"{name} has changed."
 
 
-def draws_stay_as_they_are(begin: Begin) -> None:
-    """Draw nothing from the random numbers that others draw from."""
+def global_generators_stay_unchanged(begin: Begin) -> None:
+    """Draw no numbers from the global random generators."""
     before: tuple[Any, ...] = random.getstate()
     numbers = _legacy()
     with tempfile.TemporaryDirectory() as folder:
-        tracker = begin(Path(folder))
-        _report(tracker, 1)
-        tracker.end("complete")
+        _track(begin, Path(folder), 1)
     assert random.getstate() == before, "Found random in another state."
     assert _legacy() == numbers, "Found numpy.random in another state."
 
@@ -117,13 +110,3 @@ def draws_stay_as_they_are(begin: Begin) -> None:
 def _legacy() -> list[str]:
     """Return the state of numpy's global generator, which third-party packages may use."""
     return [str(part) for part in np.random.get_state()]  # noqa: NPY002
-
-
-CLAIMS = (
-    runs_that_end_in_any_way_can_be_told,
-    a_run_can_go_on,
-    runs_are_called_anything,
-    reports_need_not_find_the_same,
-    the_run_stays_as_it_is,
-    draws_stay_as_they_are,
-)

@@ -193,7 +193,7 @@ def test_rows_grow_in_the_middle_of_a_segment(law, latency, wakes):
     With random latencies some of the rows are free again, and the ring of free rows has turned, when it grows.
     """
     control = make_test_protocol("rand-gossip", 4, wakes=wakes)
-    segments, inline = record_tape(control, law=law, latency=latency)
+    segments, inline = record_tape(control, distribution=law, latency=latency)
     made = make_test_planner(control, inline=inline, spare_rows=0)
     plans, naive = ShuffledPlanRunner(4), NaiveInterpreter(control)
     before = made.capacity

@@ -102,11 +102,11 @@ BROKEN = {
     Halves: "Return one finite model in float32.* Found float16 of 1 models of 1 numbers, the own one counting 0",
     WritesIntoTheOwnModel: "change nothing that was given. ValueError: .*read-only",
     TakesTheFirst: "the same model whatever the order of arrival",
-    Adds: "between the least and the largest of the models'.* beyond all of",
+    Adds: "between the smallest and the largest of all models.* outside the range of",
     MixesColumns: "the same model if the columns are processed block by block",
     Forgets: r"Continue from its state\(\) after restore\(\)",
-    Trusts: "Withstand one invalid model in seven: .* where one is nan",
-    Cleans: "Pass on, as it declares, a number that is not finite, in any model or in several. Found .* there is",
+    Trusts: "Withstand one invalid model in seven .* if one model is nan",
+    Cleans: "Propagate a value that is not finite, in one model or in two.* Found .* for nan",
 }
 
 

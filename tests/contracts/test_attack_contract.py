@@ -88,7 +88,7 @@ def test_an_attack_that_is_credited_for_the_order_of_ids_is_caught(monkeypatch):
             check_ties("cda", coordinator)
     monkeypatch.setattr(attack_scores, "accuracies", by_ids)
     check_ties("cda", coordinator)  # whoever is guessed is as good as any other
-    with pytest.raises(AssertionError, match="although all that it has seen ties; a guess finds"):
+    with pytest.raises(AssertionError, match="although all scores tie; a guess finds"):
         check_ties("cda", coordinator, knows_nothing=NOTHING)
 
 
@@ -286,21 +286,21 @@ class SeesNobody(Onlooker):
 
 
 SPIES = {
-    ReadsHiddenRows: "the ranking .* differs where all that it must not see is overwritten",
-    ReadsWhatWasNotDelivered: "the ranking .* differs where",
-    LooksUpOtherDeliveries: "the ranking .* differs where",
-    ReadsOtherTasks: "the ranking .* differs where",
-    ReadsOtherData: "the ranking .* differs where",
+    ReadsHiddenRows: "the ranking .* differs if everything that it must not see is overwritten",
+    ReadsWhatWasNotDelivered: "the ranking .* differs if",
+    LooksUpOtherDeliveries: "the ranking .* differs if",
+    ReadsOtherTasks: "the ranking .* differs if",
+    ReadsOtherData: "the ranking .* differs if",
     AsksForOtherData: r"asked for the data of nodes \[5\], which are not its own",
     AsksForOtherDataLater: r"asked for the data of nodes \[.*\], which are not its own",
     AsksForOtherModels: r"asked for the models of nodes \[5\], which are not its own",
-    RanksByWhatIsForetold: "the ranking .* differs where",
-    CopiesWhatIsForetold: "the ranking .* differs where",
-    RanksByItsPlacement: "the ranking .* differs where",
-    TellsAccomplicesOfOthers: "the ranking .* of node 7 differs where the data of all other accomplices are overwr",
-    ReportsOthers: "findings.csv differs where",
-    ReportsOthersByNode: "positions.csv differs where",
-    CountsReports: "what it finds at time .* differs where there are reports between",
+    RanksByWhatIsForetold: "the ranking .* differs if",
+    CopiesWhatIsForetold: "the ranking .* differs if",
+    RanksByItsPlacement: "the ranking .* differs if",
+    TellsAccomplicesOfOthers: "the ranking .* of node 7 differs if the data of all other accomplices are overwr",
+    ReportsOthers: "findings.csv differs if",
+    ReportsOthersByNode: "positions.csv differs if",
+    CountsReports: "its results at time .* differ if there are reports in between",
     AnnouncesMore: "announces said in `measures` but reports it in no run",
     CallsANumberARate: "mia_precision is a share, but one is 3",
     SeesNobody: "found nothing in any run, so nothing was checked",

@@ -113,12 +113,12 @@ BROKEN = {
     CountsFromOne: "Number users and items from 0.* Found users 1 to 8, must be from 0 to 7",
     LacksAUser: r"have an interaction of every user. Users \[8\] have no interaction",
     NamesTwoAlike: "Number users and items from 0.* Found 7 names of 8 users",
-    ForgetsRatings: r"one of each for each interaction. Found ratings of shape \(63,\)",
-    SmallNumbers: "one of each for each interaction. Found items in int16, must be int64",
-    LivesOnTheMoon: "a latitude and longitude of every item.* not on the globe",
+    ForgetsRatings: r"one rating and one time.* Found ratings of shape \(63,\)",
+    SmallNumbers: "one item per interaction.* Found items in int16, must be int64",
+    LivesOnTheMoon: "latitude and longitude of every item.* not on the globe",
     DrawsAnew: "Return byte-identical data for the same seed. Two loads differ in times",
     HoldsOutTwice: "a published split into disjoint parts.* is in two parts",
-    TellsABoolean: "Tell its provenance in text. Found True",
+    TellsABoolean: "Return its provenance as text. Found True",
 }
 
 

@@ -63,12 +63,12 @@ class RefusesAll(Inflates):
 BROKEN = {
     DropsRows: r"a row for each of some items.* Found shapes \(\(1, 8\), \(9,\)\), must be \(\(2, 8\), \(9,\)\)",
     SendsNaN: "Found numbers that are not finite",
-    Descends: r"which ascend.* Found items \[17, 4\]",
+    Descends: r"in ascending order.* Found items \[17, 4\]",
     Beyond: r"Found items \[24, 37\]",
-    Elsewhere: r"Promote the targets.* It changes items \[5, 18\], and not the target 4",
-    DrawsAnew: "Return the same at a node's push each time.* Push 0 of node 8",
+    Elsewhere: r"Change the rows of all targets.* It changes items \[5, 18\], but not the target 4",
+    DrawsAnew: "Return the same gradient for a push.* Push 0 of node 8",
     Remembers: "whatever it has returned before.* Push . of node",
-    RefusesAll: "Be accepted by some run.* All refuse it:\ngossip: not today",
+    RefusesAll: "Be accepted by some run.* All runs refuse it:\ngossip: not today",
 }
 
 

@@ -141,16 +141,16 @@ BROKEN = {
     BringsTheUserBack: r"in the same shapes. Found .* must be \[\(30, 8\), \(9,\)\]",
     SendsDoubles: "finite numbers in float32.* Found float32, float64",
     SendsNaN: "Found numbers that are not finite",
-    SaysTooLittle: "Have messages as large as the numbers that leave.* Found extra_bytes -4",
-    DrawsAnew: "Rewrite a node's push equally each time.* Push 0 of node 0",
-    Remembers: "Rewrite a node's push equally each time, whatever else has been rewritten before",
-    TouchesAll: "the settings of only its own nodes.* clip_norm of other nodes",
+    SaysTooLittle: "Declare the size of its messages.* Found extra_bytes -4",
+    DrawsAnew: "Rewrite a push in the same way each time.* Push 0 of node 0",
+    Remembers: "Rewrite a push in the same way each time, whatever else it has rewritten before",
+    TouchesAll: "only the settings of its own nodes.* clip_norm of other nodes",
     NeedsUpdates: "Accept an unknown number of local updates.* TypeError",
     GetsPrivacyBack: "never less after more updates and pushes. Found .*, later",
     GetsCoordinatesBack: "never less after more updates and pushes. Found .*, later",
-    AccountsForAll: r"Account for the privacy of its own nodes.* Found nodes \[0, 1, 2, 3, 4, 5, 6, 7\]",
+    AccountsForAll: r"Report the privacy spent by all its own nodes.* Found nodes \[0, 1, 2, 3, 4, 5, 6, 7\]",
     SharesItsRule: "Make a separate rule for each receiver.* Two receivers share one object",
-    RefusesAll: "Be accepted under some protocol.* All refuse it:\nrand-gossip: not today",
+    RefusesAll: "Be accepted under some protocol.* All runs refuse it:\ngossip: not today",
 }
 
 

@@ -149,21 +149,21 @@ class ForeseesTooMuch(Gossip):
 
 
 BROKEN = {
-    AsksForOptions: "Have options that can all be left out.* ValidationError",
+    AsksForOptions: "Give every option a default.* ValidationError",
     LacksARole: r"Give every node a role, and every role a behaviour. Found roles \[0\] for 2 behaviours",
     MergesOnWakes: "Merge only on a receive.* Node 0 merges on its wake",
     MergesTwice: "Merge only on a receive, once.* Node 0 merges what it receives 2 times",
     NeverPushes: "send by a push.* Node 0 wakes, but Op.PUSH is not in its on_wake",
-    AnswersUnannounced: r"Say by `replies` whether.* It says False, and nodes \[0, 1, 2, 3, 4, 5\] do",
-    Weightless: r"Give each node's models a weight.* Found \[0",
-    SaysNothing: "send something.* On an instant network nothing was sent",
+    AnswersUnannounced: r"Declare by `replies` whether.* It declares False, and nodes \[0, 1, 2, 3, 4, 5\] send",
+    Weightless: r"Give the models of each node a weight.* Found \[0",
+    SaysNothing: "send at least one message.* On an instant network nothing was sent",
     SaysLessThanAnnounced: "On an instant network 30 messages were sent by 30 wakes, not 2 by each",
     TalksToItself: "Send to other existing nodes.* Node [0-5] sends to itself",
     RepeatsItself: "to each of them only once per push. A node sends twice",
     SendsFar: "Send to other existing nodes.* Found receiver 6 of 6 nodes",
-    DrawsAnew: "Be played equally with the same seed.* two plays of the same seed differ",
-    Deaf: "otherwise with another.* On a lossy network another seed changes nothing",
-    ForeseesTooMuch: "Predict, if anything.* Found 100",
+    DrawsAnew: "Run identically with the same seed.* two runs with the same seed differ",
+    Deaf: "differently with another seed.* On a lossy network another seed changes nothing",
+    ForeseesTooMuch: "Predict a fraction met.* Found 100",
 }
 
 

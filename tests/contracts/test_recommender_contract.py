@@ -181,8 +181,8 @@ class HasAnothersTerm(RECOMMENDERS["correlation"]):
 
 BROKEN = {
     HidesAWeight: "Found weight among the options, but not in loss_weights",
-    WeighsInVain: "weight four times as large moves the end of a run by",
-    HasAnothersTerm: "by an analytic term if there is one. The reference and fused end",
+    WeighsInVain: "Four times weight moves the result by",
+    HasAnothersTerm: "by the analytic term, if any. The reference and fused end",
     DrawsByItself: "Train a client to the same bytes whatever other clients are trained with it",
     CountsPadding: "Train equally one client after the other, many at once",
     Forgets: r"Continue from state\(\) after restore",
@@ -199,7 +199,7 @@ class HasNoTermOfItsOwn(RECOMMENDERS["correlation"]):
 def test_a_loss_that_a_new_adam_takes_alone_is_caught():
     """The items' loss of PDC-FRS as it was: weights of 0.05, 0.5 and 5 gave results within 2e-6 of one another."""
     kind = RECOMMENDERS["pdc-frs"]
-    with told(kind, "item_weight four times as large moves the end of a run by", kind="recommender"):
+    with told(kind, "Four times item_weight moves the result by", kind="recommender"):
         check_recommender(kind, {**PUBLIC, "item_optimizer": "adam"})
 
 

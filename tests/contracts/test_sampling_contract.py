@@ -103,13 +103,13 @@ class AsksAnybody(Swap):
 BROKEN = {
     Hoards: "Hold in each view up to `size`.* holds 5 peers",
     KnowsItself: r"never the node itself. Node \d+ has itself",
-    SendsToOne: "Send to as many distinct peers of the view as the fanout says.* must be 3 peers",
+    SendsToOne: "Send to as many distinct peers of the view as the fanout.* must be 3 peers",
     SendsElsewhere: "Send to as many distinct peers of the view",
-    DrawsAnew: "Two plays of the same seed differ",
+    DrawsAnew: "Two runs with the same seed differ",
     Deaf: "Another seed changes nothing",
-    SkipsWords: "Draw for a node's wake the same words.* The words of wake 1 differ",
-    NeverForgets: "Send to no node, and know no node, after some wakes without others",
-    AsksAnybody: r"Send to a node that is online.* where node 4 alone is online",
+    SkipsWords: "Draw the same words for the wake after a missed wake.* The words of wake 1 differ",
+    NeverForgets: "Send to no node, and keep an empty view",
+    AsksAnybody: r"Send to online nodes only.* but only node 4 is online",
 }
 
 

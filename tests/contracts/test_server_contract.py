@@ -85,7 +85,7 @@ class Flees(Twins):
 BROKEN = {
     PushesMore: r"Push n_versions finite versions.* Found versions of shape \(2, 7\) for \(1, 7\) in round 0",
     SaysTooMuch: "extras of extra_bytes.* Found extras of 8 bytes for 4",
-    ChoosesNone: r"choose among the versions. Found version_of \[2 2 2 2\] for 2 versions",
+    ChoosesNone: r"select existing versions. Found version_of \[2 2 2 2\] for 2 versions",
     Doubles: "in float32.* Found versions in float64",
     Drifts: "Leave the first version as it is in a round without answers",
     Fades: r"Continue from its state\(\) after restore\(\)",

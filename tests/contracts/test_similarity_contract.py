@@ -61,9 +61,9 @@ class SaysTooLittle(Near):
 BROKEN = {
     InDoubles: "Return finite float32.* Found float64",
     Unknown: r"Return finite float32.* Found (nan|-inf)",
-    ByCompany: "Return a bit-identical row.* Item 4 has another among",
-    LikesOthers: "no item that is more similar to another.* Found 5 for item 0, and -?0 with itself",
-    SaysTooLittle: "differ by no more than its sensitivity.* They differ by 5, and the sensitivity is 1",
+    ByCompany: "Return a bit-identical row.* The row of item 4 differs among",
+    LikesOthers: "no higher similarity of an item to another.* Found 5 for item 0, and -?0 with itself",
+    SaysTooLittle: "differ by no more than `sensitivity`.* They differ by 5, but the sensitivity is 1",
 }
 
 

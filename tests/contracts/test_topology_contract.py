@@ -78,14 +78,14 @@ def fails(n, seed):
 
 
 BROKEN = {
-    mute: "Say in its docstring what it returns.* It begins with ''",
+    mute: "Have a docstring that names the returned graph.* It begins with ''",
     numbered_from_one: r"Have the nodes 0 to n - 1.* Found \[1, 2,",
     self_centred: r"no link from a node to itself. Nodes \[0\] are linked",
-    one_way: "Be undirected and connected.* Links lead one way",
+    one_way: "Be undirected and connected.* The links are directed",
     falls_apart: "Be undirected and connected.* Found 2 parts with seed 0",
-    drawn_anew: "Be the same for the same arguments",
-    deaf: "Be another with another seed.* Ten seeds gave 1 different",
-    fails: "Refuse what there is no graph for by a ValueError.* IndexError: no nodes",
+    drawn_anew: "Return the same graph for the same arguments",
+    deaf: "Return another graph for another seed.* Ten seeds gave 1 different",
+    fails: "Refuse sizes without a graph by a ValueError.* IndexError: no nodes",
 }
 
 
@@ -108,5 +108,5 @@ def test_an_option_that_nothing_is_said_of_is_told():
         """Return a tree."""
         return any_tree(n, seed)
 
-    with told(spread, "of each option what it means. Nothing is said of width", kind="family"):
+    with told(spread, "a meaning of each option. Found no meaning of width", kind="family"):
         check_topology(made(spread, width=FamilyOption(int, "", 1)))

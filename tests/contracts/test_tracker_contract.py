@@ -77,10 +77,10 @@ class Draws(Lines):
 BROKEN = {
     NeedsAReport: "end in any way, also before their first report.* AttributeError",
     BeginsOnce: "a resumed run.* FileExistsError",
-    KeepsToTheFirst: "other things than the one before",
-    TidiesUp: "Leave the files of the run.* events.mplog is gone",
-    TakesOut: r"what it is handed.* have become \{\}",
-    Draws: "Draw nothing.* Found random in another state",
+    KeepsToTheFirst: "other figures than the report before",
+    TidiesUp: "Change neither the files of the run.* events.mplog was deleted",
+    TakesOut: r"nor its arguments.* are now \{\}",
+    Draws: "Draw no numbers.* Found random in another state",
 }
 
 

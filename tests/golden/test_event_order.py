@@ -18,7 +18,7 @@ RUNS = {
     "instant gossip": (("rand-gossip", 10, 7, GOSSIP), {}),
     "gossip on a slow and lossy network": (
         ("rand-gossip", 10, 7, GOSSIP),
-        {"law": "exponential", "latency": 0.4, "loss": 0.2},
+        {"distribution": "exponential", "latency": 0.4, "loss": 0.2},
     ),
     "fixed clocks and counted refreshes": (
         ("rand-gossip", 10, 7, {"wakes": 12, "wake": {"redraw": False}, "view": {"refresh": {"every": 5}}}),
@@ -26,7 +26,7 @@ RUNS = {
     ),
     "fedavg with half of the clients": (
         ("fedavg", 10, 7, {"rounds": 12, "participation": 0.5}),
-        {"law": "exponential", "latency": 0.4},
+        {"distribution": "exponential", "latency": 0.4},
     ),
 }
 DIGESTS = {

@@ -216,20 +216,20 @@ BROKEN = {
     LooksAtOtherUsers: "Read only the rows of the user, of the item",
     KnowsItemsByNumber: "Give equal scores in a model of a few renumbered items",
     GivesAColumn: "Return one finite score for each item",
-    ScoresAllItemsOtherwise: "Find by ``score_all_items``, if it says how",
-    SpoilsItsItems: "Find by ``score_all_items``, if it says how",
+    ScoresAllItemsOtherwise: "Return equal scores by ``score_all_items``",
+    SpoilsItsItems: "Return equal scores by ``score_all_items``",
     CountsPadding: "Have the same loss and gradient with samples of weight 0",
     Branches: "Give each of several versions in a stack",
     StopsTheGradient: "Have a gradient of the loss that predicts",
-    PushesAway: "Rank what a node has taken higher",
+    PushesAway: "Score the items of a node higher",
     MixesSamples: "Have the mean or the sum of the samples' own losses",
     TakesTheFirstUser: "Have as loss, for samples of two users",
-    LooksAtNoEdge: "Encode otherwise without some edges",
-    KnowsRowsByNumber: "Encode equally, but for rounding, if items have other numbers",
-    SpoilsItsRows: "change nothing that it is handed",
+    LooksAtNoEdge: "Encode differently without some edges",
+    KnowsRowsByNumber: "Encode equally up to rounding if items have other numbers",
+    SpoilsItsRows: "and do not change the input",
     DrawsNoiseAnew: "that is byte-identical for the same draws",
-    DrawsAnew: "Begin at the same numbers every time",
-    BeginsAlike: "Begin with a row of its own for each user",
+    DrawsAnew: "Begin at the same finite numbers for the same seed",
+    BeginsAlike: "Begin with a different row for each user",
     HasAnothersGradient: "Have an analytic gradient, if any, equal to autograd's",
     HasAnothersKernels: "Train equally in every executor that can.* fused: models end .* off the reference",
 }
@@ -333,7 +333,7 @@ def with_kernels(kernels_class):
 @pytest.mark.slow
 def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_claim_it():
     run = {**tiny_scenario(model={"name": "own"}), "training": {"optimizer": "sgd", "learning_rate": 0.05}}
-    claims = model_runs.kernels_compute_what_they_do_not_refuse
+    claims = model_runs.kernels_compute_or_refuse
     with temporarily_registered(MODELS, {"own": with_kernels(OwnRowKernels)}):
         with pytest.raises(AssertionError, match=r"With rows of all users, two negatives kernels end .* off"):
             claims(run)
@@ -350,7 +350,26 @@ def test_kernels_that_never_run_break_the_contract():
         temporarily_registered(MODELS, {"never": with_kernels(NeverKernels)}),
         pytest.raises(AssertionError, match=r"kernels never run: they lack never with anything"),
     ):
-        model_runs.kernels_compute_what_they_do_not_refuse(tiny_scenario(model={"name": "never"}))
+        model_runs.kernels_compute_or_refuse(tiny_scenario(model={"name": "never"}))
+
+
+class EqualKernels(GMFKernels):
+    """Kernels that merge equally instead of by performance."""
+
+    def run(self, program, tasks, update):
+        keep = np.where(program.merge_keep < 0, np.float32(0.5), program.merge_keep)
+        super().run(replace(program, merge_keep=keep), tasks, update)
+
+
+@pytest.mark.slow
+def test_kernels_that_ignore_performance_break_the_contract():
+    run = tiny_scenario(model={"name": "equal"})
+    model_runs.executors_agree_on_performance(tiny_scenario())
+    with (
+        temporarily_registered(MODELS, {"equal": with_kernels(EqualKernels)}),
+        pytest.raises(AssertionError, match=r"fused: models end .* off the reference's"),
+    ):
+        model_runs.executors_agree_on_performance(run)
 
 
 class Peeks(GMF):

@@ -35,7 +35,7 @@ fedavgs = st.builds(
 )
 networks = st.fixed_dictionaries(
     {
-        "law": st.sampled_from(["constant", "exponential"]),
+        "distribution": st.sampled_from(["constant", "exponential"]),
         "latency": st.sampled_from([0.0, 0.3, 2.5]),
         "loss": st.sampled_from([0.0, 0.0, 0.3]),
         "every": st.sampled_from([0.7, 2.0, 100.0]),
