@@ -15,9 +15,10 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.models import MODELS
+from gossiprec.models.base.contrastive import make_layer_noise
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.base.parameter_blocks import TensorMap
-from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions, make_layer_noise
+from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions
 from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate_from, stack_rows
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""Views of embeddings, and losses that contrast them; all functions work under ``torch.func.vmap``.
+"""Views of embeddings, and losses that contrast them.
+
+All functions but the last two, which are for whole tables, work under ``torch.func.vmap``.
 
 References
 ----------
@@ -8,6 +10,7 @@ van den Oord, Li, Vinyals, "Representation learning with contrastive predictive 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,3 +74,24 @@ def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) ->
     )
     own = logits.diagonal()
     return (torch.where(present > 0, among - own, torch.zeros_like(own))).sum()
+
+
+def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
+    """Return the mean InfoNCE of each row's two views among the second views of all, as softmax cross-entropy."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    logits = (normalise_embeddings(one) / temperature) @ normalise_embeddings(other).T
+    return cross_entropy(logits, torch.arange(len(one), device=one.device))
+
+
+def make_layer_noise(size: float, draw: np.random.Generator) -> Callable[[Tensor], Tensor]:
+    """Return a function that adds noise of norm `size`, with the rows' signs, to a layer (SimGCL, eq. 7)."""
+    import torch
+
+    def changed(rows: Tensor) -> Tensor:
+        noise = torch.from_numpy(draw.random(tuple(rows.shape), np.float32))
+        noise *= size / noise.square().sum(1, keepdim=True).sqrt()
+        return rows + noise.mul_(rows.detach().sign())
+
+    return changed

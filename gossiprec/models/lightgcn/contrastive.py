@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import Field
 
-from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.models.base.contrastive import mean_info_nce
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn.model import LightGCN, LightGCNOptions
-from gossiprec.models.lightgcn.propagation import Change
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,24 +55,3 @@ class ContrastiveLightGCN(LightGCN):
             Rows of the users and of the positive items of a batch, each once.
         """
         return users, items
-
-
-def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
-    """Return the mean InfoNCE of each row's two views among the second views of all, as softmax cross-entropy."""
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    logits = (normalise_embeddings(one) / temperature) @ normalise_embeddings(other).T
-    return cross_entropy(logits, torch.arange(len(one), device=one.device))
-
-
-def make_layer_noise(size: float, draw: np.random.Generator) -> Change:
-    """Return a function that adds noise of norm `size`, with the rows' signs, to a layer (SimGCL, eq. 7)."""
-    import torch
-
-    def changed(rows: Tensor) -> Tensor:
-        noise = torch.from_numpy(draw.random(tuple(rows.shape), np.float32))
-        noise *= size / noise.square().sum(1, keepdim=True).sqrt()
-        return rows + noise.mul_(rows.detach().sign())
-
-    return changed

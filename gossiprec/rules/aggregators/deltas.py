@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -201,6 +201,9 @@ def clip_rows(rows: F32, bound: float) -> F32:
     scale = np.divide(bound, found, out=np.ones_like(found), where=found > bound)
     return (scale[:, None] * rows).astype(np.float32)
 
+
+Bound: TypeAlias = Annotated[float, Field(gt=0)] | Literal["median"]
+"""The largest norm of a row or model, or the median of the norms in an inbox."""
 
 How: TypeAlias = Literal["touched-mean", "mean", "sum"]
 """The mean over the clients that touched an item, the mean over all (others count as zero), or the sum."""

@@ -19,12 +19,10 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import Options
 from gossiprec.rules.aggregators import AGGREGATORS, deltas
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
-from gossiprec.rules.aggregators.deltas import How, add_deltas
+from gossiprec.rules.aggregators.deltas import Bound, How, add_deltas
 
 LOOKS_BENIGN = 3.0
 """Norms up to this multiple of the median are assumed to be benign."""
-
-Bound = Annotated[float, Field(gt=0)] | Literal["median"]
 
 
 class HiCSOptions(Options):
@@ -57,17 +55,13 @@ class HiCS(Aggregator):
     Options = HiCSOptions
     options: HiCSOptions
     checkpointed = ("gathered", "medians", "shared_medians")
+    uses_deltas = True
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         self._gathered: F32 | None = None
         self._medians: list[float] = []
         self._shared_medians: list[float] = []
-
-    @property
-    def uses_deltas(self) -> bool:
-        """True."""
-        return True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model plus the released deltas."""

@@ -9,17 +9,13 @@ are scaled down to a norm, then averaged. The bound that follows the inbox is ou
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
-
 import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.base.arrays import F32, F64
 from gossiprec.rules.aggregators import AGGREGATORS, deltas
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
-from gossiprec.rules.aggregators.deltas import How, ScopeOptions, add_deltas
-
-Bound: TypeAlias = Annotated[float, Field(gt=0)] | Literal["median"]
+from gossiprec.rules.aggregators.deltas import Bound, How, ScopeOptions, add_deltas
 
 
 class NormBoundOptions(ScopeOptions):
