@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from gossiprec.base.arrays import I64, Bools
 from gossiprec.base.errors import DataError
@@ -101,13 +100,12 @@ class SplitRule(_WithOptions, ABC):
 class FilterOptions(OptionSet):
     """Filters of a data set; by default everything is kept."""
 
-    min_rating: float | None = Field(
-        None, description="keep interactions with at least this rating; null: all"
-    )
-    min_items: Count = Field(1, description="remove users with fewer distinct items")
-    min_interactions: Count = Field(
-        1, description="remove users and items with fewer interactions, repeatedly until none is left"
-    )
+    min_rating: float | None = None
+    """keep interactions with at least this rating; null: all"""
+    min_items: Count = 1
+    """remove users with fewer distinct items"""
+    min_interactions: Count = 1
+    """remove users and items with fewer interactions, repeatedly until none is left"""
 
     @property
     def all_kept(self) -> bool:

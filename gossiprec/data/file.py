@@ -141,36 +141,26 @@ class DelimitedFile(Dataset):
         """Path and format of the file."""
 
         path: Path
-        form: Literal["pairs", "lists"] = Field(
-            "pairs",
-            description="pairs: one user and one item per line; lists: a user and its items, in order of time, "
-            "per line",
-        )
-        columns: Annotated[tuple[str, ...] | dict[str, str] | None, AfterValidator(check_columns)] = Field(
-            None,
-            description="for pairs: meanings of the columns in order, or "
-            "{user: its name in the header, item: ...}; null: detected",
-        )
-        header: bool | None = Field(
-            None, description="whether the first line names the columns; null: detected"
-        )
-        delimiter: Delimiter | None = Field(None, description="null: recognised")
-        user_delimiter: Delimiter | None = Field(
-            None, description="for lists: delimiter after the user, such as ':' in '7:3 9 4'; null: detected"
-        )
-        doubtful_names: Literal["refuse", "keep"] = Field(
-            "refuse",
-            description="how to treat names such as 'nan', and one number written in two ways; keep: as names",
-        )
+        form: Literal["pairs", "lists"] = "pairs"
+        """pairs: one user and one item per line; lists: a user and its items, in order of time, per line"""
+        columns: Annotated[tuple[str, ...] | dict[str, str] | None, AfterValidator(check_columns)] = None
+        """for pairs: meanings of the columns in order, or {user: its name in the header, item: ...}; null: detected
+"""
+        header: bool | None = None
+        """whether the first line names the columns; null: detected"""
+        delimiter: Delimiter | None = None
+        """null: recognised"""
+        user_delimiter: Delimiter | None = None
+        """for lists: delimiter after the user, such as ':' in '7:3 9 4'; null: detected"""
+        doubtful_names: Literal["refuse", "keep"] = "refuse"
+        """how to treat names such as 'nan', and one number written in two ways; keep: as names"""
         encoding: Encoding = "utf-8"
-        quote: Quote = Field('"', description="quotes around cells of pairs; none: quotes are ordinary text")
-        time_unit: Literal["s", "ms", "us", "ns"] = Field(
-            "s", description="unit of numeric times, counted from 1970"
-        )
-        item_texts: Path | None = Field(
-            None,
-            description="for pairs: a table of items and texts, with the same header, delimiter, encoding and quote",
-        )
+        quote: Quote = '"'
+        """quotes around cells of pairs; none: quotes are ordinary text"""
+        time_unit: Literal["s", "ms", "us", "ns"] = "s"
+        """unit of numeric times, counted from 1970"""
+        item_texts: Path | None = None
+        """for pairs: a table of items and texts, with the same header, delimiter, encoding and quote"""
 
         @model_validator(mode="after")
         def _belong_to_the_form(self) -> DelimitedFile.Options:

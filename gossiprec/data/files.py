@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from gossiprec.base.errors import DataError
 from gossiprec.base.options import Options as OptionSet
@@ -41,16 +41,16 @@ class SplitFiles(OptionSet):
     train: Path
     test: Path
     validation: Path | None = None
-    form: Literal["pairs", "lists"] = Field(
-        "pairs", description="pairs: one user and one item per line; lists: one user and its items per line"
-    )
-    columns: Annotated[tuple[str, ...] | None, AfterValidator(check_columns)] = Field(
-        None, description="for pairs; null: the user, the item, and further columns to skip"
-    )
+    form: Literal["pairs", "lists"] = "pairs"
+    """pairs: one user and one item per line; lists: one user and its items per line"""
+    columns: Annotated[tuple[str, ...] | None, AfterValidator(check_columns)] = None
+    """for pairs; null: the user, the item, and further columns to skip"""
     header: bool = False
-    delimiter: Delimiter | None = Field(None, description="null: a tab for pairs, blanks and tabs for lists")
+    delimiter: Delimiter | None = None
+    """null: a tab for pairs, blanks and tabs for lists"""
     encoding: Encoding = "utf-8"
-    quote: Quote = Field('"', description="quotes around cells of pairs; none: quotes are ordinary text")
+    quote: Quote = '"'
+    """quotes around cells of pairs; none: quotes are ordinary text"""
 
     def read(self) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, SplitPart]]:
         """Return the encoders of users and items, and the parts with their codes.
@@ -158,10 +158,8 @@ class FilesSplit(SplitRule):
     class Options(SplitFiles):
         """Paths and format of the parts, and the kind of their ids."""
 
-        ids: Literal["names", "numbers"] = Field(
-            "names",
-            description="names: the names of users and items in the data; numbers: their numbers in gossiprec, from 0",
-        )
+        ids: Literal["names", "numbers"] = "names"
+        """names: the names of users and items in the data; numbers: their numbers in gossiprec, from 0"""
 
     options: Options
 

@@ -65,10 +65,10 @@ class FoursquareNYC(Dataset):
         """Path of the data, and filters of rows and users."""
 
         path: Path
-        flags: int = Field(
-            1, ge=0, le=2, description="for the joined file: keep rows with a flag up to this value"
-        )
-        min_items: int = Field(3, ge=3, le=LARGEST, description="remove users with fewer distinct venues")
+        flags: int = Field(1, ge=0, le=2)
+        """for the joined file: keep rows with a flag up to this value"""
+        min_items: int = Field(3, ge=3, le=LARGEST)
+        """remove users with fewer distinct venues"""
 
     options: Options
 

@@ -47,11 +47,12 @@ class Gowalla(Dataset):
         """Path of the data, and filters of check-ins and users."""
 
         path: Path
-        bounding_box: Box | None = Field(None, description="south, west, north, east in degrees; null: all")
-        min_checkins: Count = Field(10, description="remove users with fewer check-ins in the box")
-        min_items: int = Field(
-            3, ge=3, le=LARGEST, description="remove users with fewer distinct places in the box"
-        )
+        bounding_box: Box | None = None
+        """south, west, north, east in degrees; null: all"""
+        min_checkins: Count = 10
+        """remove users with fewer check-ins in the box"""
+        min_items: int = Field(3, ge=3, le=LARGEST)
+        """remove users with fewer distinct places in the box"""
 
         @field_validator("bounding_box")
         @classmethod

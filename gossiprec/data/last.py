@@ -43,16 +43,12 @@ class LastFractionSplit(SplitRule):
         """Fractions of each user's items to hold out, and the order that defines the last ones."""
 
         test: float = Field(0.2, ge=0, lt=1)
-        validation: float = Field(
-            0.0,
-            ge=0,
-            lt=1,
-            description="number of validation items, taken from the items that are not test items",
-        )
-        by: Literal["time", "file"] = Field("time", description="file: the order of the lines")
-        validation_by: Literal["last", "random"] = Field(
-            "last", description="last: the items before the test items; random: drawn from the seed"
-        )
+        validation: float = Field(0.0, ge=0, lt=1)
+        """number of validation items, taken from the items that are not test items"""
+        by: Literal["time", "file"] = "time"
+        """file: the order of the lines"""
+        validation_by: Literal["last", "random"] = "last"
+        """last: the items before the test items; random: drawn from the seed"""
 
         @model_validator(mode="after")
         def _hold_something_out(self) -> LastFractionSplit.Options:

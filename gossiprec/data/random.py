@@ -36,16 +36,10 @@ class RandomFractionSplit(SplitRule):
 
         test: float = Field(0.2, ge=0, lt=1)
         validation: float = Field(0.1, ge=0, lt=1)
-        validation_of: Literal["all", "train"] = Field(
-            "all",
-            description="whether validation is a fraction of all items, or of the items that are not test items",
-        )
-        seed: int | None = Field(
-            None,
-            ge=0,
-            lt=2**63,
-            description="seed of the split; null: the seed of the run, so that each seed has its own split",
-        )
+        validation_of: Literal["all", "train"] = "all"
+        """whether validation is a fraction of all items, or of the items that are not test items"""
+        seed: int | None = Field(None, ge=0, lt=2**63)
+        """seed of the split; null: the seed of the run, so that each seed has its own split"""
 
         @model_validator(mode="after")
         def _leave_something(self) -> RandomFractionSplit.Options:

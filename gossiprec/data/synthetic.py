@@ -263,19 +263,14 @@ class Synthetic(Dataset):
         items: int = Field(1682, ge=2, le=1_000_000)
         interactions: Count = Field(100_000)
         communities: int = Field(10, ge=1, le=256)
-        mixing: PositiveFloat = Field(
-            0.13,
-            description="Dirichlet concentration of community memberships; lower values give purer memberships",
-        )
-        contrast: float = Field(
-            4.5, ge=0, le=100, description="distance between the tastes of communities; 0: all equal"
-        )
-        popularity: PositiveFloat = Field(
-            0.38, description="gamma shape of item popularity; lower values are more unequal"
-        )
-        activity: PositiveFloat = Field(
-            0.66, description="gamma shape of items per user; lower values are more unequal"
-        )
+        mixing: PositiveFloat = 0.13
+        """Dirichlet concentration of community memberships; lower values give purer memberships"""
+        contrast: float = Field(4.5, ge=0, le=100)
+        """distance between the tastes of communities; 0: all equal"""
+        popularity: PositiveFloat = 0.38
+        """gamma shape of item popularity; lower values are more unequal"""
+        activity: PositiveFloat = 0.66
+        """gamma shape of items per user; lower values are more unequal"""
 
         @model_validator(mode="after")
         def _fit_the_grid(self) -> Synthetic.Options:

@@ -39,23 +39,17 @@ LEAST_NOISE = 1e-6
 class DPSGDOptions(Options):
     """Options of DP-SGD."""
 
-    epsilon: Annotated[float, Field(gt=0)] | Literal["inf"] = Field(
-        description="privacy budget of each node; inf: no limit, and without noise_multiplier samples are only clipped"
-    )
-    delta: float = Field(default=1e-6, gt=0, lt=1, description="probability with which epsilon may not hold")
-    clip_norm: PositiveFloat = Field(
-        default=2.0, description="C: largest Euclidean norm of a sample's gradient"
-    )
-    noise_multiplier: Literal["auto"] | Annotated[float, Field(gt=0)] = Field(
-        default="auto",
-        description="sigma: noise has standard deviation sigma C; auto: the smallest value that keeps epsilon "
-        "until the end",
-    )
-    steps: Annotated[int, Field(ge=1, le=LARGEST)] | None = Field(
-        default=None,
-        description="local epochs for which auto computes the noise, after which a node stops training; "
-        "default: all local epochs of the node",
-    )
+    epsilon: Annotated[float, Field(gt=0)] | Literal["inf"]
+    """privacy budget of each node; inf: no limit, and without noise_multiplier samples are only clipped"""
+    delta: float = Field(default=1e-6, gt=0, lt=1)
+    """probability with which epsilon may not hold"""
+    clip_norm: PositiveFloat = 2.0
+    """C: largest Euclidean norm of a sample's gradient"""
+    noise_multiplier: Literal["auto"] | Annotated[float, Field(gt=0)] = "auto"
+    """sigma: noise has standard deviation sigma C; auto: the smallest value that keeps epsilon until the end"""
+    steps: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
+    """local epochs for which auto computes the noise, after which a node stops training; default: all local epochs
+    of the node"""
 
 
 @POLICIES.register("dp-sgd")

@@ -33,28 +33,18 @@ ACCOUNTED = {"laplace": "l1", "gaussian": "l2"}
 class LDPOptions(Options):
     """Options of local differential privacy."""
 
-    norm: Literal["l1", "l2", "linf"] = Field(default="l1", description="privacy budget of a message")
-    bound: PositiveFloat = Field(
-        default=1.0, description="largest norm: larger messages are scaled down; linf: values are clipped"
-    )
-    noise: Literal["laplace", "gaussian"] = Field(
-        default="laplace", description="distribution of the noise on each value"
-    )
-    scale: float = Field(
-        ge=0,
-        description="scale of the noise: b of the Laplace distribution, sigma of the Gaussian; 0: clip only",
-    )
-    of: Literal["model", "update"] = Field(
-        default="model",
-        description="model: clip and perturb the model; update: clip and perturb its difference from the "
-        "received model (fedavg)",
-    )
-    delta: float = Field(
-        default=1e-6,
-        gt=0,
-        lt=1,
-        description="for Gaussian noise: probability with which epsilon may not hold",
-    )
+    norm: Literal["l1", "l2", "linf"] = "l1"
+    """privacy budget of a message"""
+    bound: PositiveFloat = 1.0
+    """largest norm: larger messages are scaled down; linf: values are clipped"""
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    """distribution of the noise on each value"""
+    scale: float = Field(ge=0)
+    """scale of the noise: b of the Laplace distribution, sigma of the Gaussian; 0: clip only"""
+    of: Literal["model", "update"] = "model"
+    """model: clip and perturb the model; update: clip and perturb its difference from the received model (fedavg)"""
+    delta: float = Field(default=1e-6, gt=0, lt=1)
+    """for Gaussian noise: probability with which epsilon may not hold"""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Count, Options, registered_name
@@ -16,12 +16,12 @@ from gossiprec.rules.aggregators.base import Invalid
 class RobustMergeOptions(Options):
     """Options of robust merging."""
 
-    rule: Rule = Field(description="an aggregator, such as median, or {name: krum, byzantine: 2}")
-    buffer: Count = Field(default=8, description="maximum number of models since the last wake that count")
-    invalid: Invalid = Field(
-        default="fatal",
-        description="models with NaN or infinite values: fatal ends the run, discard drops them",
-    )
+    rule: Rule
+    """an aggregator, such as median, or {name: krum, byzantine: 2}"""
+    buffer: Count = 8
+    """maximum number of models since the last wake that count"""
+    invalid: Invalid = "fatal"
+    """models with NaN or infinite values: fatal ends the run, discard drops them"""
 
     @model_validator(mode="after")
     def _of_models(self) -> RobustMergeOptions:

@@ -23,11 +23,8 @@ from gossiprec.defences.base import Policy
 class ShareLessOptions(Options):
     """Options of Share less."""
 
-    tau: float = Field(
-        default=1.0,
-        ge=0,
-        description="weight of the squared drift of items since the start of the local update; 0: none",
-    )
+    tau: float = Field(default=1.0, ge=0)
+    """weight of the squared drift of items since the start of the local update; 0: none"""
 
 
 @POLICIES.register("share-less")

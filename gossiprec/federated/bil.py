@@ -36,16 +36,12 @@ if TYPE_CHECKING:
 class BILOptions(Options):
     """Options of BIL."""
 
-    margin: float = Field(default=0.9, gt=0, le=1, description="cosine above which a positive is near enough")
-    spread_weight: float = Field(
-        default=0.1, ge=0, description="lambda, weight of the term that spreads items out; 0: off"
-    )
-    random_items: int = Field(
-        default=256,
-        ge=0,
-        le=LARGEST,
-        description="number of items that a client spreads out in addition to its own, redrawn each time",
-    )
+    margin: float = Field(default=0.9, gt=0, le=1)
+    """cosine above which a positive is near enough"""
+    spread_weight: float = Field(default=0.1, ge=0)
+    """lambda, weight of the term that spreads items out; 0: off"""
+    random_items: int = Field(default=256, ge=0, le=LARGEST)
+    """number of items that a client spreads out in addition to its own, redrawn each time"""
 
 
 @RECOMMENDERS.register("bil")

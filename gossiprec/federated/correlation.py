@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 class CorrelationOptions(Options):
     """Options of the proof of concept."""
 
-    alpha: float = Field(
-        default=1.0, ge=0, description="weight of the correlation loss; 0.5 to 4 in the paper"
-    )
+    alpha: float = Field(default=1.0, ge=0)
+    """weight of the correlation loss; 0.5 to 4 in the paper"""
 
 
 @RECOMMENDERS.register("correlation")

@@ -83,20 +83,13 @@ def is_member(items: I32, known: I32) -> Bools:
 class FedSoftmaxOptions(Options):
     """Options of local negatives."""
 
-    local_items: int = Field(
-        default=100,
-        ge=0,
-        le=LARGEST,
-        description="number of random items that a client keeps for the run, excluding its own",
-    )
-    local_negatives: int = Field(
-        default=10, ge=0, le=LARGEST, description="K, number of negatives drawn from them; 0: ablation"
-    )
-    local_drawn: Literal["positive", "update"] = Field(
-        default="positive",
-        description="positive: draw K for each positive, as in the paper; update: draw K for all positives of a "
-        "local update together",
-    )
+    local_items: int = Field(default=100, ge=0, le=LARGEST)
+    """number of random items that a client keeps for the run, excluding its own"""
+    local_negatives: int = Field(default=10, ge=0, le=LARGEST)
+    """K, number of negatives drawn from them; 0: ablation"""
+    local_drawn: Literal["positive", "update"] = "positive"
+    """positive: draw K for each positive, as in the paper; update: draw K for all positives of a local update
+    together"""
 
     @model_validator(mode="after")
     def _enough(self) -> FedSoftmaxOptions:

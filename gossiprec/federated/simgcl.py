@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 class SimGCLRecommenderOptions(Options):
     """Options of SimGCL."""
 
-    weight: float = Field(default=0.5, gt=0, description="lambda, weight of the contrastive loss")
-    temperature: float = Field(default=0.2, gt=0, description="tau")
-    noise: float = Field(default=0.1, gt=0, description="epsilon, norm of the noise")
+    weight: float = Field(default=0.5, gt=0)
+    """lambda, weight of the contrastive loss"""
+    temperature: float = Field(default=0.2, gt=0)
+    """tau"""
+    noise: float = Field(default=0.1, gt=0)
+    """epsilon, norm of the noise"""
 
 
 @RECOMMENDERS.register("simgcl")

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 class UnionOptions(Options):
     """Options of UNION."""
 
-    weight: float = Field(default=1.0, gt=0, description="weight of the contrastive loss")
-    others: int = Field(default=15, ge=1, le=1000, description="K, number of negatives per positive")
+    weight: float = Field(default=1.0, gt=0)
+    """weight of the contrastive loss"""
+    others: int = Field(default=15, ge=1, le=1000)
+    """K, number of negatives per positive"""
 
 
 @RECOMMENDERS.register("union")

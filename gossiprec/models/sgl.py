@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class SGLOptions(ContrastOptions):
     """Options of SGL."""
 
-    drop: float = Field(default=0.1, gt=0, lt=1, description="fraction of the edges removed from a view")
+    drop: float = Field(default=0.1, gt=0, lt=1)
+    """fraction of the edges removed from a view"""
 
 
 @MODELS.register("sgl")

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 class SimGCLOptions(ContrastOptions):
     """Options of SimGCL."""
 
-    weight: float = Field(default=0.5, gt=0, description="lambda, weight of the contrastive loss")
-    noise: float = Field(default=0.1, gt=0, description="epsilon, norm of the noise on a row of a layer")
+    weight: float = Field(default=0.5, gt=0)
+    """lambda, weight of the contrastive loss"""
+    noise: float = Field(default=0.1, gt=0)
+    """epsilon, norm of the noise on a row of a layer"""
 
 
 @MODELS.register("simgcl")

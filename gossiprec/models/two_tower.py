@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from gossiprec.models import MODELS
 from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, normal
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
@@ -24,9 +22,8 @@ if TYPE_CHECKING:
 class TwoTowerOptions(SequenceOptions):
     """Options of two towers."""
 
-    in_batch: bool = Field(
-        default=False, description="for `sampled`: also contrast a positive with the other items of the list"
-    )
+    in_batch: bool = False
+    """for `sampled`: also contrast a positive with the other items of the list"""
 
 
 @MODELS.register("two-tower")

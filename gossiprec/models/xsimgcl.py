@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 class XSimGCLOptions(ContrastOptions):
     """Options of XSimGCL."""
 
-    weight: float = Field(default=0.2, gt=0, description="lambda, weight of the contrastive loss")
-    temperature: float = Field(default=0.15, gt=0, description="tau")
-    noise: float = Field(default=0.2, gt=0, description="epsilon, norm of the noise on a row of a layer")
-    contrasted_layer: int = Field(
-        default=1, ge=1, description="l*, the layer with which the mean is contrasted"
-    )
+    weight: float = Field(default=0.2, gt=0)
+    """lambda, weight of the contrastive loss"""
+    temperature: float = Field(default=0.15, gt=0)
+    """tau"""
+    noise: float = Field(default=0.2, gt=0)
+    """epsilon, norm of the noise on a row of a layer"""
+    contrasted_layer: int = Field(default=1, ge=1)
+    """l*, the layer with which the mean is contrasted"""
 
     @model_validator(mode="after")
     def _has_that_layer(self) -> XSimGCLOptions:

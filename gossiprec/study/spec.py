@@ -24,21 +24,21 @@ def _readable(text: str) -> str:
 class FigureSpec(Options):
     """A figure of a study, with the options of ``gossiprec plot study``."""
 
-    kind: Literal["lines", "heat", "front", "paired"] = Field(
-        default="lines", description="Kind of figure: lines, heat, front or paired."
-    )
-    x: str | None = Field(default=None, description="Axis shown along x.")
-    by: str | None = Field(
-        default=None, description="Axis that distinguishes lines, rows or colours; `measure`: the measures."
-    )
+    kind: Literal["lines", "heat", "front", "paired"] = "lines"
+    """Kind of figure: lines, heat, front or paired."""
+    x: str | None = None
+    """Axis shown along x."""
+    by: str | None = None
+    """Axis that distinguishes lines, rows or colours; `measure`: the measures."""
     y: list[str] | None = Field(
         default=None, description="Measures to draw, such as max_aac[single].  [default: max_aac]"
     )
-    against: str | None = Field(default=None, description="Utility metric of the figure `front`.")
-    to: dict[str, Any] | None = Field(
-        default=None, description="Baseline of the figure `paired`, instead of the baseline of the study."
-    )
-    where: dict[str, Any] | None = Field(default=None, description="Only runs with these values of axes.")
+    against: str | None = None
+    """Utility metric of the figure `front`."""
+    to: dict[str, Any] | None = None
+    """Baseline of the figure `paired`, instead of the baseline of the study."""
+    where: dict[str, Any] | None = None
+    """Only runs with these values of axes."""
 
     @field_validator("y")
     @classmethod
@@ -120,27 +120,24 @@ OWN_KEYS = ("base", "seeds")
 class StudyAxis(Options):
     """One axis: a key and its values or range, or named variants that set several keys."""
 
-    key: str | None = Field(
-        default=None, description="Key that varies, dotted as in --set, such as protocol.fanout."
-    )
-    values: list[Any] | dict[str, Any] | None = Field(
-        default=None,
-        description="List of values of the key, or mapping from labels to values; without key: mapping from "
-        "labels to mappings from dotted keys to values, of which base and seeds refer to the study.",
-    )
-    low: float | None = Field(default=None, description="Lower end of a range, for random searches.")
-    high: float | None = Field(default=None, description="Upper end of a range, for random searches.")
-    scale: Literal["linear", "log"] = Field(
-        default="linear", description="Scale on which a range is sampled."
-    )
+    key: str | None = None
+    """Key that varies, dotted as in --set, such as protocol.fanout."""
+    values: list[Any] | dict[str, Any] | None = None
+    """List of values of the key, or mapping from labels to values; without key: mapping from labels to mappings from
+    dotted keys to values, of which base and seeds refer to the study."""
+    low: float | None = None
+    """Lower end of a range, for random searches."""
+    high: float | None = None
+    """Upper end of a range, for random searches."""
+    scale: Literal["linear", "log"] = "linear"
+    """Scale on which a range is sampled."""
     words: str | None = Field(
         default=None,
         max_length=80,
         description="Label of the axis in figures, with its unit, such as view lifetime (wakes).  [default: its name]",
     )
-    integer: bool = Field(
-        default=False, description="Whether a range holds whole numbers only, both ends included."
-    )
+    integer: bool = False
+    """Whether a range holds whole numbers only, both ends included."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> StudyAxis:
@@ -211,18 +208,14 @@ class StudyAxis(Options):
 class SearchOptions(Options):
     """The rule that chooses combinations of the axes."""
 
-    method: Literal["grid", "list", "random", "latin-hypercube"] = Field(
-        default="grid",
-        description="grid: all combinations; list: the combinations under list; random, latin-hypercube: "
-        "sampled combinations.",
-    )
-    samples: int | None = Field(default=None, ge=1, le=100_000, description="Number of sampled combinations.")
-    seed: Seed = Field(default=0, description="Seed of the methods random and latin-hypercube.")
-    rows: list[dict[str, Any]] | None = Field(
-        default=None,
-        alias="list",
-        description="The combinations to run, each a mapping of every axis to a value.",
-    )
+    method: Literal["grid", "list", "random", "latin-hypercube"] = "grid"
+    """grid: all combinations; list: the combinations under list; random, latin-hypercube: sampled combinations."""
+    samples: int | None = Field(default=None, ge=1, le=100_000)
+    """Number of sampled combinations."""
+    seed: Seed = 0
+    """Seed of the methods random and latin-hypercube."""
+    rows: list[dict[str, Any]] | None = Field(default=None, alias="list")
+    """The combinations to run, each a mapping of every axis to a value."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SearchOptions:
@@ -242,39 +235,28 @@ class StudyFile(Options):
     """A study: a base scenario, what varies, seeds, and what to collect."""
 
     name: Slug
-    base: str | dict[str, Any] | None = Field(
-        default=None,
-        description="Scenario file (path relative to this file), or a whole scenario. Not needed if each value "
-        "of an axis has a base.",
-    )
-    sets: dict[str, Any] = Field(
-        default_factory=dict, alias="set", description="Values for all runs, by dotted key as in --set."
-    )
+    base: str | dict[str, Any] | None = None
+    """Scenario file (path relative to this file), or a whole scenario. Not needed if each value of an axis has a
+    base."""
+    sets: dict[str, Any] = Field(default_factory=dict, alias="set")
+    """Values for all runs, by dotted key as in --set."""
     seeds: Seeds | None = Field(
         default=None,
         description="List of seeds, or their number: 3 means 1, 2, 3.  [default: the seed of the base]",
     )
-    axes: dict[AxisName, StudyAxis] = Field(
-        default_factory=dict, description="Axes that vary; each is a column of the table."
-    )
-    search: SearchOptions = Field(
-        default=SearchOptions(), description="How combinations of the axes are chosen."
-    )
-    measures: list[str] | None = Field(
-        default=None, description="Measures to collect, such as hr@20 or max_aac[single,standardized,0.99]."
-    )
-    baseline: dict[str, Any] | None = Field(
-        default=None, description="Values of one or several axes with which other runs are compared."
-    )
-    picture: FigureSpec | None = Field(
-        default=None,
-        description="Figure that answers the question of the study; default of `gossiprec plot study`.",
-    )
-    share: bool = Field(
-        default=True,
-        description="Whether runs that differ only in observers share one simulation; if false, each run has "
-        "its own simulation with its own times and memory.",
-    )
+    axes: dict[AxisName, StudyAxis] = Field(default_factory=dict)
+    """Axes that vary; each is a column of the table."""
+    search: SearchOptions = SearchOptions()
+    """How combinations of the axes are chosen."""
+    measures: list[str] | None = None
+    """Measures to collect, such as hr@20 or max_aac[single,standardized,0.99]."""
+    baseline: dict[str, Any] | None = None
+    """Values of one or several axes with which other runs are compared."""
+    picture: FigureSpec | None = None
+    """Figure that answers the question of the study; default of `gossiprec plot study`."""
+    share: bool = True
+    """Whether runs that differ only in observers share one simulation; if false, each run has its own simulation
+    with its own times and memory."""
 
     @property
     def words(self) -> dict[str, str]:

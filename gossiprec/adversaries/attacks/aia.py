@@ -158,17 +158,14 @@ _STATE = ("seen", "changed", "features", "latest")
 class AIAOptions(Options):
     """Options of the attack."""
 
-    adversaries: Annotated[int, Field(ge=1, le=LARGEST)] | Ids = Field(
-        default=1, description="number of users to attack, drawn at random; or a list of their ids"
-    )
-    community_size: Size | Sizes = Field(default=50, description="K")
-    models: Annotated[int, Field(ge=2, le=LARGEST)] = Field(
-        default=100,
-        description="number of models trained on samples of the target items, and of models trained on other items",
-    )
-    epochs: Annotated[int, Field(ge=1, le=LARGEST)] = Field(
-        default=50, description="epochs of the classifier"
-    )
+    adversaries: Annotated[int, Field(ge=1, le=LARGEST)] | Ids = 1
+    """number of users to attack, drawn at random; or a list of their ids"""
+    community_size: Size | Sizes = 50
+    """K"""
+    models: Annotated[int, Field(ge=2, le=LARGEST)] = 100
+    """number of models trained on samples of the target items, and of models trained on other items"""
+    epochs: Annotated[int, Field(ge=1, le=LARGEST)] = 50
+    """epochs of the classifier"""
 
 
 def _bytes(layout: Layout, n_users: int, n_adversaries: int) -> int:

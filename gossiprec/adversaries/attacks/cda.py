@@ -38,12 +38,11 @@ Rules = Annotated[tuple[Rule, ...], Field(min_length=1)]
 class CDAOptions(ObserverOptions):
     """Options of the attack. A list gives one observer per combination; one run serves them all."""
 
-    relevance: Rule | Rules = Field(default="standardized", description="rule for scoring a received model")
-    reference_items: Annotated[int, Field(ge=2, le=LARGEST)] | Literal["all"] = Field(
-        default=99,
-        description="items outside the target set to compare with; all: every other item (coalitions and the "
-        "coordinator store them anyway)",
-    )
+    relevance: Rule | Rules = "standardized"
+    """rule for scoring a received model"""
+    reference_items: Annotated[int, Field(ge=2, le=LARGEST)] | Literal["all"] = 99
+    """items outside the target set to compare with; all: every other item (coalitions and the coordinator store them
+    anyway)"""
 
 
 @ATTACKS.register("cda")

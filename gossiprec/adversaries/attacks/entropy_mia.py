@@ -37,10 +37,8 @@ Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
 class EntropyMIAOptions(ObserverOptions):
     """Options of the attack. A list gives one observer per combination; one run serves them all."""
 
-    threshold: Threshold | Thresholds = Field(
-        default=(0.2, 0.4, 0.6, 0.8, 1.0),
-        description="rho: an item with an entropy below this is classified as a member",
-    )
+    threshold: Threshold | Thresholds = (0.2, 0.4, 0.6, 0.8, 1.0)
+    """rho: an item with an entropy below this is classified as a member"""
 
 
 @ATTACKS.register("entropy-mia")

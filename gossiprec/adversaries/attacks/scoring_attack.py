@@ -128,50 +128,32 @@ class NodeShare(Options):
 class ObserverOptions(Options):
     """Options of observers that all relevance rules share. A list gives one observer per combination."""
 
-    who: Literal["single", "coalition", "coordinator"] = Field(
-        description="single: every node on its own; coalition: nodes that share what they receive; coordinator: "
-        "the coordinator of a federated run"
-    )
-    nodes: Literal["all"] | NodeShare | Ids = Field(
-        default="all",
-        description="single: nodes that observe; coordinator: users for which it searches communities; all, "
-        "{fraction: f} or a list of ids",
-    )
-    fraction: Fraction | Fractions | None = Field(
-        default=None, description="coalition: fraction of the nodes that collude"
-    )
-    placement: Placement | Placements = Field(
-        default="random",
-        description="coalition: how colluders are chosen: at random, or by the contacts of the run",
-    )
-    victim: Annotated[int, Field(ge=0)] | Ids | None = Field(
-        default=None, description="placement eclipse: user that the colluders surround"
-    )
-    placement_until: float | None = Field(
-        default=None,
-        gt=0,
-        description="placement: use only contacts up to this virtual time; null uses all contacts of the run",
-    )
-    members: Ids | None = Field(
-        default=None, description="coalition: ids of the colluders, instead of fraction"
-    )
-    community_size: Size | Sizes = Field(default=50, description="K")
-    momentum: Momentum | Momenta = Field(
-        default=0.99,
-        description="momentum beta over the received models of a node; 0 uses only the latest model",
-    )
-    fictive_user: Literal["fitted", "own_embedding", "paper"] = Field(
-        default="fitted",
-        description="user row with which to score victims that withhold theirs: a row fitted to the targets, "
-        "the attacker's own row and shared weights, or the row of a model trained once on the "
-        "targets",
-    )
-    refit_every: float = Field(
-        default=10.0,
-        gt=0,
-        description="who: single with fitted rows: virtual time (rounds) after which the row is refitted; "
-        "coalitions and the coordinator refit at each report",
-    )
+    who: Literal["single", "coalition", "coordinator"]
+    """single: every node on its own; coalition: nodes that share what they receive; coordinator: the coordinator of
+    a federated run"""
+    nodes: Literal["all"] | NodeShare | Ids = "all"
+    """single: nodes that observe; coordinator: users for which it searches communities; all, {fraction: f} or a list
+    of ids"""
+    fraction: Fraction | Fractions | None = None
+    """coalition: fraction of the nodes that collude"""
+    placement: Placement | Placements = "random"
+    """coalition: how colluders are chosen: at random, or by the contacts of the run"""
+    victim: Annotated[int, Field(ge=0)] | Ids | None = None
+    """placement eclipse: user that the colluders surround"""
+    placement_until: float | None = Field(default=None, gt=0)
+    """placement: use only contacts up to this virtual time; null uses all contacts of the run"""
+    members: Ids | None = None
+    """coalition: ids of the colluders, instead of fraction"""
+    community_size: Size | Sizes = 50
+    """K"""
+    momentum: Momentum | Momenta = 0.99
+    """momentum beta over the received models of a node; 0 uses only the latest model"""
+    fictive_user: Literal["fitted", "own_embedding", "paper"] = "fitted"
+    """user row with which to score victims that withhold theirs: a row fitted to the targets, the attacker's own row
+    and shared weights, or the row of a model trained once on the targets"""
+    refit_every: float = Field(default=10.0, gt=0)
+    """who: single with fitted rows: virtual time (rounds) after which the row is refitted; coalitions and the
+    coordinator refit at each report"""
 
     @model_validator(mode="after")
     def _fits_together(self) -> ObserverOptions:

@@ -21,12 +21,10 @@ if TYPE_CHECKING:  # a scenario can be read without torch
 class AHumOptions(ARaOptions):
     """Options of A-hum."""
 
-    steps: int = Field(
-        default=30, ge=0, le=10_000, description="number of steps that make users hard; 0: A-ra"
-    )
-    rate: float = Field(
-        default=0.001, gt=0, description="learning rate of these steps (plain gradient descent)"
-    )
+    steps: int = Field(default=30, ge=0, le=10_000)
+    """number of steps that make users hard; 0: A-ra"""
+    rate: float = Field(default=0.001, gt=0)
+    """learning rate of these steps (plain gradient descent)"""
 
 
 @POISONERS.register("a-hum")

@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # a scenario can be read without torch
 class ARaOptions(Options):
     """Options of A-ra."""
 
-    users: int = Field(default=10, ge=1, le=10_000, description="number of synthetic users per message")
-    std: float = Field(
-        default=0.01, gt=0, description="standard deviation of the normal distribution of their rows"
-    )
+    users: int = Field(default=10, ge=1, le=10_000)
+    """number of synthetic users per message"""
+    std: float = Field(default=0.01, gt=0)
+    """standard deviation of the normal distribution of their rows"""
 
 
 @POISONERS.register("a-ra")

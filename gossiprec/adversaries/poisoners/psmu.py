@@ -34,18 +34,18 @@ if TYPE_CHECKING:  # a scenario can be read without torch
 class PSMUOptions(Options):
     """Options of the reconstruction."""
 
-    items: int = Field(
-        default=30, ge=1, le=10**6, description="number of items of the synthetic user, drawn at random"
-    )
-    steps: int = Field(default=20, ge=0, le=10_000, description="Adam steps that fit its row to these items")
-    rate: float = Field(default=0.01, gt=0, description="learning rate of these steps")
-    alternatives: int = Field(
-        default=5, ge=0, le=10**6, description="number of top-ranked items that compete with the targets"
-    )
-    weight: float = Field(default=1.0, ge=0, description="weight of the competing items in the loss")
-    std: float = Field(
-        default=0.01, gt=0, description="standard deviation of the normal distribution of its initial row"
-    )
+    items: int = Field(default=30, ge=1, le=10**6)
+    """number of items of the synthetic user, drawn at random"""
+    steps: int = Field(default=20, ge=0, le=10_000)
+    """Adam steps that fit its row to these items"""
+    rate: float = Field(default=0.01, gt=0)
+    """learning rate of these steps"""
+    alternatives: int = Field(default=5, ge=0, le=10**6)
+    """number of top-ranked items that compete with the targets"""
+    weight: float = Field(default=1.0, ge=0)
+    """weight of the competing items in the loss"""
+    std: float = Field(default=0.01, gt=0)
+    """standard deviation of the normal distribution of its initial row"""
 
 
 @POISONERS.register("psmu")

@@ -41,47 +41,45 @@ if TYPE_CHECKING:
 class CL4FedRecOptions(Options):
     """Options of CL4FedRec."""
 
-    temperature: float = Field(default=0.2, gt=0, description="tau of both contrastive losses")
-    user_weight: float = Field(default=0.5, ge=0, description="lambda 1, weight of the user loss; 0: off")
-    item_weight: float = Field(default=0.5, ge=0, description="lambda 2, weight of the item loss; 0: off")
-    noise: float = Field(default=0.1, gt=0, description="eta, norm of the noise of a user's view")
-    item_views: Literal["step", "noise"] = Field(
-        default="step",
-        description="step: items move by one gradient step for a user's view (as in the paper); noise: as in SimGCL",
-    )
-    item_view_scale: float | Literal["learning-rate"] = Field(
-        default=0.1,
-        description="norm to which the step of each item is scaled; learning-rate: use the learning rate of the "
-        "training",
-    )
-    item_loss: Literal["mean", "sum"] = Field(
-        default="mean", description="reduction over a client's positives; the paper has a sum"
-    )
-    synthetic_users: int = Field(default=60, ge=1, le=100_000, description="|U_syn|: 60 or 10 in the paper")
-    synthetic_items: int = Field(
-        default=30, ge=1, le=LARGEST, description="N, number of items of each, without repetition"
-    )
-    synthetic_by: Literal["popularity", "uniform"] = Field(
-        default="popularity", description="how their items are drawn; uniform: ablation"
-    )
-    refresh: bool = Field(
-        default=True, description="fit them to the current items in every epoch (eq. 5); false: ablation"
-    )
-    fit_steps: int = Field(default=10, ge=1, le=10**4, description="Adam steps of a refresh, warm-started")
-    fit_rate: float = Field(default=0.01, gt=0, description="learning rate of a refresh")
+    temperature: float = Field(default=0.2, gt=0)
+    """tau of both contrastive losses"""
+    user_weight: float = Field(default=0.5, ge=0)
+    """lambda 1, weight of the user loss; 0: off"""
+    item_weight: float = Field(default=0.5, ge=0)
+    """lambda 2, weight of the item loss; 0: off"""
+    noise: float = Field(default=0.1, gt=0)
+    """eta, norm of the noise of a user's view"""
+    item_views: Literal["step", "noise"] = "step"
+    """step: items move by one gradient step for a user's view (as in the paper); noise: as in SimGCL"""
+    item_view_scale: float | Literal["learning-rate"] = 0.1
+    """norm to which the step of each item is scaled; learning-rate: use the learning rate of the training"""
+    item_loss: Literal["mean", "sum"] = "mean"
+    """reduction over a client's positives; the paper has a sum"""
+    synthetic_users: int = Field(default=60, ge=1, le=100_000)
+    """|U_syn|: 60 or 10 in the paper"""
+    synthetic_items: int = Field(default=30, ge=1, le=LARGEST)
+    """N, number of items of each, without repetition"""
+    synthetic_by: Literal["popularity", "uniform"] = "popularity"
+    """how their items are drawn; uniform: ablation"""
+    refresh: bool = True
+    """fit them to the current items in every epoch (eq. 5); false: ablation"""
+    fit_steps: int = Field(default=10, ge=1, le=10**4)
+    """Adam steps of a refresh, warm-started"""
+    fit_rate: float = Field(default=0.01, gt=0)
+    """learning rate of a refresh"""
 
 
 class RegularisedOptions(CL4FedRecOptions):
     """Options of rCL4FedRec."""
 
-    hot_items: int = Field(
-        default=100, ge=1, le=LARGEST, description="number of most popular items that are spread out"
-    )
-    sub_items: int = Field(
-        default=256, ge=1, le=LARGEST, description="|V_sub|, number of other items, redrawn in each step"
-    )
-    regulariser_steps: int = Field(default=1, ge=1, le=10**4, description="Adam steps at the end of an epoch")
-    regulariser_rate: float = Field(default=0.001, gt=0, description="their learning rate")
+    hot_items: int = Field(default=100, ge=1, le=LARGEST)
+    """number of most popular items that are spread out"""
+    sub_items: int = Field(default=256, ge=1, le=LARGEST)
+    """|V_sub|, number of other items, redrawn in each step"""
+    regulariser_steps: int = Field(default=1, ge=1, le=10**4)
+    """Adam steps at the end of an epoch"""
+    regulariser_rate: float = Field(default=0.001, gt=0)
+    """their learning rate"""
 
 
 @RECOMMENDERS.register("cl4fedrec")

@@ -50,42 +50,23 @@ from gossiprec.models.base import Layout
 class FedCLOptions(FedSoftmaxOptions):
     """Options of FedCL."""
 
-    semi_hard: int = Field(
-        default=20,
-        ge=0,
-        le=LARGEST,
-        description="T, number of semi-hard negatives per local update; 0: ablation without uploads of user vectors",
-    )
-    semi_hard_share: float = Field(
-        default=0.25,
-        gt=0,
-        le=1,
-        description="R: fraction of the items, the best of the cluster, to sample them from",
-    )
-    hard: bool = Field(
-        default=False, description="use the T best items of the cluster instead of sampling them (ablation)"
-    )
-    clusters: int = Field(
-        default=25,
-        ge=1,
-        le=LARGEST,
-        description="number of clusters of the users that have uploaded a vector",
-    )
-    clustering: Literal["ward", "kmeans", "none"] = Field(
-        default="ward", description="clustering method; none: the vector of each user is its centroid"
-    )
-    clip: float = Field(default=1.0, gt=0, description="delta, L1 norm to which vectors are scaled down")
-    epsilon: float | None = Field(
-        default=4.0,
-        description="privacy budget of each uploaded vector: Laplace noise of scale 2 delta / epsilon on its "
-        "values; null: no noise",
-    )
-    leaks: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST,
-        description="community size for which the summary reports what uploaded vectors reveal; null: no such report",
-    )
+    semi_hard: int = Field(default=20, ge=0, le=LARGEST)
+    """T, number of semi-hard negatives per local update; 0: ablation without uploads of user vectors"""
+    semi_hard_share: float = Field(default=0.25, gt=0, le=1)
+    """R: fraction of the items, the best of the cluster, to sample them from"""
+    hard: bool = False
+    """use the T best items of the cluster instead of sampling them (ablation)"""
+    clusters: int = Field(default=25, ge=1, le=LARGEST)
+    """number of clusters of the users that have uploaded a vector"""
+    clustering: Literal["ward", "kmeans", "none"] = "ward"
+    """clustering method; none: the vector of each user is its centroid"""
+    clip: float = Field(default=1.0, gt=0)
+    """delta, L1 norm to which vectors are scaled down"""
+    epsilon: float | None = 4.0
+    """privacy budget of each uploaded vector: Laplace noise of scale 2 delta / epsilon on its values; null: no noise
+"""
+    leaks: int | None = Field(default=None, ge=1, le=LARGEST)
+    """community size for which the summary reports what uploaded vectors reveal; null: no such report"""
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -44,39 +44,31 @@ ANCHORS = 512
 class PDCOptions(Options):
     """Options of PDC-FRS."""
 
-    similarity: Annotated[str | dict[str, Any], RegisteredName(SIMILARITIES)] = Field(
-        default="titles",
-        description="item similarity that determines the replacement of items: a name, or name and options",
-    )
-    epsilon: float = Field(default=5.0, gt=0, description="privacy budget of each contributed item")
-    sensitivity: float | None = Field(
-        default=None,
-        gt=0,
-        description="Delta of the similarity; null: the sensitivity of the similarity, 1 for similarities from 0 to 1",
-    )
-    augmented: int = Field(
-        default=30, ge=0, le=LARGEST, description="alpha, number of items with soft labels per user; 0: off"
-    )
-    user_weight: float = Field(default=0.05, ge=0, description="lambda, weight of the user loss; 0: off")
-    item_weight: float = Field(default=0.05, ge=0, description="beta, weight of the item loss; 0: off")
-    item_optimizer: Literal["sgd", "adam"] = Field(
-        default="sgd",
-        description="optimizer of the item loss at the coordinator; sgd: a plain step with the clients' "
-        "learning rate on the sum over all items, so that beta matters; adam: a new Adam for this "
-        "loss only, so that every beta above 0 has the same effect",
-    )
-    temperature: float = Field(default=0.2, gt=0, description="tau of both losses")
-    auxiliary_epochs: int = Field(
-        default=1, ge=1, le=10**4, description="epochs of the auxiliary model before each round"
-    )
-    auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST, description="batch size of its steps")
-    leaks: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST,
-        description="community size for which the summary reports what contribution and auxiliary model reveal; "
-        "null: no such report",
-    )
+    similarity: Annotated[str | dict[str, Any], RegisteredName(SIMILARITIES)] = "titles"
+    """item similarity that determines the replacement of items: a name, or name and options"""
+    epsilon: float = Field(default=5.0, gt=0)
+    """privacy budget of each contributed item"""
+    sensitivity: float | None = Field(default=None, gt=0)
+    """Delta of the similarity; null: the sensitivity of the similarity, 1 for similarities from 0 to 1"""
+    augmented: int = Field(default=30, ge=0, le=LARGEST)
+    """alpha, number of items with soft labels per user; 0: off"""
+    user_weight: float = Field(default=0.05, ge=0)
+    """lambda, weight of the user loss; 0: off"""
+    item_weight: float = Field(default=0.05, ge=0)
+    """beta, weight of the item loss; 0: off"""
+    item_optimizer: Literal["sgd", "adam"] = "sgd"
+    """optimizer of the item loss at the coordinator; sgd: a plain step with the clients' learning rate on the sum
+    over all items, so that beta matters; adam: a new Adam for this loss only, so that every beta above 0 has the
+    same effect"""
+    temperature: float = Field(default=0.2, gt=0)
+    """tau of both losses"""
+    auxiliary_epochs: int = Field(default=1, ge=1, le=10**4)
+    """epochs of the auxiliary model before each round"""
+    auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST)
+    """batch size of its steps"""
+    leaks: int | None = Field(default=None, ge=1, le=LARGEST)
+    """community size for which the summary reports what contribution and auxiliary model reveal; null: no such
+    report"""
 
 
 @RECOMMENDERS.register("pdc-frs")

@@ -38,51 +38,34 @@ if TYPE_CHECKING:
 class FedGNNOptions(Options):
     """Options of the clients' samples and uploads."""
 
-    pseudo_items: float = Field(
-        default=0.1, ge=0, le=1, description="fraction of a client's pairs with items that it has not taken"
-    )
-    pseudo_from: Literal["others", "all"] = Field(
-        default="others",
-        description="source of pseudo items and their negatives; others: items that the user has not taken; "
-        "all: all items, including the items of the user, as in the published code",
-    )
-    user_rows: Literal["own", "averaged"] = Field(
-        default="own",
-        description="own: a client keeps its user row, which moves by the whole step; averaged: the coordinator "
-        "keeps the rows, sends each client its own row and aggregates the returned rows like item "
-        "rows, with the server of the protocol, so that a row moves by its client's fraction of the "
-        "answers (published code)",
-    )
-    table_noise: float = Field(
-        default=0.0,
-        ge=0,
-        description="lambda: to each item value the coordinator adds the mean of one Laplace variable per "
-        "answer, as in the published code; with policy ldp the clients add noise",
-    )
+    pseudo_items: float = Field(default=0.1, ge=0, le=1)
+    """fraction of a client's pairs with items that it has not taken"""
+    pseudo_from: Literal["others", "all"] = "others"
+    """source of pseudo items and their negatives; others: items that the user has not taken; all: all items,
+    including the items of the user, as in the published code"""
+    user_rows: Literal["own", "averaged"] = "own"
+    """own: a client keeps its user row, which moves by the whole step; averaged: the coordinator keeps the rows,
+    sends each client its own row and aggregates the returned rows like item rows, with the server of the
+    protocol, so that a row moves by its client's fraction of the answers (published code)"""
+    table_noise: float = Field(default=0.0, ge=0)
+    """lambda: to each item value the coordinator adds the mean of one Laplace variable per answer, as in the
+    published code; with policy ldp the clients add noise"""
 
 
 class PerFedRecOptions(FedGNNOptions):
     """Options of PerFedRec."""
 
-    clusters: ClusterOptions = Field(default=ClusterOptions(), description="of clients")
-    cluster_models: Literal["own", "round", "none"] = Field(
-        default="own",
-        description="own: a cluster's model continues from its previous state, by the deltas of its members; "
-        "round: it is the mean of what its members made of the last version; none: no cluster "
-        "models, as in the published code",
-    )
-    local_share: float = Field(
-        default=1 / 3, ge=0, le=1, description="weight of the client's own model in its mix"
-    )
-    cluster_share: float = Field(
-        default=1 / 3,
-        ge=0,
-        le=1,
-        description="weight of the cluster model; the rest is the weight of the global model",
-    )
-    row_noise: float = Field(
-        default=0.0, ge=0, description="scale of the Laplace noise on each value of an uploaded user row"
-    )
+    clusters: ClusterOptions = ClusterOptions()
+    """of clients"""
+    cluster_models: Literal["own", "round", "none"] = "own"
+    """own: a cluster's model continues from its previous state, by the deltas of its members; round: it is the mean
+    of what its members made of the last version; none: no cluster models, as in the published code"""
+    local_share: float = Field(default=1 / 3, ge=0, le=1)
+    """weight of the client's own model in its mix"""
+    cluster_share: float = Field(default=1 / 3, ge=0, le=1)
+    """weight of the cluster model; the rest is the weight of the global model"""
+    row_noise: float = Field(default=0.0, ge=0)
+    """scale of the Laplace noise on each value of an uploaded user row"""
 
     @model_validator(mode="after")
     def _whole(self) -> PerFedRecOptions:
@@ -97,10 +80,10 @@ class PerFedRecOptions(FedGNNOptions):
 class PerFedRecPlusOptions(PerFedRecOptions):
     """Options of PerFedRec++."""
 
-    pretraining: PretrainingOptions = Field(default=PretrainingOptions(), description="at the coordinator")
-    pretraining_layers: int = Field(
-        default=2, ge=1, le=LARGEST, description="L: number of propagation layers of its views"
-    )
+    pretraining: PretrainingOptions = PretrainingOptions()
+    """at the coordinator"""
+    pretraining_layers: int = Field(default=2, ge=1, le=LARGEST)
+    """L: number of propagation layers of its views"""
 
 
 @RECOMMENDERS.register("fedgnn")

@@ -80,17 +80,17 @@ class AveragedRows:
 class ClusterOptions(Options):
     """Options of the clusters; the defaults are the rounds of the published code."""
 
-    number: int = Field(default=5, ge=1, le=LARGEST, description="K")
-    first: int = Field(default=44, ge=1, le=LARGEST, description="round of the first clustering")
-    every: int = Field(default=6, ge=1, le=LARGEST, description="rounds between two clusterings")
-    last: int | None = Field(
-        default=None, ge=1, le=LARGEST, description="last round with a clustering; null: the last round"
-    )
-    lasting: bool = Field(
-        default=True,
-        description="true: clusters are kept until the next clustering; false: they are dropped after the "
-        "choice of clients in the round of the clustering, as in the published code",
-    )
+    number: int = Field(default=5, ge=1, le=LARGEST)
+    """K"""
+    first: int = Field(default=44, ge=1, le=LARGEST)
+    """round of the first clustering"""
+    every: int = Field(default=6, ge=1, le=LARGEST)
+    """rounds between two clusterings"""
+    last: int | None = Field(default=None, ge=1, le=LARGEST)
+    """last round with a clustering; null: the last round"""
+    lasting: bool = True
+    """true: clusters are kept until the next clustering; false: they are dropped after the choice of clients in the
+    round of the clustering, as in the published code"""
 
     @model_validator(mode="after")
     def _in_order(self) -> ClusterOptions:

@@ -113,25 +113,20 @@ def mix_pseudo_edges(
 class PretrainingOptions(Options):
     """Options of the coordinator's pre-training."""
 
-    epochs: int = Field(default=5, ge=0, le=10**4, description="k, number of Adam steps; 0: no pre-training")
-    views: Literal["noise", "mix"] = Field(
-        default="noise", description="views: as in the published code, or as in eqs. 1-3 of the paper"
-    )
-    noise: float = Field(default=0.1, gt=0, description="norm of the noise on a row of a layer")
-    temperature: float = Field(default=0.2, gt=0, description="tau")
-    sampled: int = Field(
-        default=256,
-        ge=2,
-        le=LARGEST,
-        description="number of users, and of items, contrasted per step (all, if there are fewer)",
-    )
-    learning_rate: float = Field(default=0.05, gt=0, le=10**6, description="of Adam")
-    pseudo_edges: float = Field(
-        default=0.1,
-        ge=0,
-        le=1,
-        description="number of random edges added in views mix, as a fraction of the true edges of a view",
-    )
+    epochs: int = Field(default=5, ge=0, le=10**4)
+    """k, number of Adam steps; 0: no pre-training"""
+    views: Literal["noise", "mix"] = "noise"
+    """views: as in the published code, or as in eqs. 1-3 of the paper"""
+    noise: float = Field(default=0.1, gt=0)
+    """norm of the noise on a row of a layer"""
+    temperature: float = Field(default=0.2, gt=0)
+    """tau"""
+    sampled: int = Field(default=256, ge=2, le=LARGEST)
+    """number of users, and of items, contrasted per step (all, if there are fewer)"""
+    learning_rate: float = Field(default=0.05, gt=0, le=10**6)
+    """of Adam"""
+    pseudo_edges: float = Field(default=0.1, ge=0, le=1)
+    """number of random edges added in views mix, as a fraction of the true edges of a view"""
 
 
 def pretrain(

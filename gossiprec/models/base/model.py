@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import PluginError
@@ -28,12 +27,9 @@ if TYPE_CHECKING:
 class ReductionOptions(Options):
     """The option of models with a loss that is by default the mean over samples."""
 
-    loss_reduction: Literal["mean", "sum"] = Field(
-        default="mean",
-        description="reduction of the loss over the samples of a step; sum: as L_rec is defined in the "
-        "CL4FedRec and PDC-FRS papers, so that additional losses weigh less (dp-sgd always divides "
-        "by the batch size)",
-    )
+    loss_reduction: Literal["mean", "sum"] = "mean"
+    """reduction of the loss over the samples of a step; sum: as L_rec is defined in the CL4FedRec and PDC-FRS
+    papers, so that additional losses weigh less (dp-sgd always divides by the batch size)"""
 
     @property
     def summed(self) -> bool:

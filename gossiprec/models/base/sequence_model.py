@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 class SequenceOptions(Options):
     """The options of all sequence models."""
 
-    dim: int = Field(default=64, ge=1, le=1024, description="embedding size d")
-    init_std: float = Field(default=0.02, gt=0, description="standard deviation of the initial item rows")
-    loss: Literal["all", "sampled"] = Field(
-        default="all",
-        description="items that a positive is contrasted with: all items, or the sampled negatives of its list "
-        "(training.negatives)",
-    )
-    in_batch: bool = Field(
-        default=True, description="for `sampled`: also contrast a positive with the other items of the list"
-    )
+    dim: int = Field(default=64, ge=1, le=1024)
+    """embedding size d"""
+    init_std: float = Field(default=0.02, gt=0)
+    """standard deviation of the initial item rows"""
+    loss: Literal["all", "sampled"] = "all"
+    """items that a positive is contrasted with: all items, or the sampled negatives of its list (training.negatives)
+"""
+    in_batch: bool = True
+    """for `sampled`: also contrast a positive with the other items of the list"""
 
 
 class SequenceModel(Model):

@@ -28,37 +28,24 @@ if TYPE_CHECKING:
 class BERT4RecOptions(SequenceOptions):
     """Options of BERT4Rec."""
 
-    init_std: float = Field(
-        default=0.02, gt=0, description="standard deviation of the initial rows and weights"
-    )
-    layers: int = Field(default=2, ge=1, le=64, description="number of encoder layers")
-    heads: int = Field(default=2, ge=1, le=64, description="number of attention heads; must divide d")
-    inner: int = Field(default=256, ge=1, le=2**14, description="width of the perceptron of a layer")
-    output_layer: bool = Field(
-        default=True,
-        description="add a dense layer, GELU and a normalisation after the encoder, as later versions of RecBole do",
-    )
-    dropout: float = Field(
-        default=0.2,
-        ge=0,
-        lt=1,
-        description="dropout rate of the layers and of their attention",
-    )
-    max_length: int = Field(
-        default=50,
-        ge=2,
-        le=10**4,
-        description="number of most recent positions used, including the masked one",
-    )
-    mask: float = Field(
-        default=0.2, ge=0, lt=1, description="fraction of the items of a sequence that are masked"
-    )
-    last_alone: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="fraction of the local updates in which only the last item is masked",
-    )
+    init_std: float = Field(default=0.02, gt=0)
+    """standard deviation of the initial rows and weights"""
+    layers: int = Field(default=2, ge=1, le=64)
+    """number of encoder layers"""
+    heads: int = Field(default=2, ge=1, le=64)
+    """number of attention heads; must divide d"""
+    inner: int = Field(default=256, ge=1, le=2**14)
+    """width of the perceptron of a layer"""
+    output_layer: bool = True
+    """add a dense layer, GELU and a normalisation after the encoder, as later versions of RecBole do"""
+    dropout: float = Field(default=0.2, ge=0, lt=1)
+    """dropout rate of the layers and of their attention"""
+    max_length: int = Field(default=50, ge=2, le=10**4)
+    """number of most recent positions used, including the masked one"""
+    mask: float = Field(default=0.2, ge=0, lt=1)
+    """fraction of the items of a sequence that are masked"""
+    last_alone: float = Field(default=0.5, ge=0, le=1)
+    """fraction of the local updates in which only the last item is masked"""
 
     @model_validator(mode="after")
     def _heads_share_the_numbers(self) -> BERT4RecOptions:

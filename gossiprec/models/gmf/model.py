@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 class GMFOptions(ReductionOptions):
     """Options of GMF."""
 
-    dim: int = Field(default=8, ge=1, le=1024, description="embedding size d")
-    init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
+    dim: int = Field(default=8, ge=1, le=1024)
+    """embedding size d"""
+    init_std: float = Field(default=0.01, gt=0)
+    """standard deviation of the initial embeddings"""
 
 
 @MODELS.register("gmf")

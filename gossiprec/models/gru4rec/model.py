@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 class GRU4RecOptions(SequenceOptions):
     """Options of GRU4Rec."""
 
-    hidden: int = Field(default=128, ge=1, le=4096, description="size of the recurrent unit")
-    dropout: float = Field(default=0.3, ge=0, lt=1, description="dropout rate of the inputs")
-    max_length: int = Field(
-        default=50, ge=1, le=10**4, description="number of most recent items of a sequence used"
-    )
+    hidden: int = Field(default=128, ge=1, le=4096)
+    """size of the recurrent unit"""
+    dropout: float = Field(default=0.3, ge=0, lt=1)
+    """dropout rate of the inputs"""
+    max_length: int = Field(default=50, ge=1, le=10**4)
+    """number of most recent items of a sequence used"""
 
 
 @MODELS.register("gru4rec")

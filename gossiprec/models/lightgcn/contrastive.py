@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 class ContrastOptions(LightGCNOptions):
     """Options of LightGCN and of the contrastive loss."""
 
-    weight: float = Field(default=0.1, gt=0, description="lambda, weight of the contrastive loss")
-    temperature: float = Field(default=0.2, gt=0, description="tau")
+    weight: float = Field(default=0.1, gt=0)
+    """lambda, weight of the contrastive loss"""
+    temperature: float = Field(default=0.2, gt=0)
+    """tau"""
 
 
 class ContrastiveLightGCN(LightGCN):

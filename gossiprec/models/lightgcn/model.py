@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 class LightGCNOptions(Options):
     """Options of LightGCN."""
 
-    dim: int = Field(default=64, ge=1, le=1024, description="embedding size d")
-    layers: int = Field(default=2, ge=1, le=16, description="L: number of propagation layers")
-    l2: float = Field(
-        default=1e-4, ge=0, description="weight of half the squared norms of the rows that a sample touches"
-    )
+    dim: int = Field(default=64, ge=1, le=1024)
+    """embedding size d"""
+    layers: int = Field(default=2, ge=1, le=16)
+    """L: number of propagation layers"""
+    l2: float = Field(default=1e-4, ge=0)
+    """weight of half the squared norms of the rows that a sample touches"""
 
 
 @MODELS.register("lightgcn")

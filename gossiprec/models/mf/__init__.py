@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 class MFOptions(ReductionOptions):
     """Options of matrix factorisation."""
 
-    dim: int = Field(default=16, ge=1, le=1024, description="embedding size d")
-    init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
-    loss: Literal["bce", "bpr"] = Field(
-        default="bce",
-        description="bce: binary cross-entropy of labelled items; bpr: rank each positive above each of its negatives",
-    )
+    dim: int = Field(default=16, ge=1, le=1024)
+    """embedding size d"""
+    init_std: float = Field(default=0.01, gt=0)
+    """standard deviation of the initial embeddings"""
+    loss: Literal["bce", "bpr"] = "bce"
+    """bce: binary cross-entropy of labelled items; bpr: rank each positive above each of its negatives"""
 
 
 @MODELS.register("mf")

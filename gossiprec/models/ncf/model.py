@@ -37,15 +37,14 @@ Width = Annotated[int, Field(ge=1, le=4096)]
 class NCFOptions(ReductionOptions):
     """Options of NCF."""
 
-    dim: int = Field(default=32, ge=1, le=1024, description="embedding size d")
-    hidden: Annotated[tuple[Width, ...], Field(min_length=1)] = Field(
-        default=(64, 32, 16), description="widths of the hidden layers"
-    )
-    first_is_input: bool = Field(
-        default=False,
-        description="the first number of hidden is the input width 2 d, not a layer (an alternative reading of papers)",
-    )
-    init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
+    dim: int = Field(default=32, ge=1, le=1024)
+    """embedding size d"""
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1)] = (64, 32, 16)
+    """widths of the hidden layers"""
+    first_is_input: bool = False
+    """the first number of hidden is the input width 2 d, not a layer (an alternative reading of papers)"""
+    init_std: float = Field(default=0.01, gt=0)
+    """standard deviation of the initial embeddings"""
 
     @model_validator(mode="after")
     def _input_fits(self) -> NCFOptions:

@@ -31,21 +31,18 @@ if TYPE_CHECKING:
 class PRMEGOptions(Options):
     """Options of PRME-G; defaults of Table 3 of the CDA paper."""
 
-    dim: int = Field(default=60, ge=1, le=1024, description="embedding size d of each of the two spaces")
-    alpha: float = Field(default=0.2, ge=0, le=1, description="weight of the preference space")
-    window_hours: float = Field(
-        default=6.0,
-        gt=0,
-        description="longest time since the previous visit for which the order of places is learned",
-    )
-    l2: float = Field(
-        default=0.03, ge=0, description="L2 penalty on the parameters that a sample touches, for each sample"
-    )
-    init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
-    loss_reduction: Literal["sum", "mean"] = Field(
-        default="sum",
-        description="reduction over the samples of a batch; sum: a batch moves as far as its samples would one by one",
-    )
+    dim: int = Field(default=60, ge=1, le=1024)
+    """embedding size d of each of the two spaces"""
+    alpha: float = Field(default=0.2, ge=0, le=1)
+    """weight of the preference space"""
+    window_hours: float = Field(default=6.0, gt=0)
+    """longest time since the previous visit for which the order of places is learned"""
+    l2: float = Field(default=0.03, ge=0)
+    """L2 penalty on the parameters that a sample touches, for each sample"""
+    init_std: float = Field(default=0.01, gt=0)
+    """standard deviation of the initial embeddings"""
+    loss_reduction: Literal["sum", "mean"] = "sum"
+    """reduction over the samples of a batch; sum: a batch moves as far as its samples would one by one"""
 
 
 @MODELS.register("prme-g")

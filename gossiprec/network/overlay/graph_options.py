@@ -47,7 +47,8 @@ class FamilyGraph(Options):
 class FrozenGraph(Options):
     """A graph that comes with gossiprec."""
 
-    frozen: str = Field(description="name of a bundled graph, as listed by `gossiprec topology list`")
+    frozen: str
+    """name of a bundled graph, as listed by `gossiprec topology list`"""
 
     @field_validator("frozen")
     @classmethod
@@ -63,13 +64,12 @@ class FrozenGraph(Options):
 class FileGraph(Options):
     """A graph in a file, over nodes 0 .. n - 1."""
 
-    file: str = Field(min_length=1, description="path, relative to the current directory")
-    format: Literal["graphml", "edges", "json"] | None = Field(
-        default=None, description="format; default: given by the suffix of the file"
-    )
-    directed: bool | None = Field(
-        default=None, description="whether links are directed; default: as stated in the file"
-    )
+    file: str = Field(min_length=1)
+    """path, relative to the current directory"""
+    format: Literal["graphml", "edges", "json"] | None = None
+    """format; default: given by the suffix of the file"""
+    directed: bool | None = None
+    """whether links are directed; default: as stated in the file"""
 
 
 @functools.cache
@@ -152,11 +152,8 @@ else:
 class GraphSequence(Options):
     """Graphs that follow one another, or a folder or JSON file of graphs."""
 
-    sequence: Annotated[str, Field(min_length=1)] | Annotated[tuple[DatedGraph, ...], Field(min_length=1)] = (
-        Field(
-            description="a list of graphs, each with `from`: the virtual time from which the graph is used; or a path"
-        )
-    )
+    sequence: Annotated[str, Field(min_length=1)] | Annotated[tuple[DatedGraph, ...], Field(min_length=1)]
+    """a list of graphs, each with `from`: the virtual time from which the graph is used; or a path"""
 
     @field_validator("sequence")
     @classmethod

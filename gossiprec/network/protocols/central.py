@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from pydantic import Field
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.options import Count, Options
@@ -20,9 +19,8 @@ from gossiprec.network.protocols.base import CoordinatedProtocol
 class CentralOptions(Options):
     """Options of central training."""
 
-    epochs: Count = Field(
-        default=100, description="wakes of the coordinator, each of training.local_epochs epochs"
-    )
+    epochs: Count = 100
+    """wakes of the coordinator, each of training.local_epochs epochs"""
 
 
 @PROTOCOLS.register("central")

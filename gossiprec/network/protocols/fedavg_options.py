@@ -23,29 +23,16 @@ PATIENCE = 10.0
 class RoundOptions(Options):
     """The end of a round. Without this section it lasts one unit of virtual time, however many have answered."""
 
-    deadline: Duration | None = Field(
-        default=None,
-        description="time after which a round ends if `minimum` clients have answered; null waits for all clients",
-    )
-    minimum: Fraction = Field(
-        default=0.0, description="fraction of the asked clients that a round waits for after its deadline"
-    )
-    give_up: Duration | None = Field(
-        default=None,
-        description="time after which a round always ends; null: ten times the deadline, or 10 without a deadline",
-    )
-    at_least: float | None = Field(
-        default=None,
-        ge=0,
-        le=LONGEST,
-        description="minimum duration of a round, even if all clients have answered; null: 1, or the deadline "
-        "if shorter",
-    )
-    late: Late = Field(
-        default="count",
-        description="how to treat answers to an earlier round: count them in the round in which they arrive, or "
-        "discard them",
-    )
+    deadline: Duration | None = None
+    """time after which a round ends if `minimum` clients have answered; null waits for all clients"""
+    minimum: Fraction = 0.0
+    """fraction of the asked clients that a round waits for after its deadline"""
+    give_up: Duration | None = None
+    """time after which a round always ends; null: ten times the deadline, or 10 without a deadline"""
+    at_least: float | None = Field(default=None, ge=0, le=LONGEST)
+    """minimum duration of a round, even if all clients have answered; null: 1, or the deadline if shorter"""
+    late: Late = "count"
+    """how to treat answers to an earlier round: count them in the round in which they arrive, or discard them"""
 
     @model_validator(mode="after")
     def _in_order(self) -> RoundOptions:
@@ -82,10 +69,10 @@ class StalenessOptions(Options):
     use the polynomial weight with exponent 0.5.
     """
 
-    law: Literal["constant", "polynomial"] = Field(
-        default="constant", description="constant: 1; polynomial: (1 + tau)^-exponent"
-    )
-    exponent: PositiveFloat = Field(default=0.5, description="exponent of the polynomial weight")
+    law: Literal["constant", "polynomial"] = "constant"
+    """constant: 1; polynomial: (1 + tau)^-exponent"""
+    exponent: PositiveFloat = 0.5
+    """exponent of the polynomial weight"""
 
     def weight(self, tau: int) -> float:
         """Return s(tau), in (0, 1]."""
@@ -93,23 +80,14 @@ class StalenessOptions(Options):
 
 
 class _Aggregation(Options):
-    staleness: StalenessOptions = Field(
-        default=StalenessOptions(),
-        description="weight of an answer by the versions published since its client was asked",
-    )
-    mixing: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="alpha: fraction of a new version that comes from full-weight answers, the rest from the "
-        "old version; null: all",
-    )
+    staleness: StalenessOptions = StalenessOptions()
+    """weight of an answer by the versions published since its client was asked"""
+    mixing: float | None = Field(default=None, gt=0, le=1)
+    """alpha: fraction of a new version that comes from full-weight answers, the rest from the old version; null: all
+"""
 
-    invalid: Invalid = Field(
-        default="fatal",
-        description="answers with NaN or infinite values, if answers wait in an inbox: fatal ends the run, "
-        "discard drops them",
-    )
+    invalid: Invalid = "fatal"
+    """answers with NaN or infinite values, if answers wait in an inbox: fatal ends the run, discard drops them"""
 
     @property
     def plain(self) -> bool:
@@ -132,14 +110,14 @@ class BufferedOptions(_Aggregation):
     """
 
     name: Literal["buffered"]
-    buffer: Count = Field(default=10, description="K: number of answers per version")
-    concurrency: Count = Field(description="M: number of working clients after each version")
-    give_up: Duration = Field(
-        default=PATIENCE, description="time after which a client that has not answered is replaced"
-    )
-    late: Late = Field(
-        default="count", description="how to treat answers of replaced clients: count or discard"
-    )
+    buffer: Count = 10
+    """K: number of answers per version"""
+    concurrency: Count
+    """M: number of working clients after each version"""
+    give_up: Duration = PATIENCE
+    """time after which a client that has not answered is replaced"""
+    late: Late = "count"
+    """how to treat answers of replaced clients: count or discard"""
 
     @model_validator(mode="after")
     def _fills(self) -> BufferedOptions:
@@ -157,73 +135,45 @@ Aggregation: TypeAlias = Annotated[SynchronousOptions | BufferedOptions, Field(d
 class FedAvgOptions(Options):
     """Options of FedAvg."""
 
-    rounds: Count = Field(
-        default=100, description="wakes of the coordinator; with slice, passes over all clients"
-    )
-    participation: float = Field(
-        default=1.0, gt=0, le=1, description="fraction of the clients asked in each round"
-    )
-    slice: Count | None = Field(
-        default=None,
-        description="clients per slice; a round is then a global epoch that asks all clients once, in shuffled "
-        "order, with one wake of the coordinator per slice",
-    )
-    close_epochs: bool = Field(
-        default=False,
-        description="end an epoch of slices with one more wake of the coordinator, which asks no client, merges "
-        "the answers of the last slice and takes the recommender's step at the end of an epoch, so "
-        "that the report of the epoch includes both; false: the first wake of the next epoch does "
-        "this, after the report",
-    )
-    user_table: Literal["own", "averaged"] = Field(
-        default="own",
-        description="own: a client keeps its user row; averaged: all rows are sent and averaged (published code)",
-    )
-    client_model: Literal["own", "none"] = Field(
-        default="own",
-        description="own: a client keeps a whole model; none: a client keeps only its user row and private "
-        "weights, and answers with an update, the rows that it touched",
-    )
-    upload: Literal["changes", "gradients"] = Field(
-        default="changes",
-        description="content of an update: the deltas made by training.optimizer, or the raw gradient of one "
-        "step times -training.learning_rate; the user row is always trained by training.optimizer",
-    )
-    merge: Rule = Field(
-        default="samples",
-        description="how answers are aggregated: samples or mean (a client's weight is its number of positives, "
-        "or 1), or another aggregator such as median, or {name: krum, byzantine: 2}",
-    )
-    server: ServerChoice | None = Field(
-        default=None,
-        description="server optimizer of the coordinator, applied between aggregating and pushing, such as "
-        "momentum; null: none",
-    )
-    ask: Literal["all", "online"] = Field(
-        default="all", description="clients eligible for a round: all, or only those online at its start"
-    )
-    choose: Literal["uniform", "proportional"] = Field(
-        default="uniform",
-        description="how clients are chosen: uniform; proportional: in proportion to the groups of similar "
-        "clients that the recommender finds (uniform before it has found any)",
-    )
-    pause: int = Field(
-        default=0,
-        ge=0,
-        le=LARGEST,
-        description="number of rounds in which an asked client is not asked again, unless too few others are left",
-    )
-    round: RoundOptions | None = Field(
-        default=None, description="when a round ends; null: after one unit of time"
-    )
-    aggregation: Aggregation = Field(default=SynchronousOptions(), description="aggregation of answers")
-    merge_last: bool = Field(
-        default=False,
-        description="true: after the last round the coordinator wakes once more, asks no client and merges the "
-        "answers to its last push, and the last report covers that version; false: these answers "
-        "stay unmerged if answers wait for a wake (updates, a server, or a rule other than a "
-        "weighted mean)",
-    )
+    rounds: Count = 100
+    """wakes of the coordinator; with slice, passes over all clients"""
+    participation: float = Field(default=1.0, gt=0, le=1)
+    """fraction of the clients asked in each round"""
+    slice: Count | None = None
+    """clients per slice; a round is then a global epoch that asks all clients once, in shuffled order, with one wake
+    of the coordinator per slice"""
+    close_epochs: bool = False
+    """end an epoch of slices with one more wake of the coordinator, which asks no client, merges the answers of the
+    last slice and takes the recommender's step at the end of an epoch, so that the report of the epoch includes
+    both; false: the first wake of the next epoch does this, after the report"""
+    user_table: Literal["own", "averaged"] = "own"
+    """own: a client keeps its user row; averaged: all rows are sent and averaged (published code)"""
+    client_model: Literal["own", "none"] = "own"
+    """own: a client keeps a whole model; none: a client keeps only its user row and private weights, and answers
+    with an update, the rows that it touched"""
+    upload: Literal["changes", "gradients"] = "changes"
+    """content of an update: the deltas made by training.optimizer, or the raw gradient of one step times
+    -training.learning_rate; the user row is always trained by training.optimizer"""
+    merge: Rule = "samples"
+    """how answers are aggregated: samples or mean (a client's weight is its number of positives, or 1), or another
+    aggregator such as median, or {name: krum, byzantine: 2}"""
+    server: ServerChoice | None = None
+    """server optimizer of the coordinator, applied between aggregating and pushing, such as momentum; null: none"""
+    ask: Literal["all", "online"] = "all"
+    """clients eligible for a round: all, or only those online at its start"""
+    choose: Literal["uniform", "proportional"] = "uniform"
+    """how clients are chosen: uniform; proportional: in proportion to the groups of similar clients that the
+    recommender finds (uniform before it has found any)"""
+    pause: int = Field(default=0, ge=0, le=LARGEST)
+    """number of rounds in which an asked client is not asked again, unless too few others are left"""
+    round: RoundOptions | None = None
+    """when a round ends; null: after one unit of time"""
+    aggregation: Aggregation = SynchronousOptions()
+    """aggregation of answers"""
+    merge_last: bool = False
+    """true: after the last round the coordinator wakes once more, asks no client and merges the answers to its last
+    push, and the last report covers that version; false: these answers stay unmerged if answers wait for a wake
+    (updates, a server, or a rule other than a weighted mean)"""
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> FedAvgOptions:

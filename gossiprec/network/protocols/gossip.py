@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import PositiveFloat, model_validator
 
 from gossiprec.base.options import Count, Options
 from gossiprec.compute.plan.tape import Behaviour, Op
@@ -19,37 +19,37 @@ from gossiprec.network.sim.clock import WakeClock
 class WakeOptions(Options):
     """Clock of a node's wakes."""
 
-    law: Literal["exponential", "constant"] = Field(
-        default="exponential", description="distribution of the intervals"
-    )
-    mean: PositiveFloat = Field(default=1.0, description="mean interval: the unit of virtual time, usually 1")
-    redraw: bool = Field(
-        default=True, description="draw every interval; false: one draw per node, as in the published code"
-    )
+    law: Literal["exponential", "constant"] = "exponential"
+    """distribution of the intervals"""
+    mean: PositiveFloat = 1.0
+    """mean interval: the unit of virtual time, usually 1"""
+    redraw: bool = True
+    """draw every interval; false: one draw per node, as in the published code"""
 
 
 class ClockedRefreshOptions(Options):
     """Views are refreshed by an exponential clock."""
 
     law: Literal["exponential"] = "exponential"
-    mean: PositiveFloat = Field(default=0.1, description="mean time between refreshes of the view")
+    mean: PositiveFloat = 0.1
+    """mean time between refreshes of the view"""
 
 
 class CountedRefreshOptions(Options):
     """Views are refreshed at a fixed number of wakes."""
 
-    every: Count = Field(description="wakes between refreshes of the view")
+    every: Count
+    """wakes between refreshes of the view"""
 
 
 class ViewOptions(Options):
     """Random views of nodes."""
 
-    size: Count = Field(default=3, description="view size P: number of distinct other nodes")
+    size: Count = 3
+    """view size P: number of distinct other nodes"""
     refresh: ClockedRefreshOptions | CountedRefreshOptions = ClockedRefreshOptions()
-    heal: bool = Field(
-        default=True,
-        description="replace offline peers of a view by random online ones; if false, messages to them are lost",
-    )
+    heal: bool = True
+    """replace offline peers of a view by random online ones; if false, messages to them are lost"""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,20 +63,15 @@ class ViewOptions(Options):
 class GossipOptions(Options):
     """Options of every gossip protocol."""
 
-    train_on: Literal["wake", "receive"] = Field(
-        default="wake", description="when a node runs its local update"
-    )
-    user_table: Literal["own", "averaged"] = Field(
-        default="own",
-        description="own: a node has only its own user row; averaged: every node has and merges all rows "
-        "(published code)",
-    )
-    start: Literal["common", "own"] = Field(
-        default="common",
-        description="initial item tables and shared weights: the same for all nodes, or drawn per node",
-    )
+    train_on: Literal["wake", "receive"] = "wake"
+    """when a node runs its local update"""
+    user_table: Literal["own", "averaged"] = "own"
+    """own: a node has only its own user row; averaged: every node has and merges all rows (published code)"""
+    start: Literal["common", "own"] = "common"
+    """initial item tables and shared weights: the same for all nodes, or drawn per node"""
     wake: WakeOptions = WakeOptions()
-    wakes: Count = Field(default=500, description="wakes of each node")
+    wakes: Count = 500
+    """wakes of each node"""
 
 
 class Gossip(Protocol):

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import Fraction
@@ -27,9 +26,8 @@ from gossiprec.network.protocols.gossip import Gossip, GossipOptions, ViewOption
 class PersGossipOptions(GossipOptions):
     """Options of Pers-Gossip."""
 
-    exploration: Fraction = Field(
-        default=0.4, description="fraction of a view that is drawn at random, rounded up"
-    )
+    exploration: Fraction = 0.4
+    """fraction of a view that is drawn at random, rounded up"""
     view: ViewOptions = ViewOptions()
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Tag, field_validator, model_validator
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.options import Count, registered_name
@@ -46,17 +46,14 @@ View: TypeAlias = Annotated[
 class RandGossipOptions(GossipOptions):
     """Options of Rand-Gossip."""
 
-    fanout: Count = Field(default=3, description="number of peers of the view to which a node sends per wake")
-    merge: Rule = Field(
-        default="samples",
-        description="weight of a model in a merge: samples (its positives), mean (1), or another streaming rule",
-    )
-    average: Literal["pairwise", "all"] = Field(
-        default="pairwise",
-        description="pairwise: a model is averaged with the node's model on arrival, so that earlier models "
-        "fade (three models with equal weights get 1/8, 1/8, 1/4, 1/2); all: the weighted mean of "
-        "the node's model and all models that arrived since its last wake",
-    )
+    fanout: Count = 3
+    """number of peers of the view to which a node sends per wake"""
+    merge: Rule = "samples"
+    """weight of a model in a merge: samples (its positives), mean (1), or another streaming rule"""
+    average: Literal["pairwise", "all"] = "pairwise"
+    """pairwise: a model is averaged with the node's model on arrival, so that earlier models fade (three models with
+    equal weights get 1/8, 1/8, 1/4, 1/2); all: the weighted mean of the node's model and all models that arrived
+    since its last wake"""
     view: View = ViewOptions()
 
     def remarks(self) -> dict[str, str]:

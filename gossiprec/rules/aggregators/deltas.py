@@ -24,22 +24,17 @@ from gossiprec.rules.aggregators.base import Aggregator, Inbox, ModelDelta
 class ScopeOptions(Options):
     """The scope of a rule: whole models, or touched items."""
 
-    over: Literal["all", "touched"] = Field(
-        default="all",
-        description="all: reduce whole models; touched: reduce the deltas of each item over the clients that "
-        "touched it, and of the shared weights over all clients (requires clients that answer with "
-        "updates)",
-    )
+    over: Literal["all", "touched"] = "all"
+    """all: reduce whole models; touched: reduce the deltas of each item over the clients that touched it, and of the
+    shared weights over all clients (requires clients that answer with updates)"""
 
 
 class TouchedRuleOptions(ScopeOptions):
     """The scope of a rule that takes a kind of mean."""
 
-    rescale: Literal["none", "n"] = Field(
-        default="none",
-        description="n: multiply the reduced delta by the number of clients that contributed to it, so that it "
-        "represents their sum (over: touched)",
-    )
+    rescale: Literal["none", "n"] = "none"
+    """n: multiply the reduced delta by the number of clients that contributed to it, so that it represents their sum
+    (over: touched)"""
 
     @model_validator(mode="after")
     def _of_changes(self) -> TouchedRuleOptions:

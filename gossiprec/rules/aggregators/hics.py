@@ -28,20 +28,17 @@ LOOKS_BENIGN = 3.0
 class HiCSOptions(Options):
     """Options of HiCS."""
 
-    c1: Bound = Field(
-        default="median",
-        description="largest norm of a changed row of a client; median: half of the median of the first inbox, "
-        "then the median over the inboxes so far (of norms up to 3 medians)",
-    )
-    c2: Annotated[float, Field(gt=0)] | Literal["mean"] = Field(
-        default="mean",
-        description="largest norm of the sum gathered by an item; mean: the mean over the updated items",
-    )
-    top: float = Field(
-        default=0.1, gt=0, le=1, description="fraction of all items that are updated, rounded up"
-    )
-    shared_bound: Bound = Field(default="median", description="like c1, for the shared weights of a client")
-    gather: How = Field(default="touched-mean", description="reduction of the clipped deltas")
+    c1: Bound = "median"
+    """largest norm of a changed row of a client; median: half of the median of the first inbox, then the median over
+    the inboxes so far (of norms up to 3 medians)"""
+    c2: Annotated[float, Field(gt=0)] | Literal["mean"] = "mean"
+    """largest norm of the sum gathered by an item; mean: the mean over the updated items"""
+    top: float = Field(default=0.1, gt=0, le=1)
+    """fraction of all items that are updated, rounded up"""
+    shared_bound: Bound = "median"
+    """like c1, for the shared weights of a client"""
+    gather: How = "touched-mean"
+    """reduction of the clipped deltas"""
 
 
 @AGGREGATORS.register("hics")

@@ -25,17 +25,13 @@ from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, 
 class KrumOptions(TouchedRuleOptions):
     """Options of Krum."""
 
-    byzantine: int = Field(
-        default=1, ge=0, le=LARGEST, description="f: number of models that may be malicious"
-    )
-    keep: int = Field(
-        default=1, ge=1, le=LARGEST, description="m: number of models kept and averaged (multi-Krum)"
-    )
-    mode: Literal["classical", "nearest-to-mean"] = Field(
-        default="classical",
-        description="classical: keep the models closest to the other models; nearest-to-mean: closest to the "
-        "mean of all (requires over: touched; byzantine is not used)",
-    )
+    byzantine: int = Field(default=1, ge=0, le=LARGEST)
+    """f: number of models that may be malicious"""
+    keep: int = Field(default=1, ge=1, le=LARGEST)
+    """m: number of models kept and averaged (multi-Krum)"""
+    mode: Literal["classical", "nearest-to-mean"] = "classical"
+    """classical: keep the models closest to the other models; nearest-to-mean: closest to the mean of all (requires
+    over: touched; byzantine is not used)"""
 
     @model_validator(mode="after")
     def _by_item(self) -> KrumOptions:

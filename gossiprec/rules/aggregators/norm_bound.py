@@ -10,7 +10,7 @@ are scaled down to a norm, then averaged. The bound that follows the inbox is ou
 from __future__ import annotations
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from gossiprec.base.arrays import F32, F64
 from gossiprec.rules.aggregators import AGGREGATORS, deltas
@@ -21,19 +21,13 @@ from gossiprec.rules.aggregators.deltas import Bound, How, ScopeOptions, add_del
 class NormBoundOptions(ScopeOptions):
     """Options of norm bounding."""
 
-    bound: Bound = Field(
-        default="median",
-        description="largest Euclidean norm of the difference between a model and the node's own, or of the "
-        "delta of a row (over: touched); median: the median norm of the inbox",
-    )
-    shared_bound: Bound | None = Field(
-        default=None,
-        description="largest norm of the delta of a client's shared weights (over: touched); null: same as bound",
-    )
-    then: How | None = Field(
-        default=None,
-        description="reduction of the scaled deltas (over: touched); null: touched-mean",
-    )
+    bound: Bound = "median"
+    """largest Euclidean norm of the difference between a model and the node's own, or of the delta of a row (over:
+    touched); median: the median norm of the inbox"""
+    shared_bound: Bound | None = None
+    """largest norm of the delta of a client's shared weights (over: touched); null: same as bound"""
+    then: How | None = None
+    """reduction of the scaled deltas (over: touched); null: touched-mean"""
 
     @model_validator(mode="after")
     def _of_changes(self) -> NormBoundOptions:

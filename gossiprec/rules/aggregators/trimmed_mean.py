@@ -25,23 +25,13 @@ from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, 
 class TrimmedMeanOptions(TouchedRuleOptions):
     """Options of the trimmed mean."""
 
-    share: float = Field(
-        default=0.1,
-        ge=0,
-        lt=0.5,
-        description="fraction of the values, rounded up, that are dropped at each end",
-    )
-    drop: int | None = Field(
-        default=None,
-        ge=0,
-        le=LARGEST,
-        description="number of values dropped at each end; null: given by share",
-    )
-    trim: Literal["ends", "farthest"] = Field(
-        default="ends",
-        description="ends: drop values at each end; farthest: drop the values farthest from the median, `drop` "
-        "in total, or `share` rounded down",
-    )
+    share: float = Field(default=0.1, ge=0, lt=0.5)
+    """fraction of the values, rounded up, that are dropped at each end"""
+    drop: int | None = Field(default=None, ge=0, le=LARGEST)
+    """number of values dropped at each end; null: given by share"""
+    trim: Literal["ends", "farthest"] = "ends"
+    """ends: drop values at each end; farthest: drop the values farthest from the median, `drop` in total, or `share`
+    rounded down"""
 
 
 @AGGREGATORS.register("trimmed-mean")

@@ -28,20 +28,18 @@ Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 class AdamOptions(Options):
     """Options of Adam at the coordinator."""
 
-    learning_rate: float = Field(default=0.01, gt=0, description="size of a step")
-    betas: tuple[Decay, Decay] = Field(
-        default=(0.9, 0.999), description="decay rates of the mean delta and of its mean square"
-    )
-    eps: float = Field(default=1e-8, gt=0, description="term that prevents division by zero")
-    step_per: Literal["round", "answer"] = Field(
-        default="round",
-        description="round: one step per round, with the aggregated delta; answer: one step per answer, in "
-        "order of arrival and each from the published version, with shared moments; the version "
-        "moves by the mean step (published code of PerFedRec++)",
-    )
-    step_bound: float | None = Field(
-        default=None, gt=0, description="largest absolute value of a step per coordinate; null: no limit"
-    )
+    learning_rate: float = Field(default=0.01, gt=0)
+    """size of a step"""
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    """decay rates of the mean delta and of its mean square"""
+    eps: float = Field(default=1e-8, gt=0)
+    """term that prevents division by zero"""
+    step_per: Literal["round", "answer"] = "round"
+    """round: one step per round, with the aggregated delta; answer: one step per answer, in order of arrival and
+    each from the published version, with shared moments; the version moves by the mean step (published code of
+    PerFedRec++)"""
+    step_bound: float | None = Field(default=None, gt=0)
+    """largest absolute value of a step per coordinate; null: no limit"""
 
 
 @SERVERS.register("adam")

@@ -22,12 +22,14 @@ from gossiprec.rules.servers.base import ClientAnswers, Downlink, RoundContext, 
 class AdaptiveOptions(Options):
     """Options of adaptive server optimization."""
 
-    learning_rate: float = Field(default=0.01, gt=0, description="size of a step")
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay rate of the mean difference")
-    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay rate of the mean square")
-    tau: float = Field(
-        default=1e-3, gt=0, description="degree of adaptivity, added to the root of the mean square"
-    )
+    learning_rate: float = Field(default=0.01, gt=0)
+    """size of a step"""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """decay rate of the mean difference"""
+    beta2: float = Field(default=0.99, ge=0, lt=1)
+    """decay rate of the mean square"""
+    tau: float = Field(default=1e-3, gt=0)
+    """degree of adaptivity, added to the root of the mean square"""
 
 
 @SERVERS.register("adaptive")

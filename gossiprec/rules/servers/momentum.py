@@ -21,8 +21,10 @@ from gossiprec.rules.servers.base import ClientAnswers, Downlink, RoundContext, 
 class MomentumOptions(Options):
     """Options of server momentum."""
 
-    beta: float = Field(default=0.9, ge=0, lt=1, description="fraction of the previous step that is added")
-    learning_rate: float = Field(default=1.0, gt=0, description="size of a step")
+    beta: float = Field(default=0.9, ge=0, lt=1)
+    """fraction of the previous step that is added"""
+    learning_rate: float = Field(default=1.0, gt=0)
+    """size of a step"""
 
 
 @SERVERS.register("momentum")

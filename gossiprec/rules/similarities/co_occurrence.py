@@ -39,15 +39,10 @@ class CoOccurrence(Similarity):
     class Options(OptionSet):
         """The source of public data: one of the two."""
 
-        path: Path | None = Field(
-            None, description="file of public data, with a user and one or more items per line"
-        )
-        public_users: float | None = Field(
-            None,
-            gt=0,
-            le=1,
-            description="fraction of the users of the run with public data, drawn with the seed",
-        )
+        path: Path | None = None
+        """file of public data, with a user and one or more items per line"""
+        public_users: float | None = Field(None, gt=0, le=1)
+        """fraction of the users of the run with public data, drawn with the seed"""
 
         @model_validator(mode="after")
         def _one_of_two(self) -> CoOccurrence.Options:

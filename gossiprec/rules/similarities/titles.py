@@ -28,7 +28,8 @@ class Titles(Similarity):
     class Options(OptionSet):
         """Options of the similarity."""
 
-        dim: int = Field(64, ge=1, le=1000, description="number of dimensions kept (all, if there are fewer)")
+        dim: int = Field(64, ge=1, le=1000)
+        """number of dimensions kept (all, if there are fewer)"""
 
     options: Options
     sensitivity = 1.0

@@ -22,7 +22,8 @@ from gossiprec.base.registry import Registry
 class UploadAttackOptions(Options):
     """Options of an attack on uploads, which the recommender sets."""
 
-    community_size: int = Field(ge=1, le=LARGEST, description="K, number of users in a community")
+    community_size: int = Field(ge=1, le=LARGEST)
+    """K, number of users in a community"""
 
 
 class UploadAttack(Attack):
