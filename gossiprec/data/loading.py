@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.options import Options
-from gossiprec.data import DATASETS, load_split
+from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
 from gossiprec.data.split import Interactions, Split, display_name
@@ -180,7 +180,9 @@ def estimate_sizes(
         return None
     share = MAX_SAMPLE / sizes.n_interactions
     few = sizes.like(min(sizes.n_users, max(MIN_USERS, round(share * sizes.n_users))))
-    split = load_split(dataset_name, few, split_name, split_options, seed)
+    rule = SPLITS[split_name]
+    divide = rule(validate_dataset_options(rule.Options, split_options, f"split {split_name}"))
+    _, split = load_and_split(kind(few), divide, seed)
     n_users = min(sizes.n_users, limit_users or sizes.n_users)
     each = split.n_interactions / split.n_users
     to_draw = BYTES_TO_DRAW * sizes.n_interactions

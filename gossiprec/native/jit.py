@@ -86,7 +86,7 @@ def borrow(function: Any) -> Any:
 
 
 def _holds_arrays(kind: Any) -> bool:
-    parts = kind.types if isinstance(kind, types.BaseTuple) else ()
+    parts = getattr(kind, "types", ())
     return isinstance(kind, types.Array) or any(map(_holds_arrays, parts))
 
 
@@ -119,6 +119,21 @@ def specialise(template: Any, **functions: Any) -> Any:
     body.__module__, body.__qualname__ = template.__module__, f"{template.__qualname__}_{mark}"
     body.__doc__ = template.__doc__
     return kernel(body)
+
+
+@intrinsic
+def length(typing, items):
+    """Return the length of a tuple as a constant, which functions that are called with it know too.
+
+    The length of a tuple is part of its type. numba's `len` gives it as a constant for arguments only, not for a field
+    of a bundle: loops over its numbers would then be compiled for any length, and sums be added in another order.
+    """
+    count = len(items.types)
+
+    def generate(context, builder, signature, args):
+        return ir.Constant(ir.IntType(64), count)
+
+    return types.literal(count)(items), generate
 
 
 @intrinsic

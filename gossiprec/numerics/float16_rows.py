@@ -10,13 +10,10 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.native.jit import borrow, copy_floats, is_float32, load_float32, store_rounded
+from gossiprec.numerics.merge import BLOCK
 from gossiprec.numerics.rounding import FACTORS
 
 U32 = np.uint32
-
-
-BLOCK = 2048
-"""Numbers merged per block: the block stays in the first-level cache while all versions are merged into it."""
 
 
 @borrow
@@ -52,11 +49,12 @@ def narrow_row(rows, low, column, wide, at, count, key):
 
 
 @borrow
-def merge_rounded(rows, width, source, target, begin, end, merge_row, merge_keep, first, last, key, block):
-    """Write into row `target` row `source` with entries first .. last merged in turn, on columns begin .. end.
+def merge_rounded(rows, width, merge, key, block):
+    """Merge versions as :func:`gossiprec.numerics.merge.merge_into`; numbers are rounded once, by `key`.
 
-    `rows` is flat with `width` numbers per row; sums are made in `block`, of BLOCK float32, and rounded once.
+    `rows` is flat with `width` numbers per row; sums are made in `block`, of BLOCK float32.
     """
+    source, target, begin, end, merge_row, merge_keep, first, last = merge
     if source == target and first == last:
         return
     for low in range(begin, end, BLOCK):

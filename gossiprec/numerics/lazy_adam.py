@@ -19,6 +19,7 @@ In the first steps of a run r_j changes fast and segments are single steps: the 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy import float32, uint64
@@ -31,10 +32,60 @@ LONGEST = 64
 """Longest segment, in steps: keeps b1^-LONGEST small."""
 
 
+class AdamTables(NamedTuple):
+    """The tables of one epoch of lazy steps.
+
+    Attributes
+    ----------
+    sums : ndarray of float64, shape (n_steps + 1, 5)
+        A0 to A4 from the begin of each step's segment.
+    segment, begin : ndarray of int64, shape (n_steps + 2,)
+        Segment of each step, and step before each segment.
+    centre : ndarray of float64, shape (n_steps + 1,)
+    powers : ndarray of float64, shape (2, n_steps + LONGEST + 1)
+    """
+
+    sums: np.ndarray
+    segment: np.ndarray
+    begin: np.ndarray
+    centre: np.ndarray
+    powers: np.ndarray
+
+
+class AdamStep(NamedTuple):
+    """The constants of one step of torch.optim.Adam, in single precision.
+
+    `rate` is lr / (1 - b1^t) and `correction` 1 / sqrt(1 - b2^t). `rest1` and `rest2`, 1 - b1 and 1 - b2, are
+    differences in double precision: 1 - 0.999 has few bits in single.
+    """
+
+    rate: float32
+    correction: float32
+    beta1: float32
+    rest1: float32
+    beta2: float32
+    rest2: float32
+    epsilon: float32
+
+
+@borrow
+def adam_step(step, rate, beta1, beta2, epsilon):
+    """Return the constants of step number `step`, from 1."""
+    return AdamStep(
+        float32(rate / (1.0 - beta1**step)),
+        float32(1.0 / math.sqrt(1.0 - beta2**step)),
+        float32(beta1),
+        float32(1.0 - beta1),
+        float32(beta2),
+        float32(1.0 - beta2),
+        float32(epsilon),
+    )
+
+
 @inline
 def new_tables(n_steps):
-    """Return the tables of one epoch: sums (n_steps + 1, 5), segment of step, segment begin, centre, powers."""
-    return (
+    """Return the tables of one epoch."""
+    return AdamTables(
         np.empty((n_steps + 1, 5)),
         np.empty(n_steps + 2, np.int64),
         np.empty(n_steps + 2, np.int64),
@@ -101,7 +152,7 @@ def coefficients(tables, s, p, q):
 @borrow
 def advance_rows(theta, first, second, tables, p, q, epsilon):
     """Move rows without gradient from step p to step q; three arrays of equal length."""
-    _, segment, _, _, powers = tables
+    segment, powers = tables.segment, tables.powers
     for s in range(segment[p + 1], segment[q] + 1):
         a0, a1, a2, a3, a4, scale1, scale2 = coefficients(tables, s, p, q)
         for k in range(len(theta)):
@@ -130,7 +181,7 @@ def record_offsets(c, dim):
 @borrow
 def fill_moves(tables, q, moves):
     """Fill ``moves[p]``, p < q, with the coefficients of a record's move from step p to q in one segment."""
-    powers = tables[4]
+    powers = tables.powers
     for p in range(q):
         a0, a1, a2, a3, a4, scale1, scale2 = coefficients(tables, 0, p, q)
         moves[p, 0], moves[p, 1], moves[p, 2], moves[p, 3] = a0, a1, a2, a3
@@ -164,13 +215,9 @@ def advance_record(records, c, dim, tables, p, q, epsilon):
 
 
 @borrow
-def step_record(records, c, dim, factor, rate, correction, betas, epsilon):
-    """Take one Adam step of record c, ``[theta | m | v | gradient]``, with `factor` times its gradient.
-
-    `betas` is (b1, 1 - b1, b2, 1 - b2), the differences taken in double precision: 1 - 0.999 has few bits in single.
-    `rate` is lr / (1 - b1^t) and `correction` 1 / sqrt(1 - b2^t), as in torch.optim.Adam.
-    """
-    beta1, rest1, beta2, rest2 = betas
+def step_record(records, c, dim, factor, adam):
+    """Take one step of Adam of record c, ``[theta | m | v | gradient]``, with `factor` times its gradient."""
+    rate, correction, beta1, rest1, beta2, rest2, epsilon = adam
     theta, first, second, gradient = record_offsets(c, dim)
     for j in range(dim):
         k = uint64(j)
@@ -184,7 +231,10 @@ def step_record(records, c, dim, factor, rate, correction, betas, epsilon):
 
 @inline
 def step_vector(theta, first, second, gradient, count, step, rate):
-    """Take step `step` of dense Adam at its usual betas; the gradient is a sum to be divided by `count`."""
+    """Take step `step` of dense Adam at its usual betas; the gradient is a sum to be divided by `count`.
+
+    Moments are in double precision, and corrected as in the paper; :func:`step_range` would round otherwise.
+    """
     for k in range(len(first)):
         g = gradient[k] / count
         first[k] = 0.9 * first[k] + 0.1 * g

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy import float32
 
+from gossiprec.base.arrays import F32, I32
 from gossiprec.native.jit import borrow, copy_floats, inline
 
 BLOCK = 2048
 """Numbers merged per block: the block stays in the first-level cache while all versions are merged into it."""
 
 
+class Merge(NamedTuple):
+    """The merge of versions, one after the other, on columns ``begin .. end``.
+
+    Row `target` becomes row `source` with rows ``row[first:last]`` merged in turn; the receiver's value keeps the
+    weights ``keep[first:last]``.
+    """
+
+    source: int
+    target: int
+    begin: int
+    end: int
+    row: I32
+    keep: F32
+    first: int
+    last: int
+
+
 @borrow
-def merge_into(rows, source, target, begin, end, merge_row, merge_keep, first, last):
-    """Write into row `target` row `source` with entries first .. last merged in turn, on columns begin .. end."""
+def merge_into(rows, merge):
+    """Merge versions, all numbers of a block before the next block."""
+    source, target, begin, end, merge_row, merge_keep, first, last = merge
     for low in range(begin, end, BLOCK):
         high = min(low + BLOCK, end)
         out = rows[target, low:high]

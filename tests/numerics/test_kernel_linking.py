@@ -9,13 +9,14 @@ import json
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
 from gossiprec.native import numba_patches
-from gossiprec.native.jit import borrow, inline, jitable, kernel, noinline
+from gossiprec.native.jit import borrow, inline, jitable, kernel, length, noinline
 
 KERNELS = """
 import numpy as np
@@ -194,3 +195,28 @@ def test_borrowing_functions_do_not_return_arrays():
 
     with pytest.raises(TypeError, match="without counting"):
         caller(np.ones(4))
+
+
+class Shape(NamedTuple):
+    dims: tuple[int, ...]
+
+
+@inline
+def constant_of(dim):
+    return 3 * dim
+
+
+@inline
+def number_of(dim):
+    return 4 * dim
+
+
+@kernel
+def lengths(shape):
+    return constant_of(length(shape.dims)) + number_of(len(shape.dims))
+
+
+def test_the_length_of_a_tuple_in_a_bundle_is_a_constant_for_the_functions_called_with_it():
+    assert lengths(Shape((0,) * 5)) == 35
+    assert [kind.literal_value for (kind,) in constant_of.overloads] == [5]
+    assert not any(isinstance(kind, numba.types.Literal) for (kind,) in number_of.overloads)

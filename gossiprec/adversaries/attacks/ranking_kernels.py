@@ -8,8 +8,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, is_float32, kernel, swap_float_mode
-from gossiprec.numerics.float16_rows import BLOCK, narrow_row, widen_row
-from gossiprec.numerics.merge import blend
+from gossiprec.numerics.float16_rows import narrow_row, widen_row
+from gossiprec.numerics.merge import BLOCK, blend
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import (
     FLAT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,130 @@ def flat_view(rows: Any) -> Any:
     """Return rows as one flat array; float16 as its bits."""
     values = rows.reshape(-1)
     return values.view(np.uint16) if rows.dtype == np.float16 else values
+
+
+class Sizes(NamedTuple):
+    """The sizes of a layout, for kernels.
+
+    Attributes
+    ----------
+    dims, item_dims : tuple of int
+        Zeros, as many as a user row and an item's part have numbers: the length of a tuple belongs to its type, so the
+        compiler knows it.
+    n_items, n_users, n_shared : int
+    width : int
+        Numbers per row.
+    """
+
+    dims: tuple[int, ...]
+    item_dims: tuple[int, ...]
+    n_items: int
+    n_users: int
+    n_shared: int
+    width: int
+
+    @classmethod
+    def of(cls, layout: Layout) -> Sizes:
+        """Return the sizes of a layout."""
+        dims, item_dims = (0,) * layout.user_width, (0,) * layout.item_width
+        return cls(dims, item_dims, layout.n_items, layout.n_users, layout.n_shared, layout.row_size)
+
+
+class TaskColumns(NamedTuple):
+    """The columns of a program that kernels read, and those that they fill (`found`, `refused`).
+
+    See :class:`gossiprec.compute.plan.program.Program`.
+    """
+
+    node: I32
+    source: I32
+    target: I32
+    update: I32
+    merge_offsets: I64
+    merge_row: I32
+    merge_keep: F32
+    merge_message: I32
+    found: F32
+    refused: Bools
+
+    @classmethod
+    def of(cls, program: Any, update: I32 | None = None) -> TaskColumns:
+        """Return the columns of a program, with other updates if given."""
+        columns = {name: getattr(program, name) for name in cls._fields}
+        return cls(**columns if update is None else {**columns, "update": update})
+
+
+class Versions(NamedTuple):
+    """The model versions of all nodes, the moments of their optimizers, and their numbers of steps."""
+
+    rows: F32
+    first: F32
+    second: F32
+    steps: I64
+
+
+class Samples(NamedTuple):
+    """The positives of all nodes (:class:`gossiprec.models.feeds.base.Feed`), and the seed of the negatives."""
+
+    offsets: I64
+    positives: I32
+    member: Any
+    seed: np.uint64
+
+
+class TrainingRule(NamedTuple):
+    """The settings of local updates.
+
+    Attributes
+    ----------
+    negatives : int
+        Per positive.
+    once, summed : bool
+        Whether all updates use the negatives of update 0, and whether the loss is the sum over the samples.
+    batch_size : int
+        0 for all samples.
+    epochs : int
+    adam : bool
+        Whether the optimizer is Adam; if not, it is plain gradient descent.
+    rate, beta1, beta2, epsilon : float
+    """
+
+    negatives: int
+    once: bool
+    summed: bool
+    batch_size: int
+    epochs: int
+    adam: bool
+    rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+
+    @classmethod
+    def of(cls, training: Any, *, summed: bool) -> TrainingRule:
+        """Return the rule of the settings of training."""
+        return cls(
+            training.negatives, training.negatives_drawn == "once", summed, training.batch_size or 0,
+            training.local_epochs, training.optimizer == "adam", training.learning_rate, training.beta1,
+            training.beta2, training.epsilon,
+        )  # fmt: skip
+
+
+class ValidationLists(NamedTuple):
+    """Items by which nodes judge models: node i has ``items[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: I64
+    items: I32
+
+
+class ScoreColumns(NamedTuple):
+    """The columns of a :class:`ScoreQuery` that kernels read."""
+
+    rows: F32
+    row: I64
+    user: I64
+    offsets: I64
+    items: I32
 
 
 @dataclass(frozen=True)
@@ -62,9 +186,13 @@ class ScoreQuery:
     together: bool = False
     histories: Mapping[str, I32] = field(default_factory=dict)
 
+    @property
+    def columns(self) -> ScoreColumns:
+        """The columns for kernels."""
+        return ScoreColumns(self.rows, self.row, self.user, self.offsets, self.items)
 
-@dataclass(frozen=True)
-class VictimModels:
+
+class VictimModels(NamedTuple):
     """The models that a pool of observers holds.
 
     Attributes
@@ -89,8 +217,7 @@ class VictimModels:
     shared_of: F32
 
 
-@dataclass(frozen=True)
-class AdversaryQueries:
+class AdversaryQueries(NamedTuple):
     """The queries of adversaries, concatenated, and the rules that score them.
 
     Attributes
@@ -144,10 +271,8 @@ class ModelKernels(ABC):
 
     def __init__(self, work: Any) -> None:
         self.work = work
-        self.dims = (0,) * work.layout.user_width
-        """A tuple as long as a user row: the length is part of its type, so the compiler knows it."""
-        self.item_dims = (0,) * work.layout.item_width
-        """A tuple as long as an item's part."""
+        self.sizes = Sizes.of(work.layout)
+        self.dims, self.item_dims = self.sizes.dims, self.sizes.item_dims
 
     @classmethod
     @abstractmethod

@@ -13,13 +13,23 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.gmf.kernels import max_samples
-from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, borrow, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.dp_noise import GROUP
 from gossiprec.numerics.draw_kernels import fill_noise, new_noise_buffer, sample_negatives, shuffle
 
 TINY = float32(1e-6)
 """Added to a norm before dividing by it, as in Opacus: no clipped norm exceeds the bound."""
+
+
+@borrow
+def max_samples(tasks, node, update, offsets, negatives, batch_size):
+    """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
+    longest = 0
+    for index in tasks:
+        if update[index] >= 0:
+            longest = max(longest, offsets[node[index] + 1] - offsets[node[index]])
+    n = longest * (1 + negatives)
+    return n, n if batch_size == 0 else min(batch_size, n)
 
 
 @inline

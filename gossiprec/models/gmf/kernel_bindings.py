@@ -7,8 +7,20 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.models.base.kernel_interface import AdversaryQueries, ModelKernels, ScoreQuery, VictimModels
-from gossiprec.models.gmf import dp_sgd_kernels, drift_penalty_kernels, kernels, observer_kernels
+from gossiprec.models.base.kernel_interface import (
+    AdversaryQueries,
+    ModelKernels,
+    Samples,
+    ScoreQuery,
+    Sizes,
+    TaskColumns,
+    TrainingRule,
+    ValidationLists,
+    Versions,
+    VictimModels,
+)
+from gossiprec.models.base.task_kernels import specialise_tasks
+from gossiprec.models.gmf import dp_sgd_kernels, kernels, observer_kernels
 
 
 class GMFKernels(ModelKernels):
@@ -22,7 +34,7 @@ class GMFKernels(ModelKernels):
     def __init__(self, work: Any) -> None:
         super().__init__(work)
         judged = work.candidates
-        self._lists = (None, None) if judged is None else (judged.offsets, judged.values)
+        self._lists = None if judged is None else ValidationLists(judged.offsets, judged.values)
 
     @classmethod
     def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
@@ -31,31 +43,37 @@ class GMFKernels(ModelKernels):
 
     def run(self, program: Any, tasks: I64, update: I32) -> None:
         """Run `tasks` of one wave: all merges, including those by performance, and plain local updates."""
-        kernels.run_tasks(
-            tasks, program.node, program.source, program.target, update, program.merge_offsets, program.merge_row,
-            program.merge_keep, *self._data(), *self._lists, program.found, program.refused,
-        )  # fmt: skip
+        run = specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)
+        run(tasks, TaskColumns.of(program, update), *self._training(), self._lists, None)
 
     def train_apart(self, way: str, program: Any, tasks: I64) -> None:
         """Run local updates with a drift penalty, or with clipped samples and noise."""
         settings = self.work.node_settings
-        common = (tasks, program.node, program.target, program.update, *self._data(), settings.drift_penalty)
         if way == "private":
-            dp_sgd_kernels.train_tasks(*common, settings.clip_norm, settings.noise_multiplier)
-        else:
-            drift_penalty_kernels.train_tasks(*common)
+            dp_sgd_kernels.train_tasks(
+                tasks, program.node, program.target, program.update, *self._private_data(), settings.drift_penalty,
+                settings.clip_norm, settings.noise_multiplier,
+            )  # fmt: skip
+            return
+        run = specialise_tasks(kernels.new_anchored_workspace, kernels.train_anchored_task)
+        penalty = kernels.DriftPenalty(settings.drift_penalty)
+        run(tasks, TaskColumns.of(program), *self._training(), None, penalty)
 
-    def _data(self) -> tuple[Any, ...]:
-        work, training, arena = self.work, self.work.training, self.work.arena
-        positives = work.feed.positives
+    def _private_data(self) -> tuple[Any, ...]:
+        versions, samples, rule, sizes = self._training()
         return (
-            arena.rows, arena.first, arena.second, arena.steps,
-            positives.offsets, positives.values, work.feed.member, work.layout.n_items, work.layout.n_users,
-            training.negatives, work.model.options.summed, training.negatives_drawn == "once",
-            training.batch_size or 0, training.local_epochs,
-            training.optimizer == "adam", training.learning_rate, training.beta1, training.beta2, training.epsilon,
-            np.uint64(work.seed), self.dims,
+            *versions, samples.offsets, samples.positives, samples.member, sizes.n_items, sizes.n_users, rule.negatives,
+            rule.summed, rule.once, *rule[3:], samples.seed, sizes.dims,
         )  # fmt: skip
+
+    def _training(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
+        work, arena, positives = self.work, self.work.arena, self.work.feed.positives
+        return (
+            Versions(arena.rows, arena.first, arena.second, arena.steps),
+            Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
+            TrainingRule.of(work.training, summed=work.model.options.summed),
+            self.sizes,
+        )
 
     def scores(self, query: ScoreQuery) -> F32:
         """Return logits."""
@@ -72,17 +90,10 @@ class GMFKernels(ModelKernels):
 
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
         """Rank victims that withhold their user row."""
-        layout = self.work.layout
-        observer_kernels.rank_hidden_victims(
-            victims.rows, victims.row, victims.ids, victims.users, victims.shared_of, asked.offsets, asked.items,
-            asked.n_targets, asked.rules, asked.thresholds, latest, layout.n_items, layout.n_users, self.dims,
-        )  # fmt: skip
+        observer_kernels.rank_hidden_victims(victims, asked, latest, self.sizes)
 
     def entropies(self, victims: VictimModels, a: int, items: I32) -> F32:
         """Return entropies of items."""
-        layout, out = self.work.layout, np.empty((len(victims.row), len(items)), np.float32)
-        observer_kernels.hidden_victim_entropies(
-            victims.rows, victims.row, victims.users[a], victims.shared_of[a : a + 1], items, layout.n_items,
-            layout.n_users, self.dims, out,
-        )  # fmt: skip
+        out = np.empty((len(victims.row), len(items)), np.float32)
+        observer_kernels.hidden_victim_entropies(victims, a, items, self.sizes, out)
         return out

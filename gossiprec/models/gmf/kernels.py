@@ -1,25 +1,28 @@
-"""Compiled GMF: local updates with Adam or SGD, and scores.
+"""Compiled GMF: local updates with Adam or SGD, merges by performance, and scores.
 
 The loops compute the same as :class:`gossiprec.models.gmf.model.GMF` under torch's optimizers; tests compare them
 with the reference executor. A touched item is held as one *record* ``[theta | m | v | gradient]`` in a small working
 set while its node trains.
 
-Nodes with items that are drawn back to their start (`anchor`) train in :mod:`.drift_penalty_kernels`, nodes with
-noise in :mod:`.dp_sgd_kernels`. If `anchor` is None the compiler removes its code: plain nodes run plain machine
-code.
+Nodes with noise train in :mod:`.dp_sgd_kernels`. Nodes with items that are drawn back to their start (`anchor`; Share
+less) have a specialisation of their own: if `anchor` is None the compiler removes its code, and plain nodes run plain
+machine code.
 """
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.models.gmf.performance_kernels import merge_by_performance
-from gossiprec.native.jit import NO_DENORMALS, borrow, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.base.arrays import F32
+from gossiprec.measures.ranking import CUTOFF
+from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, noinline
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.lazy_adam import (
+    AdamTables,
+    adam_step,
     advance_record,
     advance_rows,
     fill_moves,
@@ -29,105 +32,177 @@ from gossiprec.numerics.lazy_adam import (
     record_offsets,
     step_record,
 )
-from gossiprec.numerics.merge import merge_into
+from gossiprec.numerics.merge import Merge, merge_into
+from gossiprec.numerics.relevance_kernels import GAINS
+
+
+class Places(NamedTuple):
+    """Where the parts of a row begin that a node uses: its user row, the items, and the shared weights."""
+
+    user: int
+    items: int
+    shared: int
+
+
+class NodeRow(NamedTuple):
+    """A model version or its item table, and Adam's moments of it."""
+
+    theta: F32
+    first: F32
+    second: F32
+
+
+class Anchor(NamedTuple):
+    """The records' values as the local update began, and the factor of their drift in the gradient."""
+
+    values: F32
+    pull: float32
+
+
+class DriftPenalty(NamedTuple):
+    """The drift penalty of each node: ``penalty[node] * ||v_j - v_j(start)||^2`` for each item j of a batch."""
+
+    penalty: F32
+
+
+class GMFWorkspace(NamedTuple):
+    """The working arrays of a thread.
+
+    Attributes
+    ----------
+    items, order
+        Items of the samples, and order of the samples.
+    record_of, held
+        Record of each item, and item of each record.
+    touched, at_step
+        Records that the batch touches, and step to which each record is up to date; -1 if the batch touches it.
+    records, slope
+        Records, and d loss / d logit, summed per record.
+    core
+        User, h and b as one record.
+    mixed, error
+        user * h, and d loss / d logit per sample.
+    tables, moves
+        Of the lazy steps of Adam.
+    no_moments
+        In place of a node's moments under plain gradient descent.
+    anchor
+        Room for the records' first values; empty if no item is drawn back.
+    """
+
+    items: np.ndarray
+    order: np.ndarray
+    record_of: np.ndarray
+    held: np.ndarray
+    touched: np.ndarray
+    at_step: np.ndarray
+    records: F32
+    slope: F32
+    core: F32
+    mixed: F32
+    error: F32
+    tables: AdamTables
+    moves: F32
+    no_moments: F32
+    anchor: F32
+
+
+@inline
+def _new_workspace(most, versions, rule, sizes, n_anchored):
+    dim, n_items = length(sizes.dims), sizes.n_items
+    n = most * (1 + rule.negatives)
+    size = n if rule.batch_size == 0 else min(rule.batch_size, n)
+    tables = new_tables(0 if size == 0 else (n + size - 1) // size)
+    return GMFWorkspace(
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.full(n_items, -1, np.int64),
+        np.empty(n_items, np.int64),
+        np.empty(n_items, np.int64),
+        np.empty(n_items, np.int64),
+        np.empty(n_items * 4 * dim, float32),
+        np.zeros(n_items, float32),
+        np.empty(4 * (2 * dim + 1), float32),
+        np.empty(dim, float32),
+        np.empty(size, float32),
+        tables,
+        np.empty((len(tables.sums), 16), float32),
+        np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+        np.empty(n_anchored * dim, float32),
+    )
+
+
+@inline
+def new_workspace(most, versions, rule, sizes):
+    """Return the working arrays for nodes with up to `most` positives."""
+    return _new_workspace(most, versions, rule, sizes, 0)
+
+
+@inline
+def new_anchored_workspace(most, versions, rule, sizes):
+    """Return the working arrays if items are drawn back."""
+    return _new_workspace(most, versions, rule, sizes, sizes.n_items)
 
 
 @borrow
-def load_records(items, n, begin, dim, theta, first, second, records, record_of, held):
+def places_of(node, sizes):
+    """Return where the parts begin that a node uses."""
+    dim = length(sizes.dims)
+    begin = sizes.n_users * dim
+    return Places(0 if sizes.n_users == 1 else node * dim, begin, begin + sizes.n_items * dim)
+
+
+@borrow
+def mix_user(user, user_at, weights, weights_at, mixed):
+    """Fill `mixed` with ``u * h``, by which item rows are multiplied."""
+    for k in range(len(mixed)):
+        mixed[k] = user[user_at + k] * weights[weights_at + k]
+
+
+@borrow
+def logit(mixed, bias, values, at, dim):
+    """Return the logit of the item with row ``values[at : at + dim]``."""
+    z = bias
+    for k in range(dim):
+        z += mixed[k] * values[at + k]
+    return z
+
+
+@borrow
+def load_records(n, begin, dim, row, space):
     """Copy the rows of the sampled items into records; return the number of records."""
-    count = 0
+    records, count = space.records, 0
     for s in range(n):
-        item = items[s]
-        if record_of[item] < 0:
-            record_of[item] = count
-            held[count] = item
+        item = space.items[s]
+        if space.record_of[item] < 0:
+            space.record_of[item] = count
+            space.held[count] = item
             low, at = begin + item * dim, count * 4 * dim
-            copy_floats(records, at, theta, low, dim)
-            copy_floats(records, at + dim, first, low, dim)
-            copy_floats(records, at + 2 * dim, second, low, dim)
+            copy_floats(records, at, row.theta, low, dim)
+            copy_floats(records, at + dim, row.first, low, dim)
+            copy_floats(records, at + 2 * dim, row.second, low, dim)
             count += 1
     return count
 
 
 @borrow
-def store_records(count, begin, dim, theta, first, second, records, record_of, held):
+def store_records(count, begin, dim, row, space):
     """Copy the records back and clear them."""
+    records = space.records
     for c in range(count):
-        item = held[c]
-        record_of[item] = -1
+        item = space.held[c]
+        space.record_of[item] = -1
         low, at = begin + item * dim, c * 4 * dim
-        copy_floats(theta, low, records, at, dim)
-        copy_floats(first, low, records, at + dim, dim)
-        copy_floats(second, low, records, at + 2 * dim, dim)
+        copy_floats(row.theta, low, records, at, dim)
+        copy_floats(row.first, low, records, at + dim, dim)
+        copy_floats(row.second, low, records, at + 2 * dim, dim)
 
 
 @borrow
-def logit_gradients(batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim):
-    """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples.
-
-    `summed` means that the loss is the sum over the samples, not their mean.
-    """
-    for k in range(dim):
-        mixed[k] = core[k] * core[dim + k]
-    bias = core[2 * dim]
-    for s in range(len(batch)):
-        theta = record_offsets(record_of[items[batch[s]]], dim)[0]
-        z = bias
-        for k in range(dim):
-            z += mixed[k] * records[theta + uint64(k)]
-        error[s] = -z
-    scale = float32(1.0) if summed else float32(1.0) / float32(len(batch))
-    for s in range(len(batch)):
-        error[s] = scale / (float32(1.0) + np.exp(error[s]))
-    total = float32(0.0)
-    for s in range(len(batch)):
-        e = error[s]
-        if batch[s] % (1 + negatives) == 0:
-            e -= scale
-        slope[record_of[items[batch[s]]]] += e
-        total += e
-    return total
-
-
-@borrow
-def core_gradient(core, gradient, dim, touched, slope, records, total):
-    """Fill `gradient` for ``core = [user | h | b]`` (records still hold the values of the forward pass)."""
-    for k in range(dim):
-        gradient[k] = float32(0.0)
-    for c in touched:
-        e, theta = slope[c], record_offsets(c, dim)[0]
-        for k in range(dim):
-            gradient[k] += e * records[theta + uint64(k)]
-    for k in range(dim):
-        pull = gradient[k]
-        gradient[k] = pull * core[dim + k]
-        gradient[dim + k] = pull * core[k]
-    gradient[2 * dim] = total
-
-
-@inline
-def new_workspace(n, size, n_items, dim):
-    """Return the working arrays for nodes with up to `n` samples, in batches of up to `size`."""
-    return (
-        np.empty(n, np.int32),  # items of the samples
-        np.empty(n, np.int32),  # order of the samples
-        np.full(n_items, -1, np.int64),  # record of each item
-        np.empty(n_items, np.int64),  # item of each record
-        np.empty(n_items, np.int64),  # records that the batch touches
-        np.empty(n_items, np.int64),  # step to which each record is up to date; -1: touched by the batch
-        np.empty(n_items * 4 * dim, float32),  # records
-        np.zeros(n_items, float32),  # d loss / d logit, summed per record
-        np.empty(4 * (2 * dim + 1), float32),  # core: user, h and b as one record
-        np.empty(dim, float32),  # user * h
-        np.empty(size, float32),  # d loss / d logit per sample
-    )
-
-
-@borrow
-def sync_records(
-    batch, step, items, record_of, touched, at_step, records, tables, moves, dim, adam, one_segment, epsilon
-):
+def sync_records(batch, step, space, dim, adam, one_segment, epsilon):
     """Bring the records of a batch up to date and list them; return their number."""
+    items, record_of, touched, at_step = space.items, space.record_of, space.touched, space.at_step
+    records, tables, moves = space.records, space.tables, space.moves
     if one_segment:
         fill_moves(tables, step, moves)
     count = 0
@@ -145,112 +220,122 @@ def sync_records(
 
 
 @borrow
-def step_adam(step, touched, records, slope, core, mixed, dim, rate, beta1, beta2, epsilon):
-    """Take optimizer step number `step` (from 1) on the touched records and the core."""
-    betas = (float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2))
-    now = float32(rate / (1.0 - beta1**step))
-    correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
-    for c in touched:
-        copy_floats(records, (4 * c + 3) * dim, mixed, 0, dim)
-        step_record(records, c, dim, slope[c], now, correction, betas, epsilon)
-    step_record(core, 0, 2 * dim + 1, float32(1.0), now, correction, betas, epsilon)
+def logit_gradients(batch, space, rule, dim):
+    """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples."""
+    items, record_of, records, core = space.items, space.record_of, space.records, space.core
+    slope, mixed, error = space.slope, space.mixed, space.error
+    for k in range(dim):
+        mixed[k] = core[k] * core[dim + k]
+    bias = core[2 * dim]
+    for s in range(len(batch)):
+        theta = record_offsets(record_of[items[batch[s]]], dim)[0]
+        z = bias
+        for k in range(dim):
+            z += mixed[k] * records[theta + uint64(k)]
+        error[s] = -z
+    scale = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
+    for s in range(len(batch)):
+        error[s] = scale / (float32(1.0) + np.exp(error[s]))
+    total = float32(0.0)
+    for s in range(len(batch)):
+        e = error[s]
+        if batch[s] % (1 + rule.negatives) == 0:
+            e -= scale
+        slope[record_of[items[batch[s]]]] += e
+        total += e
+    return total
 
 
 @borrow
-def step_sgd(touched, records, slope, core, mixed, dim, rate):
-    """Take one step of plain gradient descent."""
-    span = 2 * dim + 1
+def core_gradient(touched, space, dim, total):
+    """Fill the gradient of ``core = [user | h | b]`` (records still hold the values of the forward pass)."""
+    core, slope, records = space.core, space.slope, space.records
+    gradient = core[3 * (2 * dim + 1) :]
+    for k in range(dim):
+        gradient[k] = float32(0.0)
     for c in touched:
-        e, theta = rate * slope[c], record_offsets(c, dim)[0]
+        e, theta = slope[c], record_offsets(c, dim)[0]
         for k in range(dim):
-            records[theta + uint64(k)] -= e * mixed[k]
+            gradient[k] += e * records[theta + uint64(k)]
+    for k in range(dim):
+        pull = gradient[k]
+        gradient[k] = pull * core[dim + k]
+        gradient[dim + k] = pull * core[k]
+    gradient[2 * dim] = total
+
+
+@borrow
+def add_drift_gradient(touched, space, anchor, dim):
+    """Fill the gradients of the touched records, including ``pull * (theta - anchor)``; their slope becomes one."""
+    records, slope, mixed = space.records, space.slope, space.mixed
+    for c in touched:
+        theta, gradient, e = record_offsets(c, dim)[0], record_offsets(c, dim)[3], slope[c]
+        start = uint64(c) * uint64(dim)
+        for k in range(dim):
+            drift = records[theta + uint64(k)] - anchor.values[start + uint64(k)]
+            records[gradient + uint64(k)] = e * mixed[k] + anchor.pull * drift
+
+
+@borrow
+def optimizer_step(step, touched, space, rule, anchor, dim):
+    """Take optimizer step number `step` (from 1) on the touched records and the core."""
+    records, slope, core, mixed, span = space.records, space.slope, space.core, space.mixed, 2 * dim + 1
+    rate = float32(rule.rate)
+    if anchor is not None:
+        add_drift_gradient(touched, space, anchor, dim)
+    if rule.adam:
+        adam = adam_step(step, rule.rate, rule.beta1, rule.beta2, rule.epsilon)
+        for c in touched:
+            if anchor is None:
+                copy_floats(records, (4 * c + 3) * dim, mixed, 0, dim)
+                step_record(records, c, dim, slope[c], adam)
+            else:
+                step_record(records, c, dim, float32(1.0), adam)
+        step_record(core, 0, span, float32(1.0), adam)
+        return
+    for c in touched:
+        theta, gradient = record_offsets(c, dim)[0], record_offsets(c, dim)[3]
+        if anchor is None:
+            e = rate * slope[c]
+            for k in range(dim):
+                records[theta + uint64(k)] -= e * mixed[k]
+        else:
+            for k in range(dim):
+                records[theta + uint64(k)] -= rate * records[gradient + uint64(k)]
     for k in range(span):
         core[k] -= rate * core[3 * span + k]
 
 
 @borrow
-def add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim):
-    """Fill the gradients of the touched records, including ``pull * (theta - anchor)``; their slope becomes one."""
-    for c in touched:
-        theta, gradient, e = record_offsets(c, dim)[0], record_offsets(c, dim)[3], slope[c]
-        start = uint64(c) * uint64(dim)
-        for k in range(dim):
-            drift = records[theta + uint64(k)] - anchor[start + uint64(k)]
-            records[gradient + uint64(k)] = e * mixed[k] + pull * drift
-
-
-@borrow
-def step_anchored(
-    step, touched, records, slope, core, mixed, anchor, pull, dim, adam, rate, beta1, beta2, epsilon
-):
-    """Take one optimizer step on the touched records, drawn back to `anchor`, and on the core."""
-    span = 2 * dim + 1
-    add_drift_gradient(touched, records, slope, mixed, anchor, pull, dim)
-    if adam:
-        betas = (float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2))
-        now = float32(rate / (1.0 - beta1**step))
-        correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
-        for c in touched:
-            step_record(records, c, dim, float32(1.0), now, correction, betas, epsilon)
-        step_record(core, 0, span, float32(1.0), now, correction, betas, epsilon)
-    else:
-        for c in touched:
-            theta, gradient = record_offsets(c, dim)[0], record_offsets(c, dim)[3]
-            for k in range(dim):
-                records[theta + uint64(k)] -= float32(rate) * records[gradient + uint64(k)]
-        for k in range(span):
-            core[k] -= float32(rate) * core[3 * span + k]
-
-
-@borrow
-def run_epoch(
-    n, size, done, count, theta, m, v, space, tables, moves, dim, negatives, summed, adam, rate, beta1, beta2,
-    epsilon, anchor, pull,
-):  # fmt: skip
+def run_epoch(n, count, done, table, space, rule, dim, anchor):
     """Pass once over the samples in their order; return the number of optimizer steps.
 
-    `theta`, `m`, `v` are the item table and its moments: rows that no sample touches move here, all steps in one
-    pass. `anchor` is None, or the records' values to which `pull` draws them back.
+    `table` is the item table: rows that no sample touches move here, all steps in one pass. `done` steps were taken
+    before. `anchor` is None, or the values to which records are drawn back.
     """
-    items, order, record_of, _, listed, at_step, records, slope, core, mixed, error = space
+    order, listed, at_step, records, slope = (
+        space.order,
+        space.touched,
+        space.at_step,
+        space.records,
+        space.slope,
+    )
+    tables, moves = space.tables, space.moves
+    epsilon, adam = float32(rule.epsilon), rule.adam
+    size = n if rule.batch_size == 0 else rule.batch_size
     n_steps = (n + size - 1) // size
     one_segment = False
     if adam:
-        one_segment = fill_tables(tables, done, n_steps, rate, beta1, beta2) == 1
-        advance_rows(theta, m, v, tables, 0, n_steps, epsilon)
+        one_segment = fill_tables(tables, done, n_steps, rule.rate, rule.beta1, rule.beta2) == 1
+        advance_rows(table.theta, table.first, table.second, tables, 0, n_steps, epsilon)
     for c in range(count):
         at_step[c] = 0
     for b in range(n_steps):
         batch = order[b * size : min(n, (b + 1) * size)]
-        n_touched = sync_records(
-            batch,
-            b,
-            items,
-            record_of,
-            listed,
-            at_step,
-            records,
-            tables,
-            moves,
-            dim,
-            adam,
-            one_segment,
-            epsilon,
-        )
-        touched = listed[:n_touched]
-        total = logit_gradients(
-            batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim
-        )  # fmt: skip
-        core_gradient(core, core[3 * (2 * dim + 1) :], dim, touched, slope, records, total)
-        if anchor is not None:
-            step_anchored(
-                done + b + 1, touched, records, slope, core, mixed, anchor, pull, dim, adam, rate, beta1, beta2,
-                epsilon,
-            )  # fmt: skip
-        elif adam:
-            step_adam(done + b + 1, touched, records, slope, core, mixed, dim, rate, beta1, beta2, epsilon)
-        else:
-            step_sgd(touched, records, slope, core, mixed, dim, float32(rate))
+        touched = listed[: sync_records(batch, b, space, dim, adam, one_segment, epsilon)]
+        total = logit_gradients(batch, space, rule, dim)
+        core_gradient(touched, space, dim, total)
+        optimizer_step(done + b + 1, touched, space, rule, anchor, dim)
         for c in touched:
             slope[c] = float32(0.0)
             at_step[c] = b + 1
@@ -265,100 +350,134 @@ def run_epoch(
 
 
 @borrow
-def train(
-    i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, summed, once,
-    batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, anchor, pull,
-):  # fmt: skip
-    """Run local update number `update` of node i on its row `theta` and moments `m`, `v`.
-
-    `anchor` is None, or room for the items' first values; with `once` all updates use the negatives of update 0.
-    """
-    items, order, record_of, held, _, _, records, _, core, _, _ = space
-    user, begin, shared = places
-    n, span = len(positives) * (1 + negatives), 2 * dim + 1
-    size = n if batch_size == 0 else batch_size
+def _train(index, columns, versions, samples, rule, sizes, space, anchor):
+    """Run a local update; with `once` all updates use the negatives of update 0."""
+    i, update, dim = columns.node[index], columns.update[index], length(sizes.dims)
+    positives = samples.positives[samples.offsets[i] : samples.offsets[i + 1]]
+    theta, m, v = versions.rows[columns.target[index]], space.no_moments, space.no_moments
+    if rule.adam:
+        m, v = versions.first[i], versions.second[i]
+    row, places, core = NodeRow(theta, m, v), places_of(i, sizes), space.core
+    user, begin, shared = places.user, places.items, places.shared
+    n, span = len(positives) * (1 + rule.negatives), 2 * dim + 1
+    size = n if rule.batch_size == 0 else rule.batch_size
+    drawn = 0 if rule.once else update
     sample_negatives(
-        positives, member, (shared - begin) // dim, i, 0 if once else update, negatives, seed, items
+        positives, samples.member[i], sizes.n_items, i, drawn, rule.negatives, samples.seed, space.items
     )
     for k in range(span):
         at = user + k if k < dim else shared + k - dim
         core[k], core[span + k], core[2 * span + k] = theta[at], m[at], v[at]
-    count = load_records(items, n, begin, dim, theta, m, v, records, record_of, held)
+    count = load_records(n, begin, dim, row, space)
     if anchor is not None:
         for c in range(count):
-            copy_floats(anchor, c * dim, records, c * 4 * dim, dim)
-    for epoch in range(epochs):
-        shuffle(order, n, i, update * epochs + epoch, seed, n > size)
-        steps[i] += run_epoch(
-            n, size, steps[i], count, theta[begin:shared], m[begin:shared], v[begin:shared], space, tables, moves,
-            dim, negatives, summed, adam, rate, beta1, beta2, epsilon, anchor, pull,
-        )  # fmt: skip
-    store_records(count, begin, dim, theta, m, v, records, record_of, held)
+            copy_floats(anchor.values, c * dim, space.records, c * 4 * dim, dim)
+    table = NodeRow(theta[begin:shared], m[begin:shared], v[begin:shared])
+    for epoch in range(rule.epochs):
+        shuffle(space.order, n, i, update * rule.epochs + epoch, samples.seed, n > size)
+        versions.steps[i] += run_epoch(n, count, versions.steps[i], table, space, rule, dim, anchor)
+    store_records(count, begin, dim, row, space)
     for k in range(span):
         at = user + k if k < dim else shared + k - dim
         theta[at], m[at], v[at] = core[k], core[span + k], core[2 * span + k]
 
 
 @borrow
-def max_samples(tasks, node, update, offsets, negatives, batch_size):
-    """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
-    longest = 0
-    for index in tasks:
-        if update[index] >= 0:
-            longest = max(longest, offsets[node[index] + 1] - offsets[node[index]])
-    n = longest * (1 + negatives)
-    return n, n if batch_size == 0 else min(batch_size, n)
+def train_task(index, columns, versions, samples, rule, sizes, options, space):
+    """Run a plain local update."""
+    _train(index, columns, versions, samples, rule, sizes, space, None)
 
 
-@kernel
-def run_tasks(
-    tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, rows, first, second, steps,
-    offsets, positives, member, n_items, n_users, negatives, summed, once, batch_size, epochs, adam, rate, beta1,
-    beta2, epsilon, seed, dims, list_offsets, lists, found, refused,
-):  # fmt: skip
-    """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
+@borrow
+def train_anchored_task(index, columns, versions, samples, rule, sizes, options, space):
+    """Run a local update with a drift penalty."""
+    anchor = Anchor(space.anchor, float32(2.0) * options.penalty[columns.node[index]])
+    _train(index, columns, versions, samples, rule, sizes, space, anchor)
 
-    `dims` is a tuple as long as the embedding: its length is part of the type, so the compiler knows it. If no node
-    merges by performance, `lists` is None and the machine code has no part for it.
+
+@inline
+def merge_task(index, columns, versions, sizes, lists, space):
+    """Merge the task's deliveries; a node with `lists` may weight them by performance."""
+    rows, source, target = versions.rows, columns.source[index], columns.target[index]
+    low, high, node, dim = (
+        columns.merge_offsets[index],
+        columns.merge_offsets[index + 1],
+        columns.node[index],
+        length(sizes.dims),
+    )
+    places = places_of(node, sizes)
+    begin = places.items if sizes.n_users == 1 else 0
+    end = places.shared + dim + 1
+    merge = Merge(source, target, begin, end, columns.merge_row, columns.merge_keep, low, high)
+    judges = False
+    if lists is not None:
+        judges = low < high and columns.merge_keep[low] < float32(0.0)
+        if judges:
+            judged = lists.items[lists.offsets[node] : lists.offsets[node + 1]]
+            columns.refused[index] = merge_by_performance(rows, merge, places, judged, columns.found, dim)
+    if not judges:
+        merge_into(rows, merge)
+    if sizes.n_users == 1 and target != source:
+        copy_floats(rows, target * rows.shape[1], rows, source * rows.shape[1], dim)
+
+
+@noinline
+def performance(row, user_row, places, lists, dim, mixed):
+    """Return HR@20 x NDCG@20 of the lists' first items, by `row` and a user of `user_row`."""
+    mix_user(user_row, places.user, row, places.shared, mixed)
+    bias = row[places.shared + dim]
+    hits, total = 0, 0.0
+    for entry in range(lists.shape[0]):
+        mark, beaten, length = float32(0.0), 0, lists.shape[1]
+        for place in range(lists.shape[1]):
+            if lists[entry, place] < 0:  # PADDING: fewer candidates than other users
+                length = place
+                break
+            z = logit(mixed, bias, row, places.items + lists[entry, place] * dim, dim)
+            if place == 0:
+                mark = z
+            elif z < mark:
+                beaten += 1
+        rank = length - 1 - beaten
+        if rank < CUTOFF:
+            hits += 1
+            total += GAINS[rank]
+    return float32(hits / len(lists) * (total / len(lists)))
+
+
+@inline
+def merge_by_performance(rows, merge, places, lists, found, dim):
+    """Merge each version in turn: the same numbers as :mod:`gossiprec.compute.train.performance_merge`.
+
+    Returns
+    -------
+    refused : bool
+        Whether neither the own version nor the last received one had any performance.
     """
-    mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
-    begin = n_users * dim
-    shared = begin + n_items * dim
-    n, size = max_samples(tasks, node, update, offsets, negatives, batch_size)
-    space = new_workspace(n, size, n_items, dim)
-    tables = new_tables(0 if size == 0 else (n + size - 1) // size)
-    moves = np.empty((len(tables[0]), 16), float32)
-    no_moments = np.zeros(0 if adam else rows.shape[1], float32)
-    for index in tasks:
-        i, theta = node[index], rows[target[index]]
-        low, high, user = merge_offsets[index], merge_offsets[index + 1], 0 if n_users == 1 else i * dim
-        own = begin if n_users == 1 else 0
-        judges = False
-        if lists is not None:
-            judges = low < high and merge_keep[low] < float32(0.0)
-            if judges:
-                judged = lists[list_offsets[i] : list_offsets[i + 1]]
-                refused[index] = merge_by_performance(
-                    rows, source[index], target[index], own, (user, begin, shared), merge_row, low, high, judged, dim,
-                    found,
-                )  # fmt: skip
-        if not judges:
-            merge_into(
-                rows, source[index], target[index], own, shared + dim + 1, merge_row, merge_keep, low, high
-            )  # fmt: skip
-        if n_users == 1 and target[index] != source[index]:
-            copy_floats(rows, target[index] * rows.shape[1], rows, source[index] * rows.shape[1], dim)
-        trains = update[index] >= 0 and not refused[index]
-        mine = positives[offsets[i] : offsets[i + 1]] if trains else positives[:0]
-        if len(mine):
-            m, v = (first[i], second[i]) if adam else (no_moments, no_moments)
-            places = (user, begin, shared)
-            train(
-                i, update[index], theta, m, v, mine, member[i], steps, places, space, tables, moves, dim, negatives,
-                summed, once, batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed, None, float32(0.0),
-            )  # fmt: skip
-    swap_float_mode(mode)
+    width, begin, end = rows.shape[1], merge.begin, merge.end
+    mixed = np.empty(dim, float32)
+    if merge.target != merge.source:
+        copy_floats(rows, merge.target * width, rows, merge.source * width, end)
+    refused = False
+    for entry in range(merge.first, merge.last):
+        out, received = rows[merge.target], rows[merge.row[entry]]
+        keep, refused = float32(0.5), False
+        if len(lists):
+            user_row = out if begin > 0 else received
+            worth = performance(received, user_row, places, lists, dim, mixed)
+            own = performance(out, out, places, lists, dim, mixed)
+            found[entry] = worth
+            refused = own + worth == float32(0.0)
+            keep = float32(1.0) if refused else own / (own + worth)
+        give = float32(1.0) - keep
+        if keep == float32(0.0):
+            copy_floats(
+                rows, merge.target * width + begin, rows, merge.row[entry] * width + begin, end - begin
+            )
+        else:
+            for k in range(begin, end):
+                out[k] = keep * out[k] + give * received[k]
+    return refused
 
 
 @kernel

@@ -16,11 +16,19 @@ from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
-from gossiprec.native.jit import NO_DENORMALS, borrow, inline, kernel, noinline, swap_float_mode
+from gossiprec.models.gmf.kernels import logit
+from gossiprec.native.jit import NO_DENORMALS, borrow, inline, kernel, length, noinline, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives
 from gossiprec.numerics.lazy_adam import step_vector
 from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
-from gossiprec.numerics.relevance_kernels import FLAT, GAINS, SCRATCH, compute_relevance, entropy
+from gossiprec.numerics.relevance_kernels import (
+    FLAT,
+    GAINS,
+    SCRATCH,
+    compute_relevance,
+    entropy,
+    nan_to_lowest,
+)
 
 CLASSES = 1024
 """Number of classes into which items are sorted by their scores for all adversaries, to find the best ones first."""
@@ -83,6 +91,15 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
         step_vector(user, m, v, gradient, 1 if recipe[0] else n, step, FIT_RATE)
     n_fits[a] += 1
     due[a] = now + refit_every
+
+
+@borrow
+def mix_fictive(victims, a, theta, shared, mixed):
+    """Fill `mixed` with adversary a's user row times shared weights, its own or the victim's; return the bias."""
+    shared_of, user, dim = victims.shared_of, victims.users[a], len(mixed)
+    for k in range(dim):
+        mixed[k] = user[k] * (shared_of[a, k] if len(shared_of) else theta[shared + k])
+    return shared_of[a, dim] if len(shared_of) else theta[shared + dim]
 
 
 @borrow
@@ -207,16 +224,11 @@ def ndcg_among_all(targets, table, place, mixed, bias, own, scores, best):
 
 
 @kernel
-def rank_hidden_victims(
-    memory, row, victims, users, shared_of, offsets, items, n_targets, rules, thresholds, latest, n_items, n_users, dims
-):  # fmt: skip
-    """Fill ``latest[rule, target set, victim]`` with the relevance of the victims to the adversaries' user rows.
-
-    `shared_of`, (n_adversaries, dim + 1): the adversaries' own shared weights; empty to use the victim's.
-    """
+def rank_hidden_victims(victims, asked, latest, sizes):
+    """Fill ``latest[rule, target set, victim]`` with the relevance of the victims to the adversaries' user rows."""
     mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
-    begin = n_users * dim
+    dim, n_items, offsets, rules = length(sizes.dims), sizes.n_items, asked.offsets, asked.rules
+    begin = sizes.n_users * dim
     shared = begin + n_items * dim
     centre, second = np.empty(dim), np.empty((dim, dim))
     table, mixed, scratch = (
@@ -226,29 +238,21 @@ def rank_hidden_victims(
     )
     picked, scores = np.empty(n_items, float32), np.empty(n_items, float32)
     place, marks = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
-    for v in range(len(victims)):
-        victim, theta = victims[v], memory[row[v]]
+    for v in range(len(victims.ids)):
+        victim, theta = victims.ids[v], victims.rows[victims.row[v]]
         item_moments(theta, begin, shared, dim, centre, second)
         sound = True
         for value in theta[begin:shared]:
             sound &= np.isfinite(value)
         if (rules == NDCG).any():
-            build_column_table(theta, begin, dim, users, theta[shared : shared + dim], table, place)
-        for a in range(len(n_targets)):
-            bias = theta[shared + dim]
-            if len(shared_of):
-                bias = shared_of[a, dim]
-            for k in range(dim):
-                mixed[k] = users[a, k] * (shared_of[a, k] if len(shared_of) else theta[shared + k])
-            kept, n_own = items[offsets[a] : offsets[a + 1]], n_targets[a]
+            build_column_table(theta, begin, dim, victims.users, theta[shared : shared + dim], table, place)
+        for a in range(len(asked.n_targets)):
+            bias = mix_fictive(victims, a, theta, shared, mixed)
+            kept, n_own = asked.items[offsets[a] : offsets[a + 1]], asked.n_targets[a]
             brief = len(kept) == n_items and sound
             n = n_own if brief else len(kept)
             for j in range(n):
-                low = begin + kept[j] * dim
-                z = bias
-                for k in range(dim):
-                    z += mixed[k] * theta[low + k]
-                picked[j] = z
+                picked[j] = logit(mixed, bias, theta, begin + kept[j] * dim, dim)
             if rules[0] == MEMBERS:
                 for j in range(n_own):
                     picked[j] = entropy(picked[j])
@@ -256,36 +260,27 @@ def rank_hidden_victims(
             for r in range(len(rules)):
                 if brief and rules[r] == STANDARDIZED:
                     value = standardized_among_all(own, bias, mixed, n_items, dim, centre, second)
-                    latest[r, a, victim] = -np.inf if np.isnan(value) else value
+                    latest[r, a, victim] = nan_to_lowest(value)
                 elif brief and rules[r] == NDCG:
                     latest[r, a, victim] = ndcg_among_all(
                         kept[:n_own], table, place, mixed, bias, marks, scores, scratch
                     )
                 else:
                     latest[r, a, victim] = compute_relevance(
-                        rules[r], thresholds[r], own, picked[n_own:n], scratch
+                        rules[r], asked.thresholds[r], own, picked[n_own:n], scratch
                     )
     swap_float_mode(mode)
 
 
 @kernel
-def hidden_victim_entropies(memory, row, user, shared_of, kept, n_items, n_users, dims, out):
-    """Fill `out`, (n_victims, n_kept), with the entropies of some items by the victims' items and one user row.
-
-    `shared_of`, (1, dim + 1): shared weights to use; empty to use the victim's.
-    """
-    dim = len(dims)
-    begin = n_users * dim
-    shared = begin + n_items * dim
+def hidden_victim_entropies(victims, a, kept, sizes, out):
+    """Fill `out`, (n_victims, n_kept), with the entropies of some items by the victims' items and a's user row."""
+    dim = length(sizes.dims)
+    begin = sizes.n_users * dim
+    shared = begin + sizes.n_items * dim
     mixed = np.empty(dim, float32)
-    for v in range(len(row)):
-        theta = memory[row[v]]
-        bias = shared_of[0, dim] if len(shared_of) else theta[shared + dim]
-        for k in range(dim):
-            mixed[k] = user[k] * (shared_of[0, k] if len(shared_of) else theta[shared + k])
+    for v in range(len(victims.row)):
+        theta = victims.rows[victims.row[v]]
+        bias = mix_fictive(victims, a, theta, shared, mixed)
         for j in range(len(kept)):
-            low = begin + kept[j] * dim
-            z = bias
-            for k in range(dim):
-                z += mixed[k] * theta[low + k]
-            out[v, j] = entropy(z)
+            out[v, j] = entropy(logit(mixed, bias, theta, begin + kept[j] * dim, dim))

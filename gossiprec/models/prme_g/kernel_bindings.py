@@ -12,10 +12,17 @@ from gossiprec.models.base.kernel_interface import (
     NO_CONTEXT,
     AdversaryQueries,
     ModelKernels,
+    Samples,
     ScoreQuery,
+    Sizes,
+    TaskColumns,
+    TrainingRule,
+    ValidationLists,
+    Versions,
     VictimModels,
     flat_view,
 )
+from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.models.prme_g import kernels, observer_kernels, performance_kernels
 
 _NOWHERE = np.zeros((0, 3), np.float32)
@@ -37,17 +44,20 @@ class PRMEGKernels(ModelKernels):
 
     def run(self, program: Any, tasks: I64, update: I32) -> None:
         """Run `tasks` of one wave."""
-        work, training, options = self.work, self.work.training, self.work.model.options
-        feed = work.feed
-        kernels.run_tasks(
-            tasks, program.node, program.source, program.target, update, program.merge_offsets,
-            program.merge_row, program.merge_keep, program.merge_message, flat_view(work.arena.rows),
-            work.layout.row_size, work.arena.steps, feed.moves.offsets, feed.moves.values, feed.previous, feed.member,
-            work.model.constants["places"], work.layout.n_items, work.layout.n_users, training.negatives,
-            training.negatives_drawn == "once", training.batch_size or 0, training.local_epochs, training.learning_rate,
-            options.alpha, options.l2, options.loss_reduction == "mean", np.uint64(work.seed), self.dims,
-            program.refused,
-            work.node_settings.drift_penalty,
+        work, feed, options = self.work, self.work.feed, self.work.model.options
+        arena, seed = work.arena, np.uint64(work.seed)
+        specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)(
+            tasks,
+            TaskColumns.of(program, update),
+            Versions(flat_view(arena.rows), arena.first, arena.second, arena.steps),
+            Samples(feed.moves.offsets, feed.moves.values, feed.member, seed),
+            TrainingRule.of(work.training, summed=options.loss_reduction == "sum"),
+            self.sizes,
+            seed,
+            kernels.MoveOptions(
+                feed.previous, work.model.constants["places"], options.alpha, options.l2,
+                work.node_settings.drift_penalty,
+            ),
         )  # fmt: skip
 
     def score_performance(self, program: Any, tasks: I64) -> None:
@@ -55,19 +65,19 @@ class PRMEGKernels(ModelKernels):
         work = self.work
         if work.candidates is None:
             return
+        lists = ValidationLists(work.candidates.offsets, work.candidates.values)
         performance_kernels.appraise_tasks(
-            tasks, program.node, program.source, program.merge_offsets, program.merge_row, program.merge_keep,
-            program.found, program.refused, flat_view(work.arena.rows), work.layout.row_size, work.candidates.offsets,
-            work.candidates.values, work.layout.n_items, work.layout.n_users, self.dims,
-        )  # fmt: skip
+            tasks, TaskColumns.of(program), flat_view(work.arena.rows), lists, self.sizes
+        )
 
     def scores(self, query: ScoreQuery) -> F32:
         """Return ``-D``."""
         out = np.empty(len(query.items), np.float32)
+        rows = np.ascontiguousarray(query.rows)
         kernels.score_items(
-            flat_view(np.ascontiguousarray(query.rows)), query.rows.shape[1], query.row, query.user, query.offsets,
-            query.items, query.contexts.get("previous", NO_CONTEXT), (query.constants or {}).get("places", _NOWHERE),
-            query.layout.n_users, self.work.model.options.alpha, self.dims, out,
+            query.columns._replace(rows=flat_view(rows)), query.contexts.get("previous", NO_CONTEXT),
+            Sizes.of(query.layout)._replace(width=rows.shape[1]), (query.constants or {}).get("places", _NOWHERE),
+            self.work.model.options.alpha, out,
         )  # fmt: skip
         return out
 
@@ -92,9 +102,5 @@ class PRMEGKernels(ModelKernels):
 
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
         """Rank victims by every adversary's moves, whether or not they withhold their user row."""
-        layout = self.work.layout
-        observer_kernels.rank_victims(
-            flat_view(victims.rows), layout.row_size, victims.row, victims.ids, victims.hides, victims.users,
-            asked.offsets, asked.items, asked.contexts, asked.n_targets, asked.weights, asked.rules, latest,
-            layout.n_items, layout.n_users, self.dims,
-        )  # fmt: skip
+        rows = flat_view(victims.rows)
+        observer_kernels.rank_victims(victims._replace(rows=rows), asked, latest, self.sizes)

@@ -7,24 +7,74 @@ of both]``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy import float32, uint64
 
+from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.geodesy import EARTH_RADIUS_KM
-from gossiprec.native.jit import (
-    NO_DENORMALS,
-    borrow,
-    copy_floats,
-    inline,
-    kernel,
-    load_float32,
-    swap_float_mode,
-)
+from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, load_float32
 from gossiprec.numerics.draw_kernels import philox, sample_negatives, shuffle
-from gossiprec.numerics.float16_rows import BLOCK, merge_rounded, narrow_row, widen_row
+from gossiprec.numerics.float16_rows import merge_rounded, narrow_row, widen_row
+from gossiprec.numerics.merge import BLOCK, Merge
 from gossiprec.numerics.rounding import MERGED, TRAINED
 
 DIAMETER = float32(2.0 * EARTH_RADIUS_KM)
+
+
+class MoveOptions(NamedTuple):
+    """The inputs of local updates on moves that other models lack.
+
+    Attributes
+    ----------
+    previous : ndarray of int32
+        Item before each positive; -1 if unknown.
+    places : ndarray of float32, shape (n_items, 3)
+    alpha, l2 : float
+    drift_penalty : ndarray of float32, shape (n_nodes,)
+        Factor of the squared drift of a batch's items in its loss.
+    """
+
+    previous: I32
+    places: F32
+    alpha: float
+    l2: float
+    drift_penalty: F32
+
+
+class PRMEGWorkspace(NamedTuple):
+    """The working arrays of a thread.
+
+    Attributes
+    ----------
+    items, order
+        Positives, each before its negatives; and order of the samples.
+    record_of, held
+        Record of each item, and item of each record.
+    touched, seen
+        Records that the batch touches, and the last step that touched each record.
+    records, own
+        Records, and ``[user | gradient]``.
+    weights
+        Weights of each sample's distances.
+    starts
+        Records as the local update began.
+    block
+        Of merges.
+    """
+
+    items: I32
+    order: I32
+    record_of: I64
+    held: I64
+    touched: I64
+    seen: I64
+    records: F32
+    own: F32
+    weights: F32
+    starts: F32
+    block: F32
 
 
 @borrow
@@ -74,14 +124,28 @@ def distance_weights(places, item, previous, alpha):
     return weight * alpha, weight * (float32(1.0) - alpha)
 
 
-@borrow
-def add_sample(records, own, positive, negative, previous, weights, share, l2, dim):
-    """Add a sample's gradient, times `share`, to its records and to the user ``own = [u | gradient]``.
+class SamplePlaces(NamedTuple):
+    """Positions of the records of a sample's positive, of its negative, and of the previous item (-1 if unknown)."""
 
-    `positive`, `negative` and `previous` are positions of records (`previous` is -1 if unknown); `weights` are those
-    of the two distances of the positive and of the negative.
-    """
+    positive: int
+    negative: int
+    previous: int
+
+
+class DistanceWeights(NamedTuple):
+    """Weights of the two distances of a sample's positive, and of its negative."""
+
+    near: float32
+    step: float32
+    far: float32
+    leap: float32
+
+
+@borrow
+def add_sample(records, own, places, weights, share, l2, dim):
+    """Add a sample's gradient, times `share`, to its records and to the user ``own = [u | gradient]``."""
     near, step, far, leap = weights
+    positive, negative, previous = places
     x = far * squared_distance(records, negative, own, 0, dim) - near * squared_distance(
         records, positive, own, 0, dim
     )
@@ -128,32 +192,38 @@ def add_drift_gradient(records, at, starts, start, count, factor):
 
 
 @borrow
-def load_record(item, row, begin, dim, rows, records, record_of, held, count):
-    """Make a record of `item` if it has none; return the number of records."""
+def load_record(item, rows, table, records, record_of, held, count, dim):
+    """Make a record of `item` if it has none; return the number of records. `table` is where the items begin."""
     if item < 0 or record_of[item] >= 0:
         return count
     record_of[item] = count
     held[count] = item
-    widen_row(records, count * 4 * dim, rows, row + begin + item * 2 * dim, 2 * dim)
+    widen_row(records, count * 4 * dim, rows, table + item * 2 * dim, 2 * dim)
     for k in range(2 * dim):
         records[count * 4 * dim + 2 * dim + k] = float32(0.0)
     return count + 1
 
 
 @borrow
-def run_epoch(
-    order, n, size, negatives, items, weights, previous, record_of, records, own, touched, seen, mark, dim, rate, l2,
-    mean, starts, drift,
-):  # fmt: skip
+def run_epoch(n, mark, previous, space, rule, l2, drift, dim):
     """Pass once over the samples in their order; return the number of steps. `mark` counts steps since the start.
 
-    If `drift` is not 0, the records that a batch touches are drawn back to `starts` by that factor.
+    If `drift` is not 0, the records that a batch touches are drawn back to their starts by that factor.
     """
-    width = 4 * dim
+    items, order, record_of, touched, seen = (
+        space.items,
+        space.order,
+        space.record_of,
+        space.touched,
+        space.seen,
+    )
+    records, own, weights, starts = space.records, space.own, space.weights, space.starts
+    negatives, rate, width = rule.negatives, float32(rule.rate), 4 * dim
+    size = n if rule.batch_size == 0 else rule.batch_size
     n_steps = (n + size - 1) // size
     for b in range(n_steps):
         batch = order[b * size : min(n, (b + 1) * size)]
-        share = float32(1.0) / float32(len(batch)) if mean else float32(1.0)
+        share = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
         n_touched = 0
         for s in batch:
             move, place = s // negatives, s + s // negatives + 1  # items: a positive, then its negatives
@@ -164,9 +234,10 @@ def run_epoch(
                     seen[c] = mark + b
                     touched[n_touched] = c
                     n_touched += 1
-            factors = (weights[s, 0], weights[s, 1], weights[s, 2], weights[s, 3])
             start = before * width if before >= 0 else np.int64(-1)
-            add_sample(records, own, positive * width, negative * width, start, factors, share, l2, dim)
+            places = SamplePlaces(positive * width, negative * width, start)
+            factors = DistanceWeights(weights[s, 0], weights[s, 1], weights[s, 2], weights[s, 3])
+            add_sample(records, own, places, factors, share, l2, dim)
         for t in range(n_touched):
             if drift > float32(0.0):
                 add_drift_gradient(records, touched[t] * width, starts, touched[t] * 2 * dim, 2 * dim, drift)
@@ -176,119 +247,110 @@ def run_epoch(
 
 
 @borrow
-def train(
-    i, update, row, user, begin, mine, previous, member, n_items, rows, places, space, negatives, once, batch_size,
-    epochs, rate, alpha, l2, mean, seed, dim, drift,
-):  # fmt: skip
-    """Run local update number `update` of node i on the row that begins at `row`; return the steps taken."""
-    items, order, record_of, held, touched, seen, records, own, weights, starts = space
-    n = len(mine) * negatives
-    size = n if batch_size == 0 else batch_size
-    sample_negatives(mine, member, n_items, i, 0 if once else update, negatives, seed, items)
+def load_samples(mine, previous, rows, table, space, options, negatives, dim):
+    """Make a record of each item, and find the weights of the distances; return the number of records."""
+    items, weights, alpha, count = space.items, space.weights, float32(options.alpha), 0
+    records, record_of, held, points = space.records, space.record_of, space.held, options.places
+    for move in range(len(mine)):
+        count = load_record(previous[move], rows, table, records, record_of, held, count, dim)
+        first = move * (1 + negatives)
+        for place in range(first, first + 1 + negatives):
+            count = load_record(items[place], rows, table, records, record_of, held, count, dim)
+        near, step = distance_weights(points, items[first], previous[move], alpha)
+        for q in range(negatives):
+            s = move * negatives + q
+            far, leap = distance_weights(points, items[first + 1 + q], previous[move], alpha)
+            weights[s, 0], weights[s, 1], weights[s, 2], weights[s, 3] = near, step, far, leap
+    return count
+
+
+@borrow
+def train_task(index, columns, versions, samples, rule, sizes, options, space):
+    """Run a local update on the task's target row."""
+    i, update, dim, rows = columns.node[index], columns.update[index], length(sizes.dims), versions.rows
+    row, user = np.int64(columns.target[index]) * sizes.width, 0 if sizes.n_users == 1 else i * dim
+    begin, own, records, starts = sizes.n_users * dim, space.own, space.records, space.starts
+    seen, held, record_of = space.seen, space.held, space.record_of
+    some = slice(samples.offsets[i], samples.offsets[i + 1])
+    mine, previous, drift = (
+        samples.positives[some],
+        options.previous[some],
+        float32(2.0) * options.drift_penalty[i],
+    )
+    n = len(mine) * rule.negatives
+    size = n if rule.batch_size == 0 else rule.batch_size
+    drawn = 0 if rule.once else update
+    sample_negatives(
+        mine, samples.member[i], sizes.n_items, i, drawn, rule.negatives, samples.seed, space.items
+    )
     widen_row(own, 0, rows, row + user, dim)
     for k in range(dim):
         own[dim + k] = float32(0.0)
-    count = 0
-    for move in range(len(mine)):
-        count = load_record(previous[move], row, begin, dim, rows, records, record_of, held, count)
-        first = move * (1 + negatives)
-        for place in range(first, first + 1 + negatives):
-            count = load_record(items[place], row, begin, dim, rows, records, record_of, held, count)
-        near, step = distance_weights(places, items[first], previous[move], alpha)
-        for q in range(negatives):
-            s = move * negatives + q
-            far, leap = distance_weights(places, items[first + 1 + q], previous[move], alpha)
-            weights[s, 0], weights[s, 1], weights[s, 2], weights[s, 3] = near, step, far, leap
+    count = load_samples(mine, previous, rows, row + begin, space, options, rule.negatives, dim)
     for c in range(count):
         seen[c] = -1
         if drift > float32(0.0):
             copy_floats(starts, c * 2 * dim, records, c * 4 * dim, 2 * dim)
     taken = 0
-    for epoch in range(epochs):
-        shuffle(order, n, i, update * epochs + epoch, seed, n > size)
-        taken += run_epoch(
-            order, n, size, negatives, items, weights, previous, record_of, records, own, touched, seen, taken, dim,
-            rate, l2, mean, starts, drift,
-        )  # fmt: skip
-    key = philox(seed, 0, update, i, TRAINED)[0]
+    for epoch in range(rule.epochs):
+        shuffle(space.order, n, i, update * rule.epochs + epoch, samples.seed, n > size)
+        taken += run_epoch(n, taken, previous, space, rule, float32(options.l2), drift, dim)
+    key = philox(samples.seed, 0, update, i, TRAINED)[0]
     narrow_row(rows, row + user, user, own, 0, dim, key)
     for c in range(count):
         column = begin + held[c] * 2 * dim
         narrow_row(rows, row + column, column, records, c * 4 * dim, 2 * dim, key)
         record_of[held[c]] = -1
-    return taken
+    versions.steps[i] += taken
 
 
 @inline
-def new_workspace(n_moves, negatives, n_items, dim):
+def new_workspace(n_moves, versions, rule, sizes):
     """Return the working arrays for nodes with up to `n_moves` moves."""
+    dim, negatives = length(sizes.dims), rule.negatives
     n = n_moves * negatives
-    most = min(n_items, n_moves * (2 + negatives))
-    return (
-        np.empty(n_moves * (1 + negatives), np.int32),  # positives, each before its negatives
-        np.empty(n, np.int32),  # order of the samples
-        np.full(n_items if n else 0, -1, np.int64),  # record of each item
-        np.empty(most, np.int64),  # item of each record
-        np.empty(most, np.int64),  # records that the batch touches
-        np.empty(most, np.int64),  # last step that touched each record
-        np.empty(most * 4 * dim, float32),  # records
-        np.empty(2 * dim, float32),  # user and gradient
-        np.empty((n, 4), float32),  # weights of each sample's distances
-        np.empty(most * 2 * dim, float32),  # records as the local update began
+    most = min(sizes.n_items, n_moves * (2 + negatives))
+    return PRMEGWorkspace(
+        np.empty(n_moves * (1 + negatives), np.int32),
+        np.empty(n, np.int32),
+        np.full(sizes.n_items if n else 0, -1, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most * 4 * dim, float32),
+        np.empty(2 * dim, float32),
+        np.empty((n, 4), float32),
+        np.empty(most * 2 * dim, float32),
+        np.empty(BLOCK, float32),
     )
 
 
-@kernel
-def run_tasks(
-    tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, merge_message, rows, width, steps,
-    offsets, positives, previous, member, places, n_items, n_users, negatives, once, batch_size, epochs, rate, alpha,
-    l2, mean, seed, dims, refused, drift_penalty,
-):  # fmt: skip
-    """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
-
-    `rows` is flat, of float32 or of the bits of float16; `dims` is a tuple as long as the embedding: its length is
-    part of the type, so the compiler knows it. The loss of a batch has ``drift_penalty[node]`` times the squared
-    drift of its items added.
-    """
-    mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
-    begin = n_users * dim
-    most = 0
-    for index in tasks:
-        if update[index] >= 0:
-            most = max(most, offsets[node[index] + 1] - offsets[node[index]])
-    space = new_workspace(most, negatives, n_items, dim)
-    block = np.empty(BLOCK, float32)
-    for index in tasks:
-        i, first, last = node[index], merge_offsets[index], merge_offsets[index + 1]
-        origin, place = np.int64(source[index]), np.int64(target[index])
-        message = merge_message[last - 1] if last > first else 0
-        key = philox(seed, 0, message, i, MERGED)[0]
-        merge_rounded(
-            rows, width, origin, place, begin if n_users == 1 else 0, begin + n_items * 2 * dim, merge_row,
-            merge_keep, first, last, key, block,
-        )  # fmt: skip
-        if n_users == 1 and place != origin:
-            for k in range(dim):
-                rows[place * width + k] = rows[origin * width + k]
-        if update[index] >= 0 and not refused[index] and offsets[i + 1] > offsets[i]:
-            mine = slice(offsets[i], offsets[i + 1])
-            steps[i] += train(
-                i, update[index], place * width, 0 if n_users == 1 else i * dim, begin, positives[mine],
-                previous[mine], member[i], n_items, rows, places, space, negatives, once, batch_size, epochs,
-                float32(rate), float32(alpha), float32(l2), mean, seed, dim, float32(2.0) * drift_penalty[i],
-            )  # fmt: skip
-    swap_float_mode(mode)
+@inline
+def merge_task(index, columns, versions, sizes, seed, space):
+    """Merge the deliveries of a task; rows of float16 are rounded by the last one's message."""
+    rows, node, dim = versions.rows, columns.node[index], length(sizes.dims)
+    source, target = np.int64(columns.source[index]), np.int64(columns.target[index])
+    first, last = columns.merge_offsets[index], columns.merge_offsets[index + 1]
+    message = columns.merge_message[last - 1] if last > first else 0
+    key = philox(seed, 0, message, node, MERGED)[0]
+    begin = sizes.n_users * dim
+    start, end = begin if sizes.n_users == 1 else 0, begin + sizes.n_items * 2 * dim
+    merge = Merge(source, target, start, end, columns.merge_row, columns.merge_keep, first, last)
+    merge_rounded(rows, sizes.width, merge, key, space.block)
+    if sizes.n_users == 1 and target != source:
+        for k in range(dim):
+            rows[target * sizes.width + k] = rows[source * sizes.width + k]
 
 
 @kernel
-def score_items(rows, width, row, user, offsets, items, contexts, places, n_users, alpha, dims, out):
+def score_items(query, contexts, sizes, places, alpha, out):
     """Fill `out` with predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.scores`).
 
-    `contexts` is as long as `items`, or empty if no previous visit is known.
+    `contexts` is as long as the queries' items, or empty if no previous visit is known.
     """
-    dim = len(dims)
-    begin = n_users * dim
+    rows, row, user, offsets, items = query
+    dim, width = length(sizes.dims), sizes.width
+    begin = sizes.n_users * dim
     own = np.empty(dim, float32)
     for q in range(len(row)):
         low = row[q] * width

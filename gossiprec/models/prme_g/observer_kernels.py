@@ -17,7 +17,7 @@ from numpy import float32, uint64
 
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.prme_g.kernels import distance_weights, squared_distance
-from gossiprec.native.jit import NO_DENORMALS, inline, kernel, load_float32, noinline, swap_float_mode
+from gossiprec.native.jit import NO_DENORMALS, inline, kernel, length, load_float32, noinline, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives
 from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.lazy_adam import step_vector
@@ -119,32 +119,29 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
 
 
 @kernel
-def rank_victims(
-    rows, width, row, victims, hides, users, asked_offsets, items, contexts, n_targets, weights, rules, latest, n_items,
-    n_users, dims,
-):  # fmt: skip
-    """Fill ``latest[rule, adversary, victim]`` for victims with models ``rows[row]``.
+def rank_victims(victims, asked, latest, sizes):
+    """Fill ``latest[rule, adversary, victim]`` for victims with models ``rows[row]``; `rows` is flat.
 
     A victim that withholds its user row is scored with each adversary's row of `users`.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
-    begin = n_users * dim
-    longest = 0
-    for a in range(len(n_targets)):
-        longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
+    dim, rows, users = length(sizes.dims), victims.rows, victims.users
+    items, contexts, weights = asked.items, asked.contexts, asked.weights
+    begin, longest = sizes.n_users * dim, 0
+    for a in range(len(asked.n_targets)):
+        longest = max(longest, asked.offsets[a + 1] - asked.offsets[a])
     scores, scratch, user = np.empty(longest, float32), np.empty(SCRATCH, float32), np.empty(dim, float32)
-    near = np.empty(n_items, float32)
-    for v in range(len(victims)):
-        hidden, low = hides[victims[v]], np.int64(row[v]) * width
-        table = low + begin
+    near = np.empty(sizes.n_items, float32)
+    for v in range(len(victims.ids)):
+        victim, low = victims.ids[v], np.int64(victims.row[v]) * sizes.width
+        hidden, table = victims.hides[victim], low + begin
         if not hidden:
-            widen_row(user, 0, rows, low + (0 if n_users == 1 else victims[v] * dim), dim)
-            for item in range(n_items):
+            widen_row(user, 0, rows, low + (0 if sizes.n_users == 1 else victim * dim), dim)
+            for item in range(sizes.n_items):
                 near[item] = user_squared_distance(rows, table + item * 2 * dim, user, dim)
-        for a in range(len(n_targets)):
-            first, n = asked_offsets[a], n_targets[a]
-            count = asked_offsets[a + 1] - first
+        for a in range(len(asked.n_targets)):
+            first, n = asked.offsets[a], asked.n_targets[a]
+            count = asked.offsets[a + 1] - first
             for s in range(count):
                 item, before = np.int64(items[first + s]), np.int64(contexts[first + s])
                 at = table + item * 2 * dim
@@ -154,8 +151,8 @@ def rank_victims(
                     start = table + before * 2 * dim + dim
                     distance += weights[first + s, 1] * stored_squared_distance(rows, at + dim, start, dim)
                 scores[s] = -distance
-            for r in range(len(rules)):
-                latest[r, a, victims[v]] = compute_relevance(
-                    rules[r], float32(0.0), scores[:n], scores[n:count], scratch
+            for r in range(len(asked.rules)):
+                latest[r, a, victim] = compute_relevance(
+                    asked.rules[r], float32(0.0), scores[:n], scores[n:count], scratch
                 )
     swap_float_mode(mode)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.native.jit import borrow, kernel, load_float32, strict_math
+from gossiprec.native.jit import borrow, kernel, length, load_float32, strict_math
 from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.relevance_kernels import GAINS
 
@@ -86,23 +86,22 @@ def load_submodel(rows, user, items, kept, count, dim, model):
 
 
 @kernel
-def appraise_tasks(
-    tasks, node, source, merge_offsets, merge_row, merge_keep, found, refused, rows, width, list_offsets, lists,
-    n_items, n_users, dims,
-):  # fmt: skip
+def appraise_tasks(tasks, columns, rows, lists, sizes):
     """Compute the weights of the tasks' merges by performance; `rows` is flat, float32 or the bits of float16."""
-    dim, most = len(dims), 0
+    dim, most, n_items, width = length(sizes.dims), 0, sizes.n_items, sizes.width
+    found, merge_keep, merge_offsets = columns.found, columns.merge_keep, columns.merge_offsets
     for index in tasks:
-        most = max(most, list_offsets[node[index] + 1] - list_offsets[node[index]])
-    size = min(n_items, most * lists.shape[1])
+        node = columns.node[index]
+        most = max(most, lists.offsets[node + 1] - lists.offsets[node])
+    size = min(n_items, most * lists.items.shape[1])
     place_of, kept = np.full(n_items if most else 0, -1, np.int64), np.empty(size, np.int64)
     own, other = np.empty((size + 1) * dim, float32), np.empty((size + 1) * dim, float32)
     scores, gained = np.empty(size, float32), np.empty(most)
     for index in tasks:
-        first, last, i = merge_offsets[index], merge_offsets[index + 1], node[index]
+        first, last, i = merge_offsets[index], merge_offsets[index + 1], columns.node[index]
         if first == last or not merge_keep[first] < float32(0.0):
             continue
-        mine = lists[list_offsets[i] : list_offsets[i + 1]]
+        mine = lists.items[lists.offsets[i] : lists.offsets[i + 1]]
         if not len(mine):
             merge_keep[first:last] = float32(0.5)
             continue
@@ -115,13 +114,13 @@ def appraise_tasks(
                     place_of[mine[entry, place]] = count
                     kept[count] = mine[entry, place]
                     count += 1
-        items, user = n_users * dim, 0 if n_users == 1 else i * dim
-        origin = np.int64(source[index]) * width
+        items, user = sizes.n_users * dim, 0 if sizes.n_users == 1 else i * dim
+        origin = np.int64(columns.source[index]) * width
         load_submodel(rows, origin + user, origin + items, kept, count, dim, own)
         for entry in range(first, last):
-            at = np.int64(merge_row[entry]) * width
+            at = np.int64(columns.merge_row[entry]) * width
             load_submodel(rows, at + user, at + items, kept, count, dim, other)
-            if n_users == 1:
+            if sizes.n_users == 1:
                 other[:dim] = own[:dim]
             predict_scores(own, count, dim, scores)
             before = performance(scores, mine, place_of, gained)
@@ -129,7 +128,8 @@ def appraise_tasks(
             worth = performance(scores, mine, place_of, gained)
             total = before + worth
             keep = before / total if total > float32(0.0) else float32(1.0)
-            merge_keep[entry], found[entry], refused[index] = keep, worth, total == float32(0.0)
+            merge_keep[entry], found[entry] = keep, worth
+            columns.refused[index] = total == float32(0.0)
             merge_models(own[: (count + 1) * dim], other[: (count + 1) * dim], keep)
         for c in range(count):
             place_of[kept[c]] = -1
