@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gossiprec.base.errors import GossipRecError
-from gossiprec.data.loading import DataSizes
+from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation import RunEstimate, estimate_run
 from gossiprec.emulation.assembly.data_loading import data_sizes
 from gossiprec.emulation.estimate.timing import model_key

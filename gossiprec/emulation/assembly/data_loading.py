@@ -13,7 +13,7 @@ from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
 from gossiprec.base.inputs import changed_files, note_input, open_regular_file
 from gossiprec.data import load_split
-from gossiprec.data.loading import DataSizes, estimate_sizes
+from gossiprec.data.data_sizes import DataSizes, estimate_sizes
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.scenario import Scenario

@@ -24,7 +24,7 @@ from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.local_update import TrainingMode
-from gossiprec.data.loading import DataSizes
+from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import AttackHook, make_attacks, make_hooks
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.data.loading import DataSizes
+from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import note_large_deltas
 from gossiprec.emulation.assembly.data_loading import data_sizes
 from gossiprec.emulation.assembly.shard_partition import require_ray

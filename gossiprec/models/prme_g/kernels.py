@@ -7,7 +7,7 @@ of both]``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32, uint64
@@ -129,7 +129,7 @@ class SamplePlaces(NamedTuple):
 
     positive: int
     negative: int
-    previous: int
+    previous: np.signedinteger[Any]
 
 
 class DistanceWeights(NamedTuple):
