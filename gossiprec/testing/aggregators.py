@@ -33,18 +33,18 @@ class _InboxCase:
     models: F32
     inbox: Inbox
 
-    def aggregated(self, rule: Aggregator) -> F32:
-        """Return the result of a rule, with all inputs read-only."""
+    def aggregated(self, rule: Aggregator, *, step: int = 2) -> F32:
+        """Return the result of a rule, with all inputs read-only; a delta touches every `step`-th item."""
         self.own.setflags(write=False)
         self.models.setflags(write=False)
-        return rule.aggregate(self.own, self._as_deltas() if rule.uses_deltas else self.inbox)
+        return rule.aggregate(self.own, self._as_deltas(step) if rule.uses_deltas else self.inbox)
 
-    def _as_deltas(self) -> Inbox:
-        """Return the inbox as deltas: of every other item, and of one shared weight."""
+    def _as_deltas(self, step: int) -> Inbox:
+        """Return the inbox as deltas: of every `step`-th item, and of one shared weight."""
         n_items, changes = len(self.own) - 1, []
         for place in self.inbox.row_index:
             change = (self.models[place] - self.own).astype(np.float32)
-            items = np.arange(place % 2, n_items, 2, dtype=np.int32)
+            items = np.arange(place % step, n_items, step, dtype=np.int32)
             changes.append(ModelDelta(items, change[items, None], change[n_items:]))
         return replace(self.inbox, deltas=changes)
 
@@ -190,6 +190,20 @@ def one_invalid_model_in_seven_does_no_harm(make: Make) -> None:
         case.models[3] = evil
         found = case.aggregated(make())
         assert (np.abs(found) < 10).all(), f"Found {found} if one model is {evil}."
+
+
+def invalid_models_up_to_the_breakdown_point_do_no_harm(make: Make) -> None:
+    """Withstand as many invalid models (NaN, infinite or huge) as `breakdown` says."""
+    if make().streaming:
+        return
+    for n, evil in itertools.product((1, 2, 3, 7, 12, 25), (np.nan, np.inf, -np.inf, 1e30)):
+        rule, case = make(), _case(4, n, 7)
+        count = rule.breakdown(n)
+        assert 0 <= count <= n, f"Found breakdown({n}) = {count}."
+        signs = np.where(np.arange(count) % 3, 1.0, -1.0)
+        case.models[:count] = (signs * evil)[:, None]
+        found = case.aggregated(rule, step=1)
+        assert not count or (np.abs(found) < 10).all(), f"Found {found} if {count} of {n} models are {evil}."
 
 
 def a_value_that_is_not_finite_is_propagated(make: Make) -> None:

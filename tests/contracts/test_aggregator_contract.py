@@ -16,6 +16,27 @@ def test_an_aggregator_keeps_its_contract(name):
     check_aggregator(AGGREGATORS[name])
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"name": "bulyan", "over": "touched"},
+        {"name": "centered-clipping", "radius": 0.5, "iterations": 3},
+        {"name": "centered-clipping", "center": "own"},
+        {"name": "geometric-median", "over": "touched"},
+        {"name": "geometric-median", "weighting": "samples"},
+        {"name": "krum", "byzantine": 3, "keep": 2},
+        {"name": "median", "over": "touched"},
+        {"name": "norm-bound", "bound": 1.0},
+        {"name": "trimmed-mean", "drop": 3},
+        {"name": "trimmed-mean", "trim": "farthest", "drop": 2},
+    ],
+    ids=str,
+)
+def test_an_aggregator_keeps_its_contract_with_options(rule):
+    options = {key: value for key, value in rule.items() if key != "name"}
+    check_aggregator(AGGREGATORS[rule["name"]], options)
+
+
 Median = AGGREGATORS["median"]
 
 
@@ -96,6 +117,11 @@ class Cleans(Median):
     propagates_nonfinite = True
 
 
+class Boasts(Median):
+    def breakdown(self, n):
+        return n // 2 + 1
+
+
 BROKEN = {
     Weightless: r"Give every user's models a finite weight above 0. Found \[2. 0. 6.\]",
     ForgetsTheOwnModel: "Leave the own model as it is if nothing was received",
@@ -106,6 +132,7 @@ BROKEN = {
     MixesColumns: "the same model if the columns are processed block by block",
     Forgets: r"Continue from its state\(\) after restore\(\)",
     Trusts: "Withstand one invalid model in seven .* if one model is nan",
+    Boasts: r"as `breakdown` says. .* if 1 of 1 models are nan",
     Cleans: "Propagate a value that is not finite, in one model or in two.* Found .* for nan",
 }
 

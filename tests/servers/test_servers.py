@@ -53,6 +53,19 @@ def test_adaptive_takes_the_steps_of_fedadam():
     assert second == pytest.approx(first + 0.1 * mean / (square**0.5 + 0.5))
 
 
+def test_fedyogi_moves_the_mean_square_by_a_bounded_amount():
+    options = {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.75, "tau": 2.0}
+    targets, version, mean, square = [1.0, 5.0, 0.0], 0.0, 0.0, 4.0
+    found = [d.versions[0][0] for d in played(make_server({"name": "fedyogi", **options}), targets)]
+
+    for target, after in zip(targets, found, strict=True):
+        delta = target - version
+        mean = 0.5 * mean + 0.5 * delta
+        square -= 0.25 * delta**2 * np.sign(square - delta**2)
+        version += 0.1 * mean / (square**0.5 + 2.0)
+        assert after == pytest.approx(version, rel=1e-5)
+
+
 def test_draws_of_a_round_are_its_own():
     draws = {
         RoundContext(seed, number, 4, LAYOUT).generator(what).random()

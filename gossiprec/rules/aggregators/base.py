@@ -178,6 +178,13 @@ class Aggregator(Stateful, ABC):
         """Number of models from which the rule is the defence that its name promises; a run counts smaller inboxes."""
         return self.min_models
 
+    def breakdown(self, n: int) -> int:
+        """Return the number of arbitrary models, out of n, that cannot make the result arbitrary.
+
+        By default one in seven for a robust rule, and none for any other.
+        """
+        return n // 7 if self.is_robust and not self.streaming else 0
+
     def weights(self, n_positives: I64) -> F64:
         """Return the weight of every user's models, above 0, shape (n_users,): equal by default."""
         return np.ones(len(n_positives))

@@ -62,10 +62,15 @@ class Krum(TouchedRule):
         keep, classical = self.options.keep, self.options.mode == "classical"
         return max(keep, self.options.byzantine + 3) if classical else keep
 
+    def breakdown(self, n: int) -> int:
+        """Return f, or the largest number that n models allow; none for ``nearest-to-mean``, which trusts the mean."""
+        classical = self.options.mode == "classical"
+        return max(0, min(self.options.byzantine, (n - 3) // 2)) if classical else 0
+
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of the models kept."""
         n, out = len(inbox.model_weights), np.empty_like(own)
-        kept = np.arange(n) if n <= 2 else np.sort(self._order(_distances(own, inbox, n)))
+        kept = np.arange(n) if n <= 2 else np.sort(self._order(model_distances(own, inbox, n)))
         for columns, models in inbox.models(own):
             out[columns] = models[kept].mean(axis=0)
         return out
@@ -80,7 +85,9 @@ class Krum(TouchedRule):
         else:
             at_once = max(1, base.BLOCK // n**2)
             starts = range(0, values.shape[1], at_once)
-            kept = np.concatenate([self._order(_apart(values[:, low : low + at_once])) for low in starts])
+            kept = np.concatenate(
+                [self._order(item_distances(values[:, low : low + at_once])) for low in starts]
+            )
         kept = np.sort(kept, axis=-1).T
         return mean_over_uploads(np.take_along_axis(values, kept[:, :, None], axis=0))
 
@@ -93,7 +100,7 @@ class Krum(TouchedRule):
         return order
 
 
-def _distances(own: F32, inbox: Inbox, n: int) -> F64:
+def model_distances(own: F32, inbox: Inbox, n: int) -> F64:
     """Return the squared distances between all models, shape (n, n); infinite to a model that is not finite."""
     from scipy.spatial.distance import pdist, squareform
 
@@ -112,7 +119,7 @@ def _nearest_to_mean(values: F32, keep: int) -> I64:
     return order
 
 
-def _apart(values: F32) -> F64:
+def item_distances(values: F32) -> F64:
     """Return the squared distances between all deltas of each item, shape (n_items, n, n)."""
     n, n_items, _ = values.shape
     out = np.zeros((n_items, n, n))

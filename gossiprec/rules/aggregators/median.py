@@ -26,19 +26,24 @@ class Median(TouchedRule):
         """Three, because the median of two models is their mean."""
         return 3
 
+    def breakdown(self, n: int) -> int:
+        """Return the largest number below half of the models."""
+        return (n - 1) // 2
+
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the median; NaN counts as the largest value."""
         n, out = len(inbox.model_weights), np.empty_like(own)
         for columns, models in inbox.models(own):
-            out[columns] = _middle(np.partition(models, [(n - 1) // 2, n // 2], axis=0))
+            out[columns] = middle(np.partition(models, [(n - 1) // 2, n // 2], axis=0))
         return out
 
     def combine(self, values: F32) -> F32:
         """Return the median of each number; sorting is faster than selecting in this memory layout."""
-        return _middle(np.sort(values, axis=0))
+        return middle(np.sort(values, axis=0))
 
 
-def _middle(ordered: F32) -> F32:
+def middle(ordered: F32) -> F32:
+    """Return the median of each number; `ordered` is ascending in its first dimension."""
     n = len(ordered)
     found: F32 = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
     return found

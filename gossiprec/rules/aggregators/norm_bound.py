@@ -9,6 +9,8 @@ are scaled down to a norm, then averaged. The bound that follows the inbox is ou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from pydantic import model_validator
 
@@ -53,15 +55,19 @@ class NormBound(Aggregator):
         """Whether the option `over` is ``touched``."""
         return self.options.over == "touched"
 
+    def breakdown(self, n: int) -> int:
+        """Return all models for given bounds, and the largest number below half of them for a median bound."""
+        return (n - 1) // 2 if "median" in (self.options.bound, self.options.shared_bound) else n
+
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the bounded mean; weights are used."""
         if self.uses_deltas:
             return self._of_rows(own, deltas.drop_nonfinite(inbox))
-        norms = self._norms(own, inbox)
+        norms = distances_from(own, inbox.received(), len(inbox))
         fit = np.isfinite(norms)
         if not fit.any():
             return own
-        bound = _number(self.options.bound, norms[fit])
+        bound = bound_value(self.options.bound, norms[fit])
         share = inbox.weights / (inbox.own_weight + inbox.weights[fit].sum())
         larger = np.maximum(norms[fit], bound)
         scale = share[fit] * np.divide(bound, larger, out=np.ones_like(larger), where=larger > 0)
@@ -76,22 +82,28 @@ class NormBound(Aggregator):
             return own
         rows, shared = deltas.delta_norms(inbox.deltas)
         options = self.options
-        bound = _number(options.bound, rows)
-        of_shared = _number(options.bound if options.shared_bound is None else options.shared_bound, shared)
+        bound = bound_value(options.bound, rows)
+        of_shared = bound_value(
+            options.bound if options.shared_bound is None else options.shared_bound, shared
+        )
         return add_deltas(own, deltas.clip_inbox(inbox, bound, of_shared), options.then or "touched-mean")
 
-    def _norms(self, own: F32, inbox: Inbox) -> F64:
-        """Return the norm of each model's difference from the own one; infinite or NaN for non-finite models."""
-        squares = np.zeros(len(inbox))
-        with np.errstate(invalid="ignore", over="ignore"):
-            for columns, received in inbox.received():
-                squares += np.square(received.astype(np.float64) - own[columns]).sum(axis=1)
-        norms: F64 = np.sqrt(squares)
-        return norms
+
+def distances_from(point: F32, blocks: Iterable[tuple[slice, F32]], n: int) -> F64:
+    """Return the distance of each of n models from a point; infinite or NaN for non-finite models.
+
+    `blocks` are columns with the models, shape (n, n_columns of the block).
+    """
+    squares = np.zeros(n)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for columns, models in blocks:
+            squares += np.square(models.astype(np.float64) - point[columns]).sum(axis=1)
+    distances: F64 = np.sqrt(squares)
+    return distances
 
 
-def _number(bound: Bound, norms: F64) -> float:
-    """Return the bound; the median of no norms is 0."""
+def bound_value(bound: Bound, norms: F64) -> float:
+    """Return the bound as a number; the median of no norms is 0."""
     if bound == "median":
         return float(np.median(norms)) if len(norms) else 0.0
     return bound

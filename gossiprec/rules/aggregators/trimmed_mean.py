@@ -57,6 +57,10 @@ class TrimmedMean(TouchedRule):
         drops = self.options.share if self.options.drop is None else self.options.drop
         return max(self.min_models, 3 if drops else 1)
 
+    def breakdown(self, n: int) -> int:
+        """Return the number of values dropped, at each end or in total, and less than half of the models."""
+        return min(self._n_dropped(n), (n - 1) // 2)
+
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of the remaining values; NaN counts as the largest value."""
         out = np.empty_like(own)
@@ -70,16 +74,23 @@ class TrimmedMean(TouchedRule):
 
     def _left(self, values: F32) -> F32:
         """Return the remaining values of each number, in ascending order."""
-        ordered, n, options = np.sort(values, axis=0), len(values), self.options
-        if options.trim == "farthest":
-            dropped = math.floor(options.share * n + 1e-9) if options.drop is None else options.drop
-            return _nearest_to_median(ordered, min(dropped, n - 1) if n > 2 else 0)
-        dropped = math.ceil(options.share * n - 1e-9) if options.drop is None else options.drop
-        dropped = min(dropped, (n - 1) // 2)
+        ordered, n = np.sort(values, axis=0), len(values)
+        dropped = self._n_dropped(n)
+        if self.options.trim == "farthest":
+            return nearest_to_median(ordered, dropped)
         return ordered[dropped : n - dropped]
 
+    def _n_dropped(self, n: int) -> int:
+        """Return the number of values dropped of n: at each end, or in total if the farthest are dropped."""
+        options = self.options
+        if options.trim == "farthest":
+            dropped = math.floor(options.share * n + 1e-9) if options.drop is None else options.drop
+            return min(dropped, n - 1) if n > 2 else 0
+        dropped = math.ceil(options.share * n - 1e-9) if options.drop is None else options.drop
+        return min(dropped, (n - 1) // 2)
 
-def _nearest_to_median(ordered: F32, dropped: int) -> F32:
+
+def nearest_to_median(ordered: F32, dropped: int) -> F32:
     """Return the values except those farthest from the median of each number; the larger is dropped on ties."""
     n = len(ordered)
     median = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]

@@ -56,6 +56,12 @@ class Adaptive(Server):
         if self._mean is None or self._square is None:
             self._mean, self._square = np.zeros_like(difference), np.full_like(difference, options.tau**2)
         self._mean = options.beta1 * self._mean + (1.0 - options.beta1) * difference
-        self._square = options.beta2 * self._square + (1.0 - options.beta2) * np.square(difference)
+        self._square = self.next_square(self._square, difference)
         step = options.learning_rate * self._mean / (np.sqrt(self._square) + options.tau)
-        return Downlink((published + step)[None])
+        version = (published + step).astype(np.float32, copy=False)
+        return Downlink(version[None])
+
+    def next_square(self, square: F32, difference: F32) -> F32:
+        """Return the mean square after a round, given the one before and the aggregated delta."""
+        found = self.options.beta2 * square + (1.0 - self.options.beta2) * np.square(difference)
+        return found.astype(np.float32, copy=False)
