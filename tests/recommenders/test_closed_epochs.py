@@ -58,7 +58,7 @@ def test_clients_are_sent_the_same_whether_epochs_are_closed_or_not(recommender)
 def test_the_regulariser_steps_before_the_report_and_after_the_last_epoch():
     _, merged, _ = ended(sliced({**FEW, "name": "cl4fedrec"}, close=True, rounds=1))
     run, found, _ = ended(sliced(HOT, close=True, rounds=1))
-    regulariser = run.recommender.regulariser(run.between._known)
+    regulariser = run.recommender.regulariser(run.coordinator_hook._known)
     assert isinstance(regulariser, PopularityRegulariser)
     np.testing.assert_array_equal(found, regulariser.applied(merged, 1))
     assert (found != merged).any()

@@ -210,7 +210,7 @@ def test_soft_labels_are_learned(executor):
         pass
     extras = prepared.serving.extras
     again = prepare(load_scenario(scenario))  # its extras of the first round
-    first = again.between.step(sent, nobody(sent), RoundContext(5, 0, 12, layout))[1]
+    first = again.coordinator_hook.step(sent, nobody(sent), RoundContext(5, 0, 12, layout))[1]
     assert first["sent_items"].shape == extras["sent_items"].shape == (12, 7)
     total = np.zeros(len(sent))
     for node in range(12):

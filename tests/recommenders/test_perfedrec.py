@@ -291,9 +291,9 @@ def test_averaged_rows_of_every_executor_are_alike():
         carried_out(personal(**AUTHORS, executor={"name": name}))
         for name in ("reference", "batched", "fused")
     ]
-    tables = [run.between._table.rows for run in runs]
+    tables = [run.coordinator_hook._table.rows for run in runs]
     versions = [run.executor.store.version(int(run.planner.current[-1])) for run in runs]
-    start = runs[0].between._pretrained(*_begun(runs[0]))[1]
+    start = runs[0].coordinator_hook._pretrained(*_begun(runs[0]))[1]
     assert np.abs(tables[0] - start).max() > 0.05
     for found in (tables, versions):
         for other in found[1:]:
@@ -315,7 +315,7 @@ def test_without_a_server_an_averaged_row_moves_by_a_part_of_its_client_s_step()
         for rows in ("own", "averaged")
     )
     before = own.model.initial_own(own.layout, 12, 5)[0]
-    moved = averaged.between._table.rows - before
+    moved = averaged.coordinator_hook._table.rows - before
     first = np.flatnonzero(averaged.protocol._asked_in == 0)
     assert len(first) == 6
     assert np.flatnonzero(np.abs(moved).max(axis=1)).tolist() == first.tolist()
@@ -415,15 +415,17 @@ def test_pre_training_is_where_everybody_begins():
         prepare(load_scenario(personal(recommender={**PP, "pretraining": {"epochs": epochs, "sampled": 6}})))
         for epochs in (0, 3)
     )
-    assert plain.between.start(np.ones(3), np.zeros((2, 6)))[0].tolist() == [1, 1, 1]
+    assert plain.coordinator_hook.start(np.ones(3), np.zeros((2, 6)))[0].tolist() == [1, 1, 1]
     for prepared, same in ((plain, True), (trained, False)):
         model, layout = prepared.model, prepared.layout
         users = model.initial_own(layout, 12, 5)[0]
         assert np.array_equal(prepared.executor.store.own[:, :6], users) == same
         version = model.initial_rows(layout, 1, 5)[0, layout.merged]
         assert np.array_equal(prepared.executor.store.version(0), version) == same
-    assert np.isfinite(trained.between._rows).all()  # the coordinator knows the rows that it has made
-    assert np.isnan(plain.between._rows).all()
+    assert np.isfinite(
+        trained.coordinator_hook._rows
+    ).all()  # the coordinator knows the rows that it has made
+    assert np.isnan(plain.coordinator_hook._rows).all()
 
 
 @pytest.mark.slow
