@@ -96,11 +96,11 @@ def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
 KILLER = """
 import os, signal, sys
 from gossiprec.emulation import simulate
-from gossiprec.runs import checkpoints
+from gossiprec.runs import checkpoint_format, checkpoints
 from tests.emulation.ended_early import Patient, often
 
 checkpoints.MIN_DELTA_BYTES, checkpoints.MAX_DELTA_FRACTION = 0, 1.0
-write = checkpoints.write_block
+write = checkpoint_format.write_block
 
 def dying(file, flat, block):
     if block.tracked and len(block.stored) and block.stored_bytes < sum(block.extents[:, 1] - block.extents[:, 0]):
@@ -109,7 +109,7 @@ def dying(file, flat, block):
             os.kill(os.getpid(), signal.SIGKILL)
     return write(file, flat, block)
 
-checkpoints.write_block = dying
+checkpoint_format.write_block = dying
 simulate(often(), out=sys.argv[1], progress=Patient())
 """
 

@@ -1,6 +1,7 @@
 """Sections of a report: functions that make a part of the page from runs or from a study, found by their place.
 
-Every module of this package is imported. A function with the decorator :func:`run_section` or :func:`study_section` is
+Every module of this package is imported, except that `study`, which loads the drawing
+library, is imported for studies only. A function with the decorator :func:`run_section` or :func:`study_section` is
 a section; its `order` is its place on the page. It returns None if it has nothing to show.
 """
 
@@ -40,7 +41,8 @@ def _decorator(kind: str, order: int) -> Callable[[MakeSection], MakeSection]:
 def make_sections(kind: str, subject: Any) -> Iterator[Section]:
     """Yield the sections on a subject of a kind, ``runs`` or ``study``, in order."""
     for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+        if kind == "study" or module.name != "study":
+            importlib.import_module(f"{__name__}.{module.name}")
     for _, section in sorted(_SECTIONS[kind].items()):
         made = section(subject)
         if made is not None:
