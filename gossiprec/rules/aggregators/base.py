@@ -148,7 +148,7 @@ class Aggregator(Stateful, ABC):
     streaming : bool
         Whether the rule is only its weights: models are blended one by one as they arrive, without waiting. Any other
         rule needs an inbox: received models are kept until the receiver's model is next read.
-    withstands : bool
+    is_robust : bool
         Whether one non-finite or huge model in seven does no harm. No streaming rule has this property.
     propagates_nonfinite : bool
         Whether a value that is not finite, in any model or delta, makes a value of the result non-finite, as in a
