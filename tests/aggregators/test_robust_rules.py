@@ -129,7 +129,18 @@ def test_only_finite_models_move_the_centre():
         make_aggregator("centered-clipping").aggregate(own, inbox(some)) for some in (models, models[[0, 2]])
     )
     assert found == pytest.approx(expected, abs=1e-6)
-    assert np.array_equal(make_aggregator("centered-clipping").aggregate(own, inbox(models[[1, 3]])), own)
+
+
+def test_an_inbox_without_a_finite_model_leaves_the_own_model_and_the_last_change():
+    own, models = drawn(4)
+    nothing = np.full((2, len(own)), np.nan, np.float32)
+    rule, other = make_aggregator("centered-clipping"), make_aggregator("centered-clipping")
+    assert np.array_equal(rule.aggregate(own, inbox(nothing)), own)
+
+    for each in (rule, other):
+        each.aggregate(own, inbox(models))
+    assert np.array_equal(rule.aggregate(own, inbox(nothing)), own)
+    assert np.array_equal(rule.aggregate(own, inbox(models)), other.aggregate(own, inbox(models)))
 
 
 @pytest.mark.parametrize("name", ["bulyan", "geometric-median"])

@@ -54,20 +54,23 @@ class CenteredClipping(Aggregator):
         return (n - 1) // 2 if self.options.radius == "median" else n
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
-        """Return the centre after the iterations; weights are used."""
+        """Return the centre after the iterations, or the own model if no model is finite; weights are used."""
         center = own if self._change is None else own + self._change
         for _ in range(self.options.iterations):
-            center = self._moved(own, center, inbox)
+            moved = self._moved(own, center, inbox)
+            if moved is None:
+                return own
+            center = moved
         if self.options.center == "momentum":
             self._change = center - own
         return center
 
-    def _moved(self, own: F32, center: F32, inbox: Inbox) -> F32:
-        """Return the centre moved by the mean of the clipped differences."""
+    def _moved(self, own: F32, center: F32, inbox: Inbox) -> F32 | None:
+        """Return the centre moved by the mean of the clipped differences, or None if no model is finite."""
         distances = distances_from(center, inbox.models(own), len(inbox.model_weights))
         fit = np.isfinite(distances)
         if not fit.any():
-            return center
+            return None
         radius = bound_value(self.options.radius, distances[fit])
         weights = inbox.model_weights[fit]
         larger = np.maximum(distances[fit], radius)
