@@ -1,8 +1,8 @@
 """Sections of a report: functions that make a part of the page from runs or from a study, found by their place.
 
-Every module of this package is imported, except that `study`, which loads the drawing
-library, is imported for studies only. A function with the decorator :func:`run_section` or :func:`study_section` is
-a section; its `order` is its place on the page. It returns None if it has nothing to show.
+Every module of this package is imported; `study`, which loads the drawing library, is imported for studies only. A
+function with the decorator :func:`run_section` or :func:`study_section` is a section; its `order` is its place on the
+page. It returns None if it has nothing to show.
 """
 
 from __future__ import annotations
