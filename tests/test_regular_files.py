@@ -38,12 +38,12 @@ def test_a_file_above_the_bound_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "large"
     with path.open("wb") as file:
         file.truncate(3 << 40)
-    with pytest.raises(DataError, match=r"found 3\.0 TiB or more; expected at most 1\.0 MiB; check"):
+    with pytest.raises(DataError, match=r"found 3\.0 TiB or more; expected up to 1\.0 MiB; check"):
         read_regular_file(path, most_bytes=1 << 20)
 
 
 def test_a_file_of_the_system_that_claims_to_be_empty_is_bounded_as_well():
-    with pytest.raises(DataError, match="expected at most 16 bytes"):
+    with pytest.raises(DataError, match="expected up to 16 bytes"):
         read_regular_file("/proc/self/maps", most_bytes=16)
 
 

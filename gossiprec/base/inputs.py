@@ -95,7 +95,7 @@ def _require_regular(
 
 def _too_large(path: str | Path, size: int, most_bytes: int, error: type[GossipRecError]) -> GossipRecError:
     return error(
-        f"{path}: found {format_bytes(size)} or more; expected at most {format_bytes(most_bytes)}; check "
+        f"{path}: found {format_bytes(size)} or more; expected up to {format_bytes(most_bytes)}; check "
         "that it is the right file"
     )
 

@@ -69,7 +69,7 @@ def import_plugin(point: EntryPoint, what: str) -> None:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise PluginError(
             f"{what} belongs to the plug-in {origin_of(point)}, which cannot be imported ({reason}); `python "
-            f"-c 'import {point.module}'` shows where; fix, update or uninstall {_name(point)}"
+            f"-c 'import {point.module}'` shows the cause; fix, update or uninstall {_name(point)}"
         ) from error
 
 

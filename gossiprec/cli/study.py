@@ -258,7 +258,7 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None
         most = "at most " if largest.count_accuracy == "at most" else ""
         click.echo(
             f"largest: {most}{largest.sizes['node_updates']:,} local epochs of {largest.sizes['executor']}, about "
-            f"{memory:,.0f} MiB; {at_a_time} run at a time"
+            f"{memory:,.0f} MiB; {at_a_time} run in parallel"
         )
         click.echo(f"time: {_time_of([possible[hash_] for hash_ in todo if hash_ in possible], at_a_time)}")
     click.echo(f"to run: {len(todo)}, already finished: {runner.outcome.kept}, folder: {runner.folder.path}")

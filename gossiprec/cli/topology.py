@@ -332,5 +332,5 @@ def _note(fraction: float) -> str:
         "diam, dist: largest and mean distance in hops; gap: 1 - |second eigenvalue| of the random walk (lazy: of\n"
         "the lazy random walk); met: fraction of the other nodes that a node can ever receive from; wakes: mean\n"
         f"number of wakes until that fraction is {100 * fraction:g} %; bound: nP/(P+1) colluders observe every link,\n"
-        "where P is the mean degree; cover: number of colluders found to suffice; -: not defined."
+        "with P the mean degree; cover: number of colluders found to suffice; -: not defined."
     )

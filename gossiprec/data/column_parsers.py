@@ -328,14 +328,14 @@ def stamps(digits: int) -> Parse:
 
 def dated(parse: Parse, example: str) -> Convert:
     """Return the parser of a column of times in one form."""
-    allowed = f"a time as {example!r}, a day that exists, from 1970 on"
+    allowed = f"a date and time such as {example!r}, on a day that exists, from 1970 on"
     return number_parser(allowed, lambda moments: moments["seconds"] >= 0, parse, dtype=MOMENT)
 
 
 def times(unit: str) -> Convert:
     """Return the parser of a column of times: numbers in a unit of :data:`DIGITS`, or ISO 8601 dates."""
     allowed = (
-        f"{UNIT_NAMES[unit]} as time, -1 where unknown, or an ISO 8601 date from 1970 on, as 2010-10-19T23:55:27Z, "
+        f"{UNIT_NAMES[unit]} as time, -1 if unknown, or an ISO 8601 date from 1970 on, such as 2010-10-19T23:55:27Z, "
         "before the year 10000"
     )
     hints = HEADER | (SMALLER_UNITS if unit == "s" else {})

@@ -102,7 +102,7 @@ def require_memory(source_name: object, held: int) -> None:
     """
     if held > MIN_CHECKED and held > (available := available_bytes()):
         raise ResourceError(
-            f"{source_name}: found more than {format_bytes(held)} of rows; expected at most "
+            f"{source_name}: found more than {format_bytes(held)} of rows; expected up to "
             f"{format_bytes(available)}, the available memory; use a part of the file, or a machine with "
             "more memory"
         )
@@ -197,7 +197,7 @@ def read_check_ins(
     time: Convert,
     keep: Callable[[dict[str, npt.NDArray[Any]]], Bools] | None = None,
 ) -> Interactions:
-    """Read visits with a user, a place (the column `place`), its latitude and longitude, and a time.
+    """Read visits: user, place (the column `place`) with its latitude and longitude, and time.
 
     Users and places have dense ids in the order of their names; those without a kept visit are left out. See
     :func:`read_columns` for `keep` and for errors.
@@ -384,6 +384,6 @@ def _require_once(source: FileSource, layout: TextFormat, items: I64, names: tup
         row = int(np.argmax(again))
         raise source.error(
             find_line_of_row(source, layout, row),
-            f"item {names[items[row]]!r} a second time",
+            f"item {names[items[row]]!r} again",
             "one text for each item",
         )

@@ -60,7 +60,7 @@ def _check_column_roles(columns: tuple[str, ...]) -> None:
     ]
     if wrong:
         raise ValueError(
-            f"found {list(columns)}; expected user and item once each, rating and time at most once, "
+            f"found {list(columns)}; expected user and item once each, rating and time once or not at all, "
             f"any other name (such as '-') for a column to skip; wrong: {', '.join(wrong)}"
         )
 

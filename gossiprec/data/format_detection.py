@@ -387,7 +387,7 @@ def _require_agreement(
     """Refuse a first line that contradicts what the user has specified."""
     roles = [column_role(cell) for cell in first]
     wrong = [
-        f"{cell!r} where columns has {meant}"
+        f"{cell!r} in the place that columns gives to {meant}"
         for cell, meant, role in zip(first, columns, roles, strict=False)
         if meant in MEANINGS and role not in (None, meant)
     ]

@@ -94,7 +94,7 @@ def implausible_rows(
     if titled and all(title in column.names for title, column in titled):
         again = np.all([column.codes == column.names.index(title) for title, column in titled], 0)
         if again.any():
-            yield int(np.argmax(again)), "the header a second time", "one header, before all rows"
+            yield int(np.argmax(again)), "the header again", "one header, before all rows"
     for named in both if names else ():
         yield from _missing(named)
         yield from _written_twice(named)

@@ -126,7 +126,7 @@ def read_lists(
             raise source.error(line, "no name between two delimiters", "a user, then its items")
         if len(cells) > 1:
             if once and cells[0] in codes[0].ids:
-                raise source.error(line, f"user {cells[0]!r} a second time", "one line for each user")
+                raise source.error(line, f"user {cells[0]!r} again", "one line for each user")
             users.append(codes[0].ids.setdefault(cells[0], len(codes[0].ids)))
             items += [codes[1].ids.setdefault(cell, len(codes[1].ids)) for cell in cells[1:]]
             sizes.append(len(cells) - 1)

@@ -77,7 +77,7 @@ def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layo
     for name, graph in graphs:
         if graph.number_of_edges() > MOST_LINKS:
             raise ValueError(
-                f"found {graph.number_of_edges():,} links in {name}, but a figure shows at most "
+                f"found {graph.number_of_edges():,} links in {name}, but a figure shows up to "
                 f"{MOST_LINKS:,}; draw a smaller or sparser graph"
             )
     shown = [place_nodes(name, graph, layout) for name, graph in graphs]

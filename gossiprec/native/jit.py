@@ -71,7 +71,7 @@ def borrow(function: Any) -> Any:
 
     Counting calls a function that the compiler cannot look into, for every array that is read from a bundle: loops
     around such calls are neither turned into vector code nor rearranged. The caller keeps the arrays alive, so the
-    function must neither make arrays, which would never be freed, nor return them, which is refused.
+    function must neither make arrays, which nothing would free, nor return them, which is refused.
     """
     compiled = _within(function, forceinline=True, _nrt=False)
     add = compiled.add_overload

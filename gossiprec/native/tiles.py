@@ -24,7 +24,7 @@ _FLOAT, _INT = ir.FloatType(), ir.IntType(64)
 
 
 class Matrix(NamedTuple):
-    """A matrix in a flat array: where it begins, and the distances from a row and from a column to the next.
+    """A matrix in a flat array: its offset, and the distances from a row and from a column to the next.
 
     The columns of a product and of its right factor must follow each other.
     """

@@ -1,7 +1,7 @@
 """Gaussian noise of DP-SGD as a pure function of (seed, node, step, parameter): no state, the same in every executor.
 
 Each Philox block (index, step, node, "dp-noise") gives four words and so, by Box-Muller, four numbers. Blocks are taken
-``LANES`` at a time, and number k of each comes before number k + 1 of any: compiled code then writes whole vectors.
+in groups of ``LANES``, and number k of each comes before number k + 1 of any: compiled code then writes whole vectors.
 
 References
 ----------

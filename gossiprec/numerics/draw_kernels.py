@@ -3,7 +3,7 @@
 They give the same integers as :mod:`gossiprec.base.rng` and :mod:`gossiprec.compute.train.local_update`, and the noise
 of :mod:`gossiprec.numerics.dp_noise` to float32 rounding. For the noise, logarithm, sine and cosine are polynomials
 without a branch, so that the compiler turns the loops into vector code; its own calls of the mathematics library would
-stay one number at a time (measured for 13,473 numbers: 60 us against 340).
+compute one number per call (measured for 13,473 numbers: 60 us against 340).
 
 References
 ----------

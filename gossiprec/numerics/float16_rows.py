@@ -1,7 +1,7 @@
 """Kernels that read, write and merge rows stored in float16; the same code serves rows of float32.
 
 Kernels see float16 rows as uint16. Arithmetic is float32 throughout: a number is widened when read and rounded at
-random when written. x86 processors since 2012 and all 64-bit ARM ones convert many numbers at a time.
+random when written. x86 processors since 2012 and all 64-bit ARM ones convert many numbers at once.
 """
 
 from __future__ import annotations

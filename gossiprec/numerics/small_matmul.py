@@ -73,7 +73,7 @@ def add_squares(c, a, a_at, b, inner, tiles):
     ----------
     c, a, b : ndarray of float32, flat
     a_at : int
-        Where `a` begins; its numbers are WIDE apart, like a column of a tile of `b`.
+        Offset of `a`; its numbers are WIDE apart, like a column of a tile of `b`.
     """
     for tile in range(tiles):
         squares(

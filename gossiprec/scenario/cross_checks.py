@@ -224,13 +224,13 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for path, size in _values(entry, "community_size", ("observers", index)):
             most = largest_community(n_users)
             if size >= n_users:
-                found = f"a community has at most {n_users - 1} members (all other users)"
+                found = f"a community has no more than {n_users - 1} members (all other users)"
             else:
                 found = f"of the {n_users - 1} other users, guessing finds {size / (n_users - 1):.0%}"
             if size > most:
                 yield (
                     path,
-                    f"found {size}, but {found}; a community can have at most half of the {n_users} users; "
+                    f"found {size}, but {found}; a community can have up to half of the {n_users} users; "
                     f"lower it to {most} or less, or use more users",
                 )
 

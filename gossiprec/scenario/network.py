@@ -293,7 +293,7 @@ class NetworkOptions(Options):
     @classmethod
     def _few(cls, partitions: tuple[PartitionOptions, ...]) -> tuple[PartitionOptions, ...]:
         if len(partitions) > 1000:
-            raise ValueError(f"found {len(partitions)} windows, must be at most 1000")
+            raise ValueError(f"found {len(partitions)} windows; expected up to 1000; merge some")
         return partitions
 
 
@@ -308,9 +308,9 @@ class AlternatingSessions(NodeSelection):
     """Nodes alternate between online and offline periods, each drawn independently."""
 
     online: RandomTime
-    """Distribution of a time online."""
+    """Distribution of the length of an online session."""
     offline: RandomTime
-    """Distribution of a time offline."""
+    """Distribution of the length of an offline period."""
     start: Literal["stationary", "online"] = "stationary"
     """State at time 0: stationary, or online at the beginning of a session."""
 

@@ -92,11 +92,11 @@ class EvaluateOptions(Options):
     """MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20; val_recall@20: of validation items (docs/measures.md).
 """
     mask: Literal["train", "train+validation"] = "train"
-    """Parts of the split whose items are excluded from a user's ranking."""
+    """Parts of the split that are excluded from a user's ranking."""
     beside: tuple[Literal["popularity", "random"], ...] = ()
     """Baseline rankings to evaluate with the same metrics: by popularity, or random."""
     targets: Targets | Literal["attacked"] | None = None
-    """Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or `attacked`, the items that
+    """Items to measure the exposure of (er@K): ids, {least_popular: n} of training items, or `attacked`, the items that
     attackers promote."""
     activity_groups: Annotated[int, Field(ge=2, le=100)] | None = None
     """Number of user groups by activity; the summary reports test metrics for each group."""

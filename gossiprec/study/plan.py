@@ -77,7 +77,7 @@ def make_points(study: LoadedStudy, problems: Problems) -> list[Point]:
     if n_points > MOST_POINTS:
         problems.add(
             ("axes",),
-            f"make {n_points:,} combinations, but at most {MOST_POINTS:,} can be run; sample some of them",
+            f"make {n_points:,} combinations, but only {MOST_POINTS:,} can be run; sample some of them",
         )
     if problems:
         return []

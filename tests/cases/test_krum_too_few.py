@@ -18,7 +18,7 @@ PROTOCOLS = {
 def test_a_rule_that_wants_more_models_than_come_is_refused(in_case, protocol):
     in_case("krum_too_few")
     with pytest.raises(
-        ScenarioError, match=r"^protocol\.merge: .* needs at least \d+ models at a time, but at most"
+        ScenarioError, match=r"^protocol\.merge: .* needs at least \d+ models, but no more than"
     ) as caught:
         prepare(load_scenario("s.yaml", [f"protocol={protocol}"]))
     assert caught.value.exit_code == 2

@@ -288,7 +288,7 @@ BAD = {
     "wrong type": ("protocol.wakes=many", "protocol.wakes: found 'many', must be a whole number"),
     "out of range": ("training.learning_rate=-1", "found -1, must be greater than 0"),
     "as many peers as nodes": ("protocol.view.size=24", "found 24, but a node has only 23 possible peers"),
-    "community of all": ("observers.0.community_size=24", "a community has at most 23 members"),
+    "community of all": ("observers.0.community_size=24", "a community has no more than 23 members"),
     "no equals sign": ("protocol.wakes", "expected key.path=value"),
 }
 

@@ -291,9 +291,9 @@ SPIES = {
     LooksUpOtherDeliveries: "the ranking .* differs if",
     ReadsOtherTasks: "the ranking .* differs if",
     ReadsOtherData: "the ranking .* differs if",
-    AsksForOtherData: r"asked for the data of nodes \[5\], which are not its own",
-    AsksForOtherDataLater: r"asked for the data of nodes \[.*\], which are not its own",
-    AsksForOtherModels: r"asked for the models of nodes \[5\], which are not its own",
+    AsksForOtherData: r"requested the data of nodes \[5\], which are not its own",
+    AsksForOtherDataLater: r"requested the data of nodes \[.*\], which are not its own",
+    AsksForOtherModels: r"requested the models of nodes \[5\], which are not its own",
     RanksByWhatIsForetold: "the ranking .* differs if",
     CopiesWhatIsForetold: "the ranking .* differs if",
     RanksByItsPlacement: "the ranking .* differs if",
@@ -334,10 +334,10 @@ class AsksForModelsEarly(Onlooker):
 @pytest.mark.parametrize(
     ("spy", "message"),
     [
-        (AsksForOtherData, r"asked for the data of nodes \[5\], which are not its own; expected nodes that"),
-        (AsksForOtherDataLater, r"asked for the data of nodes \[.*\], which are not its own"),
-        (AsksForOtherModels, r"asked for the models of nodes \[5\], which are not its own"),
-        (AsksForModelsEarly, r"asked for models before the run began"),
+        (AsksForOtherData, r"requested the data of nodes \[5\], which are not its own; expected nodes that"),
+        (AsksForOtherDataLater, r"requested the data of nodes \[.*\], which are not its own"),
+        (AsksForOtherModels, r"requested the models of nodes \[5\], which are not its own"),
+        (AsksForModelsEarly, r"requested models before the run began"),
     ],
     ids=told,
 )

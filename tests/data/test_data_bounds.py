@@ -54,5 +54,5 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("user,item\nann,x\nbob,y\n")
     parquet.write_table(pa.table({"user": [1, 2], "item": [3, 4]}), tmp_path / "a.parquet")
     for name in ("a.csv", "a.parquet"):
-        with pytest.raises(ResourceError, match="of rows; expected at most 20 bytes"):
+        with pytest.raises(ResourceError, match="of rows; expected up to 20 bytes"):
             load(tmp_path / name)

@@ -73,7 +73,7 @@ def test_users_with_few_items_can_be_left_out_with_the_items_of_nobody_else(tmp_
     [
         (
             "bob 1 2\ncid 3\n\nbob 4\n",
-            "line 4: found user 'bob' a second time; expected one line for each user",
+            "line 4: found user 'bob' again; expected one line for each user",
         ),
         ("", "found no line with an item"),
         ("bob\ncid\n", "found no line with an item"),

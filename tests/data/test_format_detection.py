@@ -42,7 +42,7 @@ def test_a_header_at_odds_with_columns_is_refused_instead_of_taking_items_for_us
     for more in ({}, {"header": True}):
         message = refusal(path, columns=["user", "item"], **more)
         assert message.startswith(
-            f"{path}: line 1: found a header with 'item_id' where columns has user and 'user_id'"
+            f"{path}: line 1: found a header with 'item_id' in the place that columns gives to user and 'user_id'"
         )
         assert "by name, such as {user: ..., item: ...}" in message
     assert (load(path).n_users, load(path, columns=["item", "user"]).n_users) == (150, 150)
@@ -82,7 +82,7 @@ def test_a_header_at_odds_with_columns_is_refused_instead_of_taking_items_for_us
         ("user,item,time\nann,x\n", {"columns": ["user", "item"], "header": True}, "a header of 3 names"),
         ("1,2,3\n4,5,6\n", {}, "line 1: found 3 columns without names"),
         ("a b,c\nd e,f\n", {"columns": ["user", "item"]}, "that a comma and blanks would split as well"),
-        ("user,item\nann,x\nuser,item\nbob,y\n", {}, "line 3: found the header a second time"),
+        ("user,item\nann,x\nuser,item\nbob,y\n", {}, "line 3: found the header again"),
         ("1,2\n3,4\nnan,5\n", {}, "line 3: found 'nan' as user, but all other values are numbers"),
         (
             "1,2,978300760,5\n3,4,978300761,4\n",

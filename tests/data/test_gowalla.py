@@ -115,10 +115,10 @@ def test_a_box_that_is_none_is_refused_with_an_example(path, box):
         (line(1, "22847", day(1), longitude="east"), "'east'; expected a longitude"),
         (
             line(1, "22847", "2010-10-19 23:55:27"),
-            "'2010-10-19 23:55:27'; expected a time as '2010-10-19T23:55:27Z'",
+            "'2010-10-19 23:55:27'; expected a date and time such as '2010-10-19T23:55:27Z'",
         ),
-        (line(1, "22847", "2010-13-19T23:55:27Z"), "'2010-13-19T23:55:27Z'; expected a time"),
-        (line(1, "22847", "2010-10-19T24:55:27Z"), "'2010-10-19T24:55:27Z'; expected a time"),
+        (line(1, "22847", "2010-13-19T23:55:27Z"), "'2010-13-19T23:55:27Z'; expected a date and time"),
+        (line(1, "22847", "2010-10-19T24:55:27Z"), "'2010-10-19T24:55:27Z'; expected a date and time"),
         ("1\t2010-10-19T23:55:27Z\t40.7\t-74\n", "4 columns; expected 5 (user, time, latitude"),
         ("1\t2010-10-19T23:55:27Z\t40.7\t-74\t\n", "no location; expected any text"),
     ],

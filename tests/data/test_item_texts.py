@@ -89,7 +89,7 @@ def test_a_file_has_texts_as_it_has_interactions(tmp_path):
         ("red\ta\nblue\tCafé\n".encode("latin-1"), "texts.tsv: line 2: found bytes that are not UTF-8 text"),
         (
             "red\ta\nblue\tb\nred\tc\n",
-            "texts.tsv: line 3: found item 'red' a second time; expected one text for each item",
+            "texts.tsv: line 3: found item 'red' again; expected one text for each item",
         ),
         ("red a\n", "texts.tsv: line 1: found 1 columns; expected 2 (item, text)"),
         (

@@ -1,18 +1,23 @@
-"""The prose of the documentation avoids words that have a plainer replacement; code in it may use any name."""
+"""Prose avoids words that have a plainer replacement: the documentation, and the sentences in gossiprec's modules."""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted((ROOT / "gossiprec").rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REPLACEMENTS = {
     "anew": "again",
     "appraised?": "score",
-    "beside": "next to, compared with",
+    "asked for|is asked": "requested",
+    "besides?": "next to, compared with",
     "foresee|foreseen|foretell": "estimate",
     "for good": "permanently",
     "goes on|gone on": "continues",
@@ -33,6 +38,9 @@ REPLACEMENTS = {
     "whose": "of which, its",
 }
 
+INTENDED = ("updates side by side", "arena.tells: ")
+"""Keys of files that contain such a word: they begin the sentences that may."""
+
 
 def prose(text):
     """Return the text of a page without code and without the targets of links."""
@@ -40,15 +48,45 @@ def prose(text):
     return re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_prose_uses_plain_words(page):
-    found = [
+def sentences(code):
+    """Yield the line and the text of every comment and every string with a space: docstrings and messages."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def replaced_words(text):
+    """Return each word of the table in a text, with its replacement."""
+    return [
         f"{match[0]!r}: write {better}"
         for word, better in REPLACEMENTS.items()
-        for match in re.finditer(rf"\b(?:{word})\b", prose(page.read_text()), re.IGNORECASE)
+        for match in re.finditer(rf"\b(?:{word})\b", prose(text), re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_prose_uses_plain_words(page):
+    assert replaced_words(page.read_text()) == []
+
+
+def test_sentences_of_the_code_use_plain_words():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word}"
+        for path in MODULES
+        for line, text in sentences(path.read_text())
+        if not text.startswith(INTENDED)
+        for word in replaced_words(text)
     ]
     assert found == []
 
 
 def test_a_word_is_found_in_prose_and_not_in_code():
     assert prose("Nobody `nobody`\n```sh\nanew\n```\n[x](told.md)") == "Nobody \n\n[x"
+
+
+def test_sentences_are_docstrings_comments_and_messages_but_no_keys():
+    code = '"""A module."""\n\nx = {"told": f"found {1} node"}  # a note\n'
+    assert {text for _, text in sentences(code)} == {"A module.", "found ", " node", "# a note"}

@@ -160,7 +160,7 @@ CHURNS = {
     ),
     "never two": (
         {"join": {"nodes": list(range(1, 12)), "at": 1e5}},
-        "at most 1 of 12 nodes are online at the same time",
+        "no more than 1 of 12 nodes are online at the same time",
     ),
     "leave before joining": (
         {"join": {"nodes": [1], "at": 3}, "leave": {"nodes": [1], "at": 2}},

@@ -134,11 +134,11 @@ def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
         ),
         (
             star(merge={"name": "trimmed-mean", **TOUCHED, "drop": 5}),
-            "protocol.merge: trimmed-mean needs at least 11 models at a time, but at most 9 are aggregated together",
+            "protocol.merge: trimmed-mean needs at least 11 models, but no more than 9 are aggregated together",
         ),
         (
             star(merge={"name": "krum", **TOUCHED, "byzantine": 4}, protocol={"participation": 0.5}),
-            "krum needs at least 7 models at a time, but at most 6",
+            "krum needs at least 7 models, but no more than 6",
         ),
         (
             star(
@@ -149,26 +149,26 @@ def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
                 },
                 network=NETWORK,
             ),
-            "trimmed-mean needs at least 5 models at a time, but at most 4",
+            "trimmed-mean needs at least 5 models, but no more than 4",
         ),
         (
             tiny(
                 policies=[{"name": "robust-merge", "rule": {"name": "trimmed-mean", "drop": 2}, "buffer": 3}]
             ),
-            "robust-merge: trimmed-mean needs at least 5 models at a time, but at most 4",
+            "robust-merge: trimmed-mean needs at least 5 models, but no more than 4",
         ),
         (
             star("own", {"name": "krum", "byzantine": 30}),
-            "protocol.merge: krum needs at least 33 models at a time, but at most 9",
+            "protocol.merge: krum needs at least 33 models, but no more than 9",
         ),
-        (star("own", {"name": "krum", "keep": 10}), "krum needs at least 10 models at a time, but at most 9"),
+        (star("own", {"name": "krum", "keep": 10}), "krum needs at least 10 models, but no more than 9"),
         (
             star(merge={"name": "krum", **TOUCHED, "mode": "nearest-to-mean", "keep": 10}),
-            "krum needs at least 10 models at a time, but at most 9",
+            "krum needs at least 10 models, but no more than 9",
         ),
         (
             tiny(policies=[{"name": "robust-merge", "rule": {"name": "krum", "byzantine": 7}}]),
-            "robust-merge: krum needs at least 10 models at a time, but at most 9",
+            "robust-merge: krum needs at least 10 models, but no more than 9",
         ),
     ],
 )

@@ -73,7 +73,7 @@ REFUSED = {
         {"protocol": {"name": "fedavg", "rounds": 3, "server": {"name": "factions"}}, "observers": []},
         "and the server factions sends clients versions of several models; set executor.name to auto",
     ),
-    "too-many": ({}, "executor.shards: found 13; expected at most 12, the number of nodes"),
+    "too-many": ({}, "executor.shards: found 13; expected up to 12, the number of nodes"),
 }
 
 

@@ -119,7 +119,7 @@ def test_too_many_panels_are_refused_with_a_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr(panels, "MOST_PANELS", 1)
     result = invoke(write_study(tmp_path / "s"))
     assert (
-        "have 2 panels, but at most 1 fit; choose an attack with --y, such as --y 'max_aac[single,ndcg,0.9,5]'"
+        "have 2 panels, but only 1 fit; choose an attack with --y, such as --y 'max_aac[single,ndcg,0.9,5]'"
         in (str(result.exception))
     )
     assert drawn(tmp_path / "s", "lines", "--y", "max_aac[single,ndcg,0.9,5]")

@@ -59,7 +59,7 @@ def test_a_directed_graph_is_drawn_with_all_its_links(tmp_path):
 
 
 def test_more_links_than_can_be_told_apart_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=f"at most {MOST_LINKS:,}"):
+    with pytest.raises(ValueError, match=f"up to {MOST_LINKS:,}"):
         draw([("all", graphs.complete(250))], tmp_path / "all")
 
 

@@ -229,7 +229,7 @@ def test_a_study_opens_the_runs_behind_a_point(study):
 
 def test_a_study_shows_differences_with_their_intervals(study):
     told = study.ask("""
-        const spans = named("figure.spans", "minus that of fanout 2");
+        const spans = named("figure.spans", "difference from fanout 2");
         return [".track[aria-label]", ".apart"].map((one) => spans.querySelectorAll(one).length);
     """)
     assert told == [4, 4]

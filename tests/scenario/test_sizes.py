@@ -22,12 +22,16 @@ protocol: {name: fedavg, rounds: 1, participation: %s}
     ("text", "n_users", "expected"),
     [
         ("", 3, "x.yaml:4: protocol.view.size: found 3, but a node has only 2 possible peers"),
-        (OBSERVER, 5, "x.yaml:7: observers.0.community_size: found 5, but a community has at most 4 members"),
+        (
+            OBSERVER,
+            5,
+            "x.yaml:7: observers.0.community_size: found 5, but a community has no more than 4 members",
+        ),
         (
             OBSERVER,
             9,
             "x.yaml:7: observers.0.community_size: found 5, but of the 8 other users, guessing finds 62%; a "
-            "community can have at most half of the 9 users; lower it to 4 or less, or use more users",
+            "community can have up to half of the 9 users; lower it to 4 or less, or use more users",
         ),
         (
             COALITION % "fraction: [0.5, 0.04]",

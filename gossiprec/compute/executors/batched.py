@@ -56,7 +56,7 @@ class BatchedExecutor(Executor):
     """The executor that stacks the tasks of a wave.
 
     On CUDA models and moments stay on the device (:class:`~gossiprec.compute.store.device_arena.DeviceArena`). In
-    float16, in a run that is divided among shards, and for clients without a model, they stay on the host:
+    float16, in a run with several shards, and for clients without a model, they stay on the host:
     merges then run there, and a stack is copied to the device for its training, and back.
 
     Parameters

@@ -64,7 +64,7 @@ class PlanRules(NamedTuple):
     Attributes
     ----------
     behaviours : ndarray of int8, shape (n_roles, 2, n_operations)
-        Operations on a wake and on a delivery.
+        Operations when a node wakes and when a message is delivered.
     mixing : ndarray of float64, shape (n_roles,)
         0 if nodes of the role do not mix.
     inline : bool

@@ -107,7 +107,7 @@ class PoolDeliveries:
     Attributes
     ----------
     pool, victim, row, message : ndarray of int32, shape (n_sightings,)
-        Pool `pool` saw the version in arena row `row`, sent by node `victim`; each pair occurs once per wave at most.
+        Pool `pool` saw the version in arena row `row`, sent by node `victim`; no pair occurs twice in a wave.
     """
 
     pool: I32

@@ -62,7 +62,7 @@ ADOPT, POOL, SCORE, MIX = int(Op.ADOPT), int(Op.POOL), int(Op.SCORE), int(Op.MIX
 
 @dataclass(frozen=True)
 class Behaviour:
-    """The operations of the nodes of one role on a wake and on a receive.
+    """The operations of the nodes of one role: those on waking, and those on receiving a message.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class TapeSegment:
     Attributes
     ----------
     kind, node, message, count : ndarray of int32, shape (n_events,)
-        `node` woke or is the receiver; `message` is the one that arrived or was lost, -1 for a wake; `count` is the
+        `node` woke or is the receiver; `message` is the one that arrived or was lost, -1 if it woke; `count` is the
         number of messages that the node sent in answer.
     time : ndarray of float64, shape (n_events,)
     ready : ndarray of float64, shape (n_events,)
@@ -219,7 +219,7 @@ class EventBatchLike(Protocol):
 class Tape:
     """A growing tape, cut into segments as it is consumed.
 
-    It grows event by event (:meth:`wake`, :meth:`deliver`, :meth:`drop`) or by a batch of events at a time
+    It grows event by event (:meth:`wake`, :meth:`deliver`, :meth:`drop`) or by whole batches of events
     (:meth:`extend`), but not in both ways between two cuts.
     """
 
@@ -243,7 +243,7 @@ class Tape:
         self._blocks: list[EventBatchLike] = []
 
     def wake(self, time: float, node: int, receivers: Sequence[int], ready: float | None = None) -> None:
-        """Append a wake of `node`, which sends one message to each of `receivers` when it is `ready`."""
+        """Append one wake of `node`, which sends one message to each of `receivers` when it is `ready`."""
         count = len(receivers)
         if ready is not None and ready != time:
             self._ready[len(self._times)] = ready

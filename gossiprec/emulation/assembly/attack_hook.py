@@ -247,14 +247,14 @@ class OwnNodes:
             foreign = np.unique(nodes[~(known & self._own[np.where(known, nodes, 0)])]).tolist()
             if foreign:
                 raise PluginError(
-                    f"observers: {self._name} asked for the {of} of nodes {foreign}, which are not its own; expected "
-                    "nodes that observe, or users if the coordinator observes; ask for these only"
+                    f"observers: {self._name} requested the {of} of nodes {foreign}, which are not its own; expected "
+                    "nodes that observe, or users if the coordinator observes; request only those"
                 )
         elif of == "data":
             self._requested.append(nodes.copy())
         else:
             raise PluginError(
-                f"observers: {self._name} asked for models before the run began; ask for them in rankings() only"
+                f"observers: {self._name} requested models before the run began; request them only in rankings()"
             )
 
 

@@ -318,7 +318,7 @@ def make_receiver_configs(
         minimum = rule.make().min_models
         if minimum > group_size:
             raise ScenarioError(
-                f"{name}: {rule.name} needs at least {minimum} models at a time, but at most {group_size} are "
+                f"{name}: {rule.name} needs at least {minimum} models, but no more than {group_size} are "
                 "aggregated together; lower the rule's drop, byzantine or keep, or let more models arrive (a higher "
                 "participation or buffer)"
             )

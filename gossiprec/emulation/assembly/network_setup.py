@@ -328,7 +328,7 @@ def _sessions(
 def _check_changes(cycles: float, key: str) -> None:
     if 2.0 * cycles > MAX_CHANGES:
         raise ScenarioError(
-            f"{key}: nodes would go online or offline {2.0 * cycles:.2g} times, but at most {MAX_CHANGES:,} "
+            f"{key}: nodes would go online or offline {2.0 * cycles:.2g} times, but only {MAX_CHANGES:,} "
             "changes are supported; use longer sessions or a shorter run"
         )
 
@@ -394,7 +394,7 @@ def _sessions_of_spans(rows: F64, place: str) -> tuple[bool, F64]:
     if (rows[:, 1] >= rows[:, 2]).any() or (np.diff(flat) < 0.0).any():
         raise ScenarioError(f"{place}: sessions must end after they begin and not overlap")
     keep = np.ones(len(flat), np.bool_)
-    joint = np.flatnonzero(np.diff(flat) == 0.0)  # one session begins where another ends
+    joint = np.flatnonzero(np.diff(flat) == 0.0)  # one session begins at the end of another
     keep[joint] = keep[joint + 1] = False
     flat = flat[keep]
     return (True, flat[1:]) if flat[0] == 0.0 else (False, flat)
@@ -423,6 +423,6 @@ def _check_online(availability: Availability, last_seen: F64, horizon: float) ->
     together = int(availability.starts_online.sum() + max(0, steps.max(initial=0)))
     if together < 2:
         raise ScenarioError(
-            f"churn: at most {together} of {len(availability.changes)} nodes are online at the same time "
+            f"churn: no more than {together} of {len(availability.changes)} nodes are online at the same time "
             f"until the end of the run at {horizon:g}; at least two must be online to exchange models"
         )

@@ -76,9 +76,7 @@ def check_divisible(components: RunComponents) -> None:
             "sends clients versions of several models; set executor.name to auto"
         )
     if shards > n_nodes:
-        raise ScenarioError(
-            f"executor.shards: found {shards}; expected at most {n_nodes}, the number of nodes"
-        )
+        raise ScenarioError(f"executor.shards: found {shards}; expected up to {n_nodes}, the number of nodes")
 
 
 def divide_nodes(

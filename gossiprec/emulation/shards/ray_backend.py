@@ -118,7 +118,7 @@ def start_local_ray(ray: Any, *, cpus: int, store_bytes: int) -> None:
     if found not in ("127.0.0.1", "::1"):
         ray.shutdown()
         raise ResourceError(
-            f"Ray listens on {found}, where other machines can reach it and run code; expected 127.0.0.1; "
+            f"Ray listens on {found}, so that other machines can reach it and run code; expected 127.0.0.1; "
             f"set {ONE_MACHINE}=0 in the environment, or start Ray with `ray start --head` and connect to it"
         )
 

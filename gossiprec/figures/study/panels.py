@@ -185,7 +185,7 @@ def check_panel_count(n_panels: int, most: int, hint: str = "") -> None:
     """
     if n_panels > most:
         raise LogError(
-            f"the figure would have {n_panels} panels, but at most {most} fit; choose an attack with --y{hint}"
+            f"the figure would have {n_panels} panels, but only {most} fit; choose an attack with --y{hint}"
         )
 
 

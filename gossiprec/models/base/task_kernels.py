@@ -55,9 +55,9 @@ def run_tasks(tasks, columns, versions, samples, rule, sizes, merging, options):
     rule : TrainingRule
     sizes : Sizes
     merging : NamedTuple, number or None
-        What the model needs for merges. If None, the machine code has no part for it.
+        Inputs of the model's merges. If None, the machine code has no part for merges.
     options : NamedTuple or None
-        What the model needs besides, such as the settings of nodes.
+        Further inputs of the model, such as the settings of nodes.
     """
     mode = swap_float_mode(NO_DENORMALS)
     space = new_workspace(max_positives(tasks, columns, samples), versions, rule, sizes)

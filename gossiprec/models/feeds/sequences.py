@@ -116,7 +116,7 @@ def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
     if ordered is None:
         raise DataError(
             f"{split.name}: has no times, so the order of the interactions is unknown; use data with times "
-            "(movielens-100k, synthetic-checkins, file with a time column), or a model that learns from sets"
+            "(movielens-100k, synthetic-checkins, file with a column of times), or a model that learns from sets"
         )
     kept = np.zeros(len(ordered.values), np.bool_)
     for part in parts:

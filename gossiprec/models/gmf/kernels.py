@@ -37,7 +37,7 @@ from gossiprec.numerics.relevance_kernels import GAINS
 
 
 class Places(NamedTuple):
-    """Where the parts of a row begin that a node uses: its user row, the items, and the shared weights."""
+    """Offsets of the parts of a row that a node uses: its user row, the items, and the shared weights."""
 
     user: int
     items: int
@@ -146,7 +146,7 @@ def new_anchored_workspace(most, versions, rule, sizes):
 
 @borrow
 def places_of(node, sizes):
-    """Return where the parts begin that a node uses."""
+    """Return the offsets of the parts of a row that a node uses."""
     dim = length(sizes.dims)
     begin = sizes.n_users * dim
     return Places(0 if sizes.n_users == 1 else node * dim, begin, begin + sizes.n_items * dim)

@@ -193,7 +193,7 @@ def add_drift_gradient(records, at, starts, start, count, factor):
 
 @borrow
 def load_record(item, rows, table, records, record_of, held, count, dim):
-    """Make a record of `item` if it has none; return the number of records. `table` is where the items begin."""
+    """Make a record of `item` if it has none; return the number of records. `table` is the offset of the items."""
     if item < 0 or record_of[item] >= 0:
         return count
     record_of[item] = count

@@ -42,7 +42,7 @@ class PRMEGOptions(Options):
     init_std: float = Field(default=0.01, gt=0)
     """standard deviation of the initial embeddings"""
     loss_reduction: Literal["sum", "mean"] = "sum"
-    """reduction over the samples of a batch; sum: a batch moves as far as its samples would one by one"""
+    """reduction over the samples of a batch; sum: a batch moves about as much as its samples one by one"""
 
 
 @MODELS.register("prme-g")

@@ -172,7 +172,7 @@ def _largest_directed(walk: Matrix) -> npt.NDArray[Any]:
     except ArpackNoConvergence as error:
         raise ValueError(
             f"found no second eigenvalue of a directed graph of {n} nodes: it is too close to other "
-            f"eigenvalues; measure a graph of at most {DENSE_UP_TO} nodes"
+            f"eigenvalues; measure a graph of up to {DENSE_UP_TO} nodes"
         ) from error
 
 

@@ -25,7 +25,7 @@ class CyclonOptions(ExchangeOptions):
     shuffle: int = Field(
         default=4,
         ge=1,
-        description="number of entries that each side sends in an exchange, at most the view size",
+        description="number of entries that each side sends in an exchange, up to the view size",
     )
 
     @model_validator(mode="after")

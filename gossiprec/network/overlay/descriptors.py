@@ -101,7 +101,7 @@ def similarity_ranks(rank: str, setting: OverlayContext) -> I32:
     key, n = "protocol.view.rank", setting.n_nodes
     if n > MAX_NODES:
         raise ScenarioError(
-            f"{key}: found {n} nodes, but similarities are stored for every pair of at most {MAX_NODES} "
+            f"{key}: found {n} nodes, but similarities are stored for every pair of up to {MAX_NODES} "
             "nodes; lower dataset.limit_users, or use sampling: cyclon"
         )
     places = np.empty((n, n), np.int32)

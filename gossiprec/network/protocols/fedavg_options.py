@@ -172,7 +172,7 @@ class FedAvgOptions(Options):
     """aggregation of answers"""
     merge_last: bool = False
     """true: after the last round the coordinator wakes once more, asks no client and merges the answers to its last
-    push, and the last report covers that version; false: these answers stay unmerged if answers wait for a wake
+    push, and the last report covers that version; false: these answers stay unmerged if answers wait for the next wake
     (updates, a server, or a rule other than a weighted mean)"""
 
     @model_validator(mode="after")

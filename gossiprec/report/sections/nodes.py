@@ -30,7 +30,7 @@ MOST_DOTS = 1000
 POSITIONS = ("betweenness", "in_contacts", "out_contacts", "received", "sent", "pagerank")
 POSITION_NOTE = (
     "Each dot is a node at the attack's best report; the line connects means of groups of nodes with "
-    "similar positions, with intervals of 1.96 standard errors. They describe a single run, whose nodes are "
+    "similar positions, with intervals of 1.96 standard errors. They describe a single run; its nodes are "
     "not independent, so they are not a significance test."
 )
 

@@ -180,7 +180,7 @@ def differences_section(study: ReportStudy) -> Section | None:
                 for d in lines
             ]
             seeds = describe_seeds(d.estimate.n for d in lines)
-            title = f"{quantity.words()} minus that of {against}, same seed and other values"
+            title = f"{quantity.words()}: difference from {against}, same seed and other values"
             note = f"95 % t-interval of the mean difference, {seeds}. {FILLED}"
             found[quantity.words()] = IntervalChart(
                 title, spans, ("from", "difference", "to"), quantity.is_share, note, apart=True

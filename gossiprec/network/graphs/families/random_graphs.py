@@ -1,4 +1,4 @@
-"""Random graphs: independent links, equal degrees, small worlds, and preferential attachment."""
+"""Random graphs: independent links, equal degrees, small-world graphs, and preferential attachment."""
 
 from __future__ import annotations
 
