@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +62,12 @@ class Scorer:
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores, shape (offsets[-1],); logits if the model predicts probabilities."""
         return self._executor.score(query)
+
+    def scores(self, *columns: Any, **named: Any) -> F32:
+        """Return the scores of the query with these attributes, with a warning: use :meth:`score`."""
+        message = "Scorer.scores is now Scorer.score(ScoreQuery(...)); the old name works until gossiprec 0.2"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.score(ScoreQuery(*columns, **named))
 
     def trained(self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False) -> F32:
         """Return a model after local updates as a node runs them.
