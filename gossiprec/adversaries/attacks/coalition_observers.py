@@ -187,12 +187,11 @@ class CoalitionObservers(Stateful):
             keys = philox_words(self._context.seed, 0, message, victim, ROUNDING)[:, 0]
         begin, end = layout.items.start, layout.shared.stop
         if not self._scorer.plain:
-            from gossiprec.adversaries.attacks.ranking_kernels import blend_rows
+            from gossiprec.adversaries.attacks.ranking_kernels import PoolMemory, PoolReceptions, blend_rows
 
-            blend_rows(
-                flat_view(rows), layout.row_size, row, pool, victim, keys, hides, begin, flat_view(self._memory),
-                self._momenta[~self._scored_on_sight], self._met, end,
-            )  # fmt: skip
+            received = PoolReceptions(flat_view(rows), row, pool, victim, keys)
+            pools = PoolMemory(flat_view(self._memory), self._momenta[~self._scored_on_sight], self._met)
+            blend_rows(received, hides, pools, begin, end, layout.row_size)
             return
         for s, (p, v, r) in enumerate(zip(pool, victim, row, strict=True)):
             seen = slice(begin if hides[v] else 0, end)

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
+from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.native.jit import (
     NO_DENORMALS,
+    borrow,
     copy_floats,
     inline,
     kernel,
@@ -26,6 +28,36 @@ from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
+
+
+class ObserverMemory(NamedTuple):
+    """The kept rows of all adversaries, and their momentum models of victims.
+
+    Attributes
+    ----------
+    adversary_of : ndarray of int32, shape (n_nodes,)
+        -1 for other nodes.
+    kept_offsets, kept_items
+        Adversary a keeps ``kept_items[kept_offsets[a]:kept_offsets[a + 1]]``.
+    lengths : ndarray of int64, shape (n_adversaries,)
+        Numbers of a kept model.
+    slot_of, seen_before : ndarray, shape (n_messages,)
+        Of each message: the slot of its pair, -1 for none, and whether the pair has had a delivery before.
+    memory : ndarray of float32, shape (n_positive_momenta, n)
+        Adversary a's slot s begins at ``offsets[a] + s * lengths[a]``.
+    offsets : ndarray of int64, shape (n_adversaries + 1,)
+    momenta : ndarray of float32, shape (n_momenta,)
+    """
+
+    adversary_of: I32
+    kept_offsets: I64
+    kept_items: I32
+    lengths: I64
+    slot_of: I32
+    seen_before: Any
+    memory: F32
+    offsets: I64
+    momenta: F32
 
 
 def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
@@ -44,6 +76,28 @@ def merge_into_own(own, keep, rows, user, shared, dim, user_travels):
     for k in range(0 if user_travels else dim, len(own)):
         value = load_float32(rows[user + k if k < dim else shared + k - dim])
         own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
+
+
+@borrow
+def blend_kept_model(kept, a, message, b, place, fresh):
+    """Blend a fresh model into adversary a's momentum model, kept at index `place`, with momentum b.
+
+    Returns
+    -------
+    int
+        Where the momentum model begins in ``kept.memory[place]``; -1 if there is none, as the fresh model is the only
+        one of its pair.
+    """
+    slot = kept.slot_of[message]
+    if slot < 0:
+        return np.int64(-1)
+    at = kept.offsets[a] + slot * kept.lengths[a]
+    held = kept.memory[place, at : at + len(fresh)]
+    if kept.seen_before[message]:
+        blend(held, fresh, kept.momenta[b])
+    else:
+        copy_floats(held, 0, fresh, 0, len(fresh))
+    return at
 
 
 def observe_individuals(

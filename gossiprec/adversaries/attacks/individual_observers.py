@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.kernel_interface import NO_CONTEXT, ScoreQuery, flat_view
 from gossiprec.numerics.relevance import get_rule, rule_codes
 from gossiprec.runs.checkpoint_state import PartialArray
+
+if TYPE_CHECKING:
+    from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
 
 
 class IndividualObservers:
@@ -265,6 +268,16 @@ class IndividualObservers:
             layout.n_shared, kernels.dims, kernels.item_dims,
         )  # fmt: skip
 
+    def kernel_memory(self) -> ObserverMemory:
+        """Return the memory for compiled loops."""
+        from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
+
+        kept = self.targets.kept
+        return ObserverMemory(
+            self.adversary_of, kept.offsets, kept.items, self.lengths, self.slot_of, self.seen_before, self.memory,
+            self.memory_offsets, self.momenta,
+        )  # fmt: skip
+
     def _observe_plainly(self, seen: Observations, k: int) -> None:
         """Observe delivery number k, for any model: the plain form of the compiled loop."""
         victim, now = int(seen.senders[k]), float(seen.times[k])
@@ -487,16 +500,18 @@ class StackedObservers:
         self, rows: F32, row: I64, adversaries: I64, victims: I64, messages: I64, own: F32, small: F32
     ) -> None:
         """Fill the small models of the adversaries after some deliveries, shape (n, n_momenta, width)."""
-        from gossiprec.adversaries.attacks.ranking_kernels import collect_submodels
+        from gossiprec.adversaries.attacks.ranking_kernels import (
+            RowParts,
+            StackedReceptions,
+            collect_submodels,
+        )
 
-        of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
+        of = self._of
         small[...] = 0.0
-        collect_submodels(
-            flat_view(rows), layout.row_size, row, adversaries, victims, messages, of.context.hides_user, kept.offsets,
-            kept.items, self._padded, of.lengths, of.slot_of, of.seen_before, of.memory, of.memory_offsets,
-            of.momenta, of.fictive.users, own, small, layout.n_items, layout.n_users, layout.user_width,
-            layout.item_width, layout.n_shared,
-        )  # fmt: skip
+        seen = StackedReceptions(
+            flat_view(rows), row, adversaries, victims, messages, of.context.hides_user, own, of.fictive.users
+        )
+        collect_submodels(seen, of.kernel_memory(), self._padded, small, RowParts.of(of.scorer.layout))
 
     def _scored(self, small: F32, adversaries: I64) -> F32:
         """Return the relevance of small models to their adversaries by every rule, shape (n_models, n_rules)."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32
 
+from gossiprec.adversaries.attacks.individual_kernels import blend_kept_model
+from gossiprec.base.arrays import F32, I64, Bools
+from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.native.jit import NO_DENORMALS, copy_floats, inline, is_float32, kernel, swap_float_mode
 from gossiprec.numerics.float16_rows import narrow_row, widen_row
 from gossiprec.numerics.merge import BLOCK, blend
@@ -104,14 +108,33 @@ def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, l
                 latest[r, a, victims[v]] = -np.inf if np.isnan(found) else found
 
 
-@kernel
-def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momenta, met, n):
-    """Blend deliveries into the flat ``memory[momentum, pool, victim]``, stored like `rows`; the first one is copied.
+class PoolReceptions(NamedTuple):
+    """Deliveries to pools: the version in row `row` of the flat `rows` is the victim's, and `keys` round float16."""
 
-    `keys` are the rounding keys, used if rows are float16. The user part of a victim that hides it, everything before
-    `begin`, is not read.
+    rows: Any
+    row: Any
+    pool: Any
+    victim: I64
+    keys: Any
+
+
+class PoolMemory(NamedTuple):
+    """The flat ``memory[momentum, pool, victim]``, stored like rows, and whether pools have met victims."""
+
+    memory: Any
+    momenta: F32
+    met: Bools
+
+
+@kernel
+def blend_rows(seen, hides, pools, begin, n, width):
+    """Blend deliveries into the pools' memory, the first `n` columns; the first delivery of a pair is copied.
+
+    The user part of a victim that hides it, everything before `begin`, is not read.
     """
     mode = swap_float_mode(NO_DENORMALS)
+    rows, row, pool, victim, keys = seen
+    memory, momenta, met = pools
     fresh, blended = np.empty(BLOCK, float32), np.empty(BLOCK, float32)
     for s in range(len(row)):
         for b in range(len(momenta)):
@@ -136,21 +159,54 @@ def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momen
     swap_float_mode(mode)
 
 
+class StackedReceptions(NamedTuple):
+    """Deliveries to single adversaries: rows, a version's row, both ends, the message; and which nodes hide user rows.
+
+    `own`, (n, dim + n_shared), replaces the user rows and shared weights of victims that hide theirs; if it is empty,
+    the adversaries' rows of `users` replace the user rows.
+    """
+
+    rows: Any
+    row: I64
+    adversary: I64
+    victim: I64
+    message: Any
+    hides: Bools
+    own: F32
+    users: F32
+
+
+class RowParts(NamedTuple):
+    """The sizes of a flat row, as numbers: one kernel serves all layouts."""
+
+    n_items: int
+    n_users: int
+    n_shared: int
+    dim: int
+    item_dim: int
+    width: int
+
+    @classmethod
+    def of(cls, layout: Layout) -> RowParts:
+        """Return the sizes of a layout."""
+        return cls(
+            layout.n_items, layout.n_users, layout.n_shared, layout.user_width, layout.item_width, layout.row_size
+        )  # fmt: skip
+
+
 @kernel
-def collect_submodels(
-    rows, width, row, adversary, victim, message, hides, kept_offsets, kept_items, padded, lengths, slot_of,
-    seen_before, memory, memory_offsets, momenta, users, own, small, n_items, n_users, dim, item_dim, n_shared,
-):  # fmt: skip
+def collect_submodels(seen, kept, padded, small, parts):
     """Fill ``small[k, momentum]`` with the receiver's model of its victim after delivery k, in order.
 
-    `rows` and `memory` are as in :func:`.individual_kernels.observe_individuals`; a small model is
-    ``[user | kept items, padded | shared]``. `own`, (n, dim + n_shared), replaces the user rows that victims hide; if
-    it is empty, `users` replaces them.
+    `kept` is an :class:`.individual_kernels.ObserverMemory`; a small model is ``[user | kept items, padded | shared]``.
     """
     mode = swap_float_mode(NO_DENORMALS)
+    rows, row, adversary, victim, message, hides, own, users = seen
+    n_items, n_users, n_shared, dim, item_dim, width = parts
+    kept_offsets, kept_items, momenta = kept.kept_offsets, kept.kept_items, kept.momenta
     begin = n_users * dim
     shared = begin + n_items * item_dim
-    fresh = np.zeros(max(lengths), float32)
+    fresh = np.zeros(max(kept.lengths), float32)
     for k in range(len(row)):
         a, at = adversary[k], np.int64(row[k]) * width
         mine = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
@@ -162,18 +218,13 @@ def collect_submodels(
         for j in range(len(mine)):
             widen_row(fresh, dim + j * item_dim, rows, at + begin + mine[j] * item_dim, item_dim)
         widen_row(fresh, tail, rows, at + shared, n_shared)
-        slot, place = slot_of[message[k]], 0
+        place = 0
         for b in range(len(momenta)):
             vector = fresh[: tail + n_shared]
             if momenta[b] > 0.0:
-                if slot >= 0:
-                    low = memory_offsets[a] + slot * lengths[a]
-                    held = memory[place, low : low + tail + n_shared]
-                    if seen_before[message[k]]:
-                        blend(held, vector, momenta[b])
-                    else:
-                        copy_floats(held, 0, vector, 0, len(vector))
-                    vector = held
+                low = blend_kept_model(kept, a, message[k], b, place, vector)
+                if low >= 0:
+                    vector = kept.memory[place, low : low + tail + n_shared]
                 place += 1
             out = small[k, b]
             copy_floats(out, 0, vector, 0, tail)
