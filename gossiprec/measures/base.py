@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I32, I64
+from gossiprec.base.ragged import Ragged
 
 NOWHERE = np.iinfo(np.int32).max
 """Rank of an item that is not in a list."""
@@ -16,6 +18,10 @@ BEHIND = NOWHERE - 1
 """Rank of an item beyond all ranks that are used."""
 NOTHING = -1
 """Rank of a target that a user has already interacted with, and item after the end of a list."""
+
+
+def _of_nobody() -> I64:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -27,9 +33,12 @@ class RelevantRanks:
     ranks : ndarray of int32, shape (n_lists, most)
         0-based, ascending; :data:`NOWHERE` pads lists with fewer relevant items. Each list has at least one. In
         rankings of all items, ranks beyond the longest cut-off of the metrics are :data:`BEHIND`.
+    users : ndarray of int64, shape (n_lists,)
+        The user of each list.
     """
 
     ranks: I32
+    users: I64 = field(default_factory=_of_nobody)
 
     @property
     def n_relevant(self) -> I64:
@@ -53,9 +62,11 @@ class TargetRanks:
     ----------
     ranks : ndarray of int32, shape (n_users, n_targets)
         0-based; :data:`NOTHING` if the user has interacted with the target.
+    users : ndarray of int64, shape (n_users,)
     """
 
     ranks: I32
+    users: I64 = field(default_factory=_of_nobody)
 
 
 @dataclass(frozen=True)
@@ -68,14 +79,52 @@ class TopItems:
         Best first; :data:`NOTHING` if a user has no item left to be recommended.
     n_items : int
         Size of the catalogue.
+    users : ndarray of int64, shape (n_users,)
     """
 
     items: I32
     n_items: int
+    users: I64 = field(default_factory=_of_nobody)
+
+
+@dataclass(frozen=True)
+class MeasureData:
+    """The data for which a measure is made.
+
+    Attributes
+    ----------
+    name : str
+    n_users, n_items : int
+    train, validation, test : Ragged of int32, one row per user
+        Sets of items, ascending.
+    """
+
+    name: str
+    n_users: int
+    n_items: int
+    train: Ragged
+    validation: Ragged
+    test: Ragged
+
+    @classmethod
+    def of(cls, split: Any) -> MeasureData:
+        """Return the data of a split."""
+        return cls(**{name: getattr(split, name) for name in cls.__dataclass_fields__})
+
+    @cached_property
+    def popularity(self) -> I64:
+        """Number of users who have trained on each item, shape (n_items,)."""
+        return np.bincount(self.train.values, minlength=self.n_items)
 
 
 class Measure(ABC):
     """A measure of recommendations, cut at the length K of a list; registered in ``MEASURES`` under its name.
+
+    Parameters
+    ----------
+    data : MeasureData
+        The data of the run. A measure that uses them overrides ``__init__``, where it may raise a ``DataError`` if they
+        lack something; one that does not may be a static function `of`.
 
     Attributes
     ----------
@@ -89,9 +138,11 @@ class Measure(ABC):
     wants: ClassVar[type[Any]] = RelevantRanks
     sampled: ClassVar[bool] = False
 
-    @staticmethod
+    def __init__(self, data: MeasureData) -> None:
+        self.data = data
+
     @abstractmethod
-    def of(seen: Any, k: int) -> F64:
+    def of(self, seen: Any, k: int) -> F64:
         """Return the values of which the measure is the mean, usually one per list; NaN values are left out.
 
         Parameters

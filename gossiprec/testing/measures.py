@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gossiprec.base.arrays import F64
+from gossiprec.base.ragged import Ragged
 from gossiprec.measures import MEASURES, Measure
-from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks, TargetRanks, TopItems
+from gossiprec.measures.base import NOTHING, NOWHERE, MeasureData, RelevantRanks, TargetRanks, TopItems
 from gossiprec.measures.metric import read_metric
 from gossiprec.testing.tiny_runs import check_claims, registered_as
 
@@ -24,12 +26,17 @@ class MeasureCase:
     measure: type[Measure]
     name: str
 
+    @cached_property
+    def made(self) -> Measure:
+        """The measure, made for tiny data."""
+        return self.measure(_tiny_data())
+
     def values(self, seen: Any, k: int) -> F64:
         """Return the measure's values on read-only input."""
         for part in vars(seen).values():
             if isinstance(part, np.ndarray):
                 part.setflags(write=False)
-        return self.measure.of(seen, k)
+        return self.made.of(seen, k)
 
 
 def check_measure(measure: type[Measure]) -> None:
@@ -50,6 +57,15 @@ def check_measure(measure: type[Measure]) -> None:
         check_claims(f"the measure {measure.__name__}", __name__, case=case)
 
 
+def _tiny_data() -> MeasureData:
+    """Return data in which each user has a few items of each part."""
+    items = np.argsort(np.random.default_rng(0).random((N_USERS, N_ITEMS)), axis=1).astype(np.int32)
+    parts = [Ragged.from_parts([*np.sort(items[:, low : low + 4], axis=1)]) for low in (0, 4, 8)]
+    for part in parts:
+        part.values.setflags(write=False)
+    return MeasureData("tiny", N_USERS, N_ITEMS, *parts)
+
+
 def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
     """Return an example of each input type."""
     draw = np.random.default_rng(seed)
@@ -59,7 +75,8 @@ def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
         row[size:] = NOWHERE
     targets = np.argsort(lists, axis=1)[:, :4].astype(np.int32)
     targets[draw.random(targets.shape) < 0.3] = NOTHING
-    return RelevantRanks(ranks), TargetRanks(targets), TopItems(lists[:, :20], N_ITEMS)
+    users = np.arange(N_USERS)
+    return RelevantRanks(ranks, users), TargetRanks(targets, users), TopItems(lists[:, :20], N_ITEMS, users)
 
 
 def _input_of(case: MeasureCase, examples: tuple[Any, ...]) -> Any:
@@ -111,9 +128,9 @@ def lower_ranks_do_not_matter(case: MeasureCase) -> None:
     relevant, targets, top = _ranks(1)
     ranks, places = relevant.ranks, targets.ranks
     lower = (
-        RelevantRanks(np.where((ranks < 3) | (ranks == NOWHERE), ranks, ranks + 1)),
-        TargetRanks(np.where(places < 3, places, places + 1)),
-        TopItems(top.items[:, :3], N_ITEMS),
+        replace(relevant, ranks=np.where((ranks < 3) | (ranks == NOWHERE), ranks, ranks + 1)),
+        replace(targets, ranks=np.where(places < 3, places, places + 1)),
+        replace(top, items=top.items[:, :3]),
     )
     one, other = (case.values(_input_of(case, some), 3) for some in (_ranks(1), lower))
     assert np.array_equal(one, other, equal_nan=True), "Items behind them change values at k = 3."

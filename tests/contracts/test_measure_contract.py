@@ -24,6 +24,29 @@ class ShareOfHits(Measure):
         return seen.hits(k) / k
 
 
+class ShareOfTestItems(Measure):
+    """Hits over the test items of a user, by the data for which it is made."""
+
+    wants = TopItems
+
+    def of(self, seen, k):
+        shares = [
+            np.isin(self.data.test[u], row[:k]).mean() for u, row in zip(seen.users, seen.items, strict=True)
+        ]
+        return np.array(shares)
+
+
+class ForgetsWhoseListsTheyAre(ShareOfTestItems):
+    def of(self, seen, k):
+        return super().of(TopItems(seen.items, seen.n_items, np.arange(len(seen.items))), k)
+
+
+class ChangesTheData(ShareOfTestItems):
+    def __init__(self, data):
+        super().__init__(data)
+        data.train.values[0] = 0
+
+
 class CountsHits(ShareOfHits):
     @staticmethod
     def of(seen, k):
@@ -74,6 +97,8 @@ class WantsTheMoon(ShareOfHits):
 
 
 BROKEN = {
+    ForgetsWhoseListsTheyAre: "the same mean whatever the order of the users",
+    ChangesTheData: "read-only",
     CountsHits: "values from 0 to 1.* Found 1 to 5 at k = 20",
     GivesAColumn: r"one-dimensional float64.* Found shape \(9, 1\)",
     GivesHalves: "Return one-dimensional float64.* Found float16",
@@ -87,6 +112,7 @@ BROKEN = {
 
 def test_a_measure_need_not_be_registered():
     check_measure(ShareOfHits)
+    check_measure(ShareOfTestItems)
     assert "checked" not in MEASURES
 
 

@@ -146,17 +146,20 @@ class MetricInputs:
 
 def as_measured(lists: Iterable[RankedLists], n_items: int) -> dict[type[Any], list[Any]]:
     """Return the inputs of each kind of metric as measures take them: of relevant items in parts, others in one."""
-    by_kind: dict[type[Any], list[I32]] = {}
+    by_kind: dict[type[Any], list[RankedLists]] = {}
     for part in lists:
-        by_kind.setdefault(part.kind, []).append(part.seen)
+        by_kind.setdefault(part.kind, []).append(part)
     measured: dict[type[Any], list[Any]] = {}
     for kind, parts in by_kind.items():
-        if kind is TargetRanks:
-            measured[kind] = [TargetRanks(np.concatenate(parts))]
-        elif kind is TopItems:
-            measured[kind] = [TopItems(np.concatenate(parts), n_items)]
+        if kind in (TargetRanks, TopItems):
+            seen, users = (
+                np.concatenate([getattr(part, name) for part in parts]) for name in ("seen", "users")
+            )
+            measured[kind] = [
+                TargetRanks(seen, users) if kind is TargetRanks else TopItems(seen, n_items, users)
+            ]
         else:
-            measured[kind] = [RelevantRanks(seen) for seen in parts]
+            measured[kind] = [RelevantRanks(part.seen, part.users) for part in parts]
     return measured
 
 

@@ -33,7 +33,7 @@ from gossiprec.emulation.scoring.metric_inputs import (
     draw_candidates,
     sampled_negatives,
 )
-from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
+from gossiprec.measures.base import MeasureData, RelevantRanks, TargetRanks, ValidationRanks
 from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
 from gossiprec.measures.selectors import baseline_metric_name
@@ -135,6 +135,8 @@ class UtilityEvaluator:
         self._users = np.flatnonzero(split.test.sizes > 0)
         specs = [read_metric(metric) for metric in metrics]
         self._metrics = [spec for spec in specs if spec.looks_at is not RelevantRanks or len(self._users)]
+        data = MeasureData.of(split)
+        self._measures = {spec.name: spec.measure(data) for spec in self._metrics}
         full = [metric for metric in self._metrics if metric.full]
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
@@ -236,7 +238,7 @@ class UtilityEvaluator:
         ranks = np.empty(len(self._candidates), np.int32)
         for part in inputs:
             ranks[part.tests] = part.ranks
-        return whole, [RelevantRanks(ranks[:, None])]
+        return whole, [self._of_tests(ranks)]
 
     def _scoring(self, current: I64) -> tuple[Callable[[I64, str], F32], Callable[[I64, Ragged], F32]]:
         """Return the functions that score items by the present models."""
@@ -263,7 +265,7 @@ class UtilityEvaluator:
         sampled: list[RelevantRanks] = []
         if self._sampled:
             ranks = self._sampled_ranks(of_candidates, np.arange(len(self._users)))
-            sampled.append(RelevantRanks(ranks[:, None]))
+            sampled.append(self._of_tests(ranks))
         return self._metric_values(whole, sampled)
 
     def _metric_values(
@@ -273,7 +275,7 @@ class UtilityEvaluator:
         by_metric: dict[str, F64] = {}
         for metric in self._metrics:
             ranks = whole[metric.looks_at] if metric.full else sampled
-            values = np.concatenate([metric.measure.of(part, metric.k) for part in ranks])
+            values = np.concatenate([self._measures[metric.name].of(part, metric.k) for part in ranks])
             by_metric[metric.name] = values if metric.full else user_means(values, self._tests_of)
         return by_metric
 
@@ -286,6 +288,10 @@ class UtilityEvaluator:
                 by_item = zip(self._separate_targets, values[metric.name], strict=False)
                 means |= {f"{metric.name}[{item}]": float(value) for item, value in by_item}
         return means
+
+    def _of_tests(self, ranks: I32) -> RelevantRanks:
+        """Return the ranks of test items among their candidates as one list each."""
+        return RelevantRanks(ranks[:, None], np.repeat(self._users, np.diff(self._tests_of)))
 
     def _blocks(self, users: I64) -> Iterator[I64]:
         """Yield the users who need lists, in blocks."""
