@@ -13,6 +13,7 @@ from gossiprec.base.registry import Registry
 if TYPE_CHECKING:
     from gossiprec.base.options import Options
     from gossiprec.data.base import Dataset, SplitRule
+    from gossiprec.data.feature_file import FeatureFiles
     from gossiprec.data.split import Split
 
 DATASETS: Registry[type[Dataset]] = Registry("dataset", __name__, group="datasets")
@@ -26,6 +27,7 @@ def load_split(
     split_options: Mapping[str, Any] | Options,
     seed: int,
     limit_users: int | None = None,
+    features: FeatureFiles | None = None,
 ) -> Split:
     """Read or draw a data set and cut it into training, validation and test items.
 
@@ -39,6 +41,8 @@ def load_split(
         Seed of the run; it decides only synthetic data and random splits.
     limit_users : int, optional
         Keep only the first `limit_users` users, after the split.
+    features : FeatureFiles, optional
+        The tables of attributes; without it, no attributes are read.
 
     Raises
     ------
@@ -47,10 +51,13 @@ def load_split(
     DataError
         If the data are missing, damaged, or too few for the split.
     """
-    from gossiprec.data.loading import keep_first_users, load_and_split, validate_dataset_options
+    from gossiprec.data import loading
 
     kind, rule = DATASETS[dataset_name], SPLITS[split_name]
-    dataset = kind(validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}"))
-    divide = rule(validate_dataset_options(rule.Options, split_options, f"split {split_name}"))
-    _, split = load_and_split(dataset, divide, seed)
-    return split if limit_users is None else keep_first_users(split, limit_users)
+    checked = loading.validate_dataset_options
+    dataset = kind(checked(kind.Options, dataset_options, f"dataset {dataset_name}"))
+    divide = rule(checked(rule.Options, split_options, f"split {split_name}"))
+    _, split = loading.load_and_split(dataset, divide, seed)
+    if features is not None:
+        split = loading.with_features(split, dataset, features)
+    return split if limit_users is None else loading.keep_first_users(split, limit_users)

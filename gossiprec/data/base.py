@@ -11,6 +11,7 @@ import numpy as np
 
 from gossiprec.base.arrays import I64, Bools
 from gossiprec.base.errors import DataError
+from gossiprec.base.features import FeatureTable
 from gossiprec.base.options import Count, NoOptions
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import Interactions, Split
@@ -71,6 +72,22 @@ class Dataset(_WithOptions, ABC):
         DataError
             If the source is missing or damaged.
         """
+
+    def user_features(self, names: tuple[str, ...]) -> FeatureTable | None:
+        """Return the attributes of the users with these names, one row each; None if the source has none.
+
+        They are read if a run needs them.
+
+        Raises
+        ------
+        DataError
+            If the source is damaged.
+        """
+        return None
+
+    def item_features(self, names: tuple[str, ...]) -> FeatureTable | None:
+        """Return the attributes of the items with these names, as :meth:`user_features` does."""
+        return None
 
     def published_split(self, interactions: Interactions) -> Split | None:
         """Return the split that published work used, or None if there is none.

@@ -8,6 +8,7 @@ from typing import Any
 
 from gossiprec.base.options import Options
 from gossiprec.data import DATASETS, load_split
+from gossiprec.data.feature_file import FeatureFiles
 from gossiprec.data.loading import validate_dataset_options
 from gossiprec.data.split import Split
 
@@ -53,10 +54,11 @@ def estimate_sizes(
     split_options: Mapping[str, Any] | Options,
     seed: int,
     limit_users: int | None = None,
+    features: FeatureFiles | None = None,
 ) -> DataSizes | None:
     """Return the sizes of the data of :func:`~gossiprec.data.load_split` if drawing them takes long.
 
-    The result is None if the data are read from a file, or are small enough to be drawn at once.
+    The result is None if the data are read from a file, are small enough to be drawn at once, or have attributes.
 
     Raises
     ------
@@ -66,7 +68,12 @@ def estimate_sizes(
     kind = DATASETS[dataset_name]
     options = validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}")
     sizes = kind(options).synthetic_sizes
-    if sizes is None or sizes.n_interactions <= MAX_SAMPLE or (limit_users or 0) > sizes.n_users:
+    if (
+        features is not None
+        or sizes is None
+        or sizes.n_interactions <= MAX_SAMPLE
+        or (limit_users or 0) > sizes.n_users
+    ):
         return None
     share = MAX_SAMPLE / sizes.n_interactions
     few = sizes.like(min(sizes.n_users, max(MIN_USERS, round(share * sizes.n_users))))

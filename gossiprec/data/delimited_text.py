@@ -365,7 +365,7 @@ def read_item_texts(
     elif is_utf8(source):  # copies of MovieLens are in Latin-1, as published, or in UTF-8
         layout = replace(layout, encoding="utf-8")
     found = read_columns(source, layout, {"item": codes.reader("item"), **columns})
-    _require_once(source, layout, found["item"], tuple(codes.ids))
+    require_once(source, layout, found["item"], tuple(codes.ids), "one text for each item")
     parts = zip(*(found[name] for name in columns), strict=True)
     text_of = dict(zip(codes.ids, (" ".join(filter(None, some)) for some in parts), strict=True))
     if text_of.keys().isdisjoint(names):
@@ -376,14 +376,22 @@ def read_item_texts(
     return tuple(text_of.get(name, "") for name in names)
 
 
-def _require_once(source: FileSource, layout: TextFormat, items: I64, names: tuple[str, ...]) -> None:
-    """Refuse an item with two texts."""
-    again = np.ones(len(items), bool)
-    again[np.unique(items, return_index=True)[1]] = False
+def require_once(
+    source: FileSource, layout: TextFormat, ids: I64, names: tuple[str, ...], allowed: str
+) -> None:
+    """Refuse a name on two lines of a table, the first column of which is named after what it holds.
+
+    Raises
+    ------
+    DataError
+        If there is one; the message names the line, and `allowed`.
+    """
+    again = np.ones(len(ids), bool)
+    again[np.unique(ids, return_index=True)[1]] = False
     if again.any():
         row = int(np.argmax(again))
         raise source.error(
             find_line_of_row(source, layout, row),
-            f"item {names[items[row]]!r} again",
-            "one text for each item",
+            f"{layout.columns[0]} {names[ids[row]]!r} again",
+            allowed,
         )

@@ -10,9 +10,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.features import FeatureTable
 from gossiprec.base.options import Options
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
+from gossiprec.data.feature_file import FeatureFile, FeatureFiles
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_helpers import extract_sequences
 
@@ -71,6 +73,31 @@ def load_and_split(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Inte
     return data, split
 
 
+def with_features(split: Split, dataset: Dataset, files: FeatureFiles) -> Split:
+    """Return a split of all users with the attributes of users and items, as far as there are any.
+
+    Raises
+    ------
+    DataError
+        If a table is damaged, or does not belong to the data.
+    """
+    users = split.user_names or tuple(map(str, range(split.n_users)))
+    items = split.item_names or tuple(map(str, range(split.n_items)))
+    return replace(
+        split,
+        user_features=_features(files.users, users, "user") or dataset.user_features(users),
+        item_features=_features(files.items, items, "item") or dataset.item_features(items),
+    )
+
+
+def _features(file: FeatureFile | None, names: tuple[str, ...], key: str) -> FeatureTable | None:
+    if file is None:
+        return None
+    from gossiprec.data.features import read_feature_file  # pyarrow
+
+    return read_feature_file(file, names, key)
+
+
 def check_trainable(split: Split) -> Split:
     """Return `split` if every user has a training item and an item that can be a negative.
 
@@ -111,6 +138,7 @@ def keep_first_users(split: Split, count: int) -> Split:
         split,
         n_users=count,
         user_names=split.user_names and split.user_names[:count],
+        user_features=split.user_features and split.user_features.take(np.arange(count)),
         train=split.train.first(count),
         validation=split.validation.first(count),
         test=split.test.first(count),

@@ -15,6 +15,7 @@ import numpy as np
 
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import DataError
+from gossiprec.base.features import FeatureTable
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.column_parsers import IdEncoder
@@ -25,6 +26,7 @@ from gossiprec.data.delimited_text import (
     read_interactions,
     read_item_texts,
 )
+from gossiprec.data.features import label_column, read_features
 from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_parts import SplitPart, build_split, read_pairs
@@ -40,6 +42,7 @@ GENRES = (
 )  # fmt: skip
 """The last columns of u.item, in the order of u.genre; *unknown*, the one before them, is not a genre."""
 MOVIES = TextFormat(("item", "title", "-", "-", "-", "-", *GENRES), delimiter="|", encoding="latin-1")
+PEOPLE = TextFormat(("user", "age", "gender", "occupation", "zip"), delimiter="|", encoding="latin-1")
 
 
 @DATASETS.register("movielens-100k")
@@ -52,7 +55,8 @@ class MovieLens100k(Dataset):
     The published split is read from ``pepper/`` next to the data (files ``ml-100k.{train,validation,test}.rating``,
     plain or .gz, ids from 0). If that is absent, it is read from the original ``ua.base`` and ``ua.test``, which have
     the same test items but no validation items. Titles and genres are read from ``u.item`` next to the data, if
-    present; the one movie without a title has no text.
+    present; the one movie without a title has no text. Attributes, read if a run needs them: ``age``, ``gender``,
+    ``occupation`` and ``zip`` of users (``u.user``), ``genres`` of items (``u.item``).
     """
 
     class Options(FilterOptions):
@@ -110,6 +114,22 @@ class MovieLens100k(Dataset):
         columns = {"title": parse_texts, **{genre: flag_parser(genre) for genre in GENRES}}
         found = read_item_texts(movies, MOVIES, item_names, columns)
         return tuple("" if text == "unknown" else text for text in found)
+
+    def user_features(self, names: tuple[str, ...]) -> FeatureTable | None:
+        """Read u.user, if it is next to the data."""
+        people = find_companion_file(self.options.path, ["u.user"])
+        kinds = {"age": "number", "gender": "label", "occupation": "label", "zip": "label"}
+        return None if people is None else read_features(people, PEOPLE, names, kinds)
+
+    def item_features(self, names: tuple[str, ...]) -> FeatureTable | None:
+        """Read the genres in u.item, if it is next to the data."""
+        movies = find_companion_file(self.options.path, ["u.item"])
+        if movies is None:
+            return None
+        flags = read_features(movies, MOVIES, names, dict.fromkeys(GENRES, "number"))
+        held = np.stack([flags.numbers(genre).values == 1 for genre in GENRES], axis=1)
+        sets = [[GENRES[place] for place in np.flatnonzero(row)] for row in held]
+        return FeatureTable(("genres",), (label_column(sets),), flags.source_summary)
 
     def published_split(self, interactions: Interactions) -> Split:
         """Read the split of the community-detection work, or the original ua split.

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I32, I64
+from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
 
 A = TypeVar("A", bound=npt.NDArray[Any])
@@ -133,6 +134,8 @@ class TrainingData:
         The training items in the order of time; None for data without times.
     user_names, item_names, item_texts : tuple of str or None
         As in :class:`Interactions`.
+    user_features, item_features : FeatureTable or None
+        Attributes, if the run needs them; those of users without rows, unless the data are for the nodes' feeds.
     """
 
     name: str
@@ -144,6 +147,8 @@ class TrainingData:
     user_names: tuple[str, ...] | None = None
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
+    user_features: FeatureTable | None = None
+    item_features: FeatureTable | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +167,8 @@ class Split:
         The items of all parts in order of time, each once, unknown times first; None for data without times.
     user_names, item_names, item_texts : tuple of str or None
         As in :class:`Interactions`, like `source_summary`.
+    user_features, item_features : FeatureTable or None
+        Attributes, a row per user or item, if the run needs them.
     """
 
     name: str
@@ -176,9 +183,22 @@ class Split:
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
     source_summary: str = ""
+    user_features: FeatureTable | None = None
+    item_features: FeatureTable | None = None
 
-    def training_data(self) -> TrainingData:
-        """Return the part of the data that models may see; no array of it is a view of another part."""
+    def training_data(self, *, for_feed: bool = False) -> TrainingData:
+        """Return the part of the data that models may see; no array of it is a view of another part.
+
+        Parameters
+        ----------
+        for_feed : bool
+            Whether the attributes of users are included: they are data of the nodes, like the items. Otherwise their
+            columns have no rows.
+        """
+        attributes = self.user_features
+        if attributes is not None:
+            rows = np.arange(self.n_users if for_feed else 0)
+            attributes = attributes.take(rows)
         visits, found = None, self.check_ins
         if found is not None:
             visits = Visits(_owner(found.coordinates), _owning_moves(found.train))
@@ -192,6 +212,8 @@ class Split:
             self.user_names,
             self.item_names,
             self.item_texts,
+            attributes,
+            self.item_features,
         )
 
     def _in_order(self, sequences: Ragged) -> Ragged:
@@ -233,6 +255,8 @@ LENGTH = 16
 """Number of hexadecimal digits."""
 IGNORED_FIELDS = ("name", "source_summary")
 """Fields that the hash leaves out: the name of the data, and the format of their file."""
+HASHED_IF_GIVEN = ("user_features", "item_features")
+"""Fields that the hash leaves out if they are None, so that runs without them keep their hash."""
 
 
 def data_fingerprint(split: Split) -> str:
@@ -257,9 +281,13 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield np.ascontiguousarray(value).tobytes()
     elif is_dataclass(value):
         for field in fields(value):
-            if field.name not in IGNORED_FIELDS:
+            part = getattr(value, field.name)
+            if field.name not in IGNORED_FIELDS and (part is not None or field.name not in HASHED_IF_GIVEN):
                 yield field.name.encode()
-                yield from _parts(getattr(value, field.name))
+                yield from _parts(part)
+    elif isinstance(value, tuple) and value and is_dataclass(value[0]):
+        for part in value:
+            yield from _parts(part)
     elif isinstance(value, tuple):
         yield "\0".join(value).encode(errors="surrogatepass")
     else:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.base.arrays import F64, I32, I64
+from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
 
 NOWHERE = np.iinfo(np.int32).max
@@ -97,6 +98,8 @@ class MeasureData:
     n_users, n_items : int
     train, validation, test : Ragged of int32, one row per user
         Sets of items, ascending.
+    user_features, item_features : FeatureTable or None
+        Attributes, if a measure needs them.
     """
 
     name: str
@@ -105,6 +108,8 @@ class MeasureData:
     train: Ragged
     validation: Ragged
     test: Ragged
+    user_features: FeatureTable | None = None
+    item_features: FeatureTable | None = None
 
     @classmethod
     def of(cls, split: Any) -> MeasureData:
@@ -133,10 +138,13 @@ class Measure(ABC):
     sampled : bool
         Whether ``name@K`` ranks each test item among a few sampled items, and ``full_name@K`` among all items;
         otherwise ``name@K`` ranks all items.
+    needs_features : bool
+        Whether it uses attributes of users or items.
     """
 
     wants: ClassVar[type[Any]] = RelevantRanks
     sampled: ClassVar[bool] = False
+    needs_features: ClassVar[bool] = False
 
     def __init__(self, data: MeasureData) -> None:
         self.data = data

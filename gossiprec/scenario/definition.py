@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
 from gossiprec.base.options import LARGEST, Options
+from gossiprec.data.feature_file import FeatureFile
 from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.problems import Problems, SourceMap, add_validation_problems
 from gossiprec.scenario.sections import (
@@ -60,6 +61,10 @@ class DatasetChoice(RegisteredChoice):
     split: RegisteredChoice
     limit_users: int | None = Field(default=None, ge=2, le=LARGEST)
     """Use only the first users of the data set."""
+    user_features: FeatureFile | None = None
+    """A table of users' attributes, {path: FILE}, in place of the data set's own."""
+    item_features: FeatureFile | None = None
+    """A table of items' attributes, like `user_features`."""
 
 
 class PolicyChoice(RegisteredChoice):
@@ -156,7 +161,10 @@ class Scenario(ScenarioHeader):
         plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
         if not self.attackers:  # files written before there were attackers stay unchanged
             del plain["attackers"]
-        if self.evaluate.activity_groups is None:  # the same applies to activity groups
+        for key in ("user_features", "item_features"):  # the same applies to attributes and groups
+            if getattr(self.dataset, key) is None:
+                del plain["dataset"][key]
+        if self.evaluate.activity_groups is None:
             del plain["evaluate"]["activity_groups"]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]

@@ -231,7 +231,7 @@ class AccessMonitor:
         """Return true data of the requested nodes that are allowed, and data of the wrong users for all others."""
         asked = set(np.asarray(nodes).tolist())
         true = asked if self._accomplice is None else asked & {self._accomplice}
-        return context.scorer.model.make_feed(_shuffled(self.split, true).training_data())
+        return context.scorer.model.make_feed(_shuffled(self.split, true).training_data(for_feed=True))
 
 
 def _own_nodes(attack: Attack) -> list[int]:
@@ -259,7 +259,14 @@ def _shuffled(split: Split, kept: set[int]) -> Split:
     if check_ins is not None:
         check_ins = CheckIns(check_ins.coordinates, _moved(check_ins.train, order), check_ins.test)
     sequences = split.sequences and _picked(split.sequences, order)
-    return replace(split, train=_picked(split.train, order), check_ins=check_ins, sequences=sequences)
+    attributes = split.user_features and split.user_features.take(order)
+    return replace(
+        split,
+        train=_picked(split.train, order),
+        check_ins=check_ins,
+        sequences=sequences,
+        user_features=attributes,
+    )
 
 
 def _picked(sets: Ragged, order: I64) -> Ragged:

@@ -37,7 +37,7 @@ class ModelCase:
     @cached_property
     def feed(self) -> Feed:
         """The training data of its nodes."""
-        return self.model.make_feed(self.split.training_data())
+        return self.model.make_feed(self.split.training_data(for_feed=True))
 
     @cached_property
     def row(self) -> Tensor:

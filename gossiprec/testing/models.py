@@ -69,7 +69,7 @@ def _fitted(model: Model, data: Split, about: str) -> Model:
     known = data.training_data()
     try:
         fitted = model.bind_to_data(known)
-        found = (fitted, fitted.make_feed(known))
+        found = (fitted, fitted.make_feed(data.training_data(for_feed=True)))
     except AttributeError as error:
         raise AssertionError(
             f"{about}: bind_to_data and make_feed are given training data only: {error}"

@@ -60,7 +60,9 @@ class PoisonerCase:
 
     def made(self) -> Poisoner:
         """Return a new poisoner."""
-        empty_feed = self.model.make_feed(self.split.training_data()).restricted_to(np.zeros(0, np.int64))
+        empty_feed = self.model.make_feed(self.split.training_data(for_feed=True)).restricted_to(
+            np.zeros(0, np.int64)
+        )
         context = poisoner_context(
             self.model, self.layout, empty_feed, NEGATIVES, np.array(TARGETS, np.int32)
         )

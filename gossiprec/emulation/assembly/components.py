@@ -132,7 +132,8 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
     attackers = make_poisoner_groups(scenario, split, protocol, model, layout)
     n_poisoners = protocol.n_users - split.n_users
-    feed = model.make_feed(add_poisoners(split, n_poisoners).training_data() if n_poisoners else data)
+    others = n_poisoners or split.user_features is not None
+    feed = model.make_feed(add_poisoners(split, n_poisoners).training_data(for_feed=True) if others else data)
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
     server, contribution, hook = protocol.server(), None, None

@@ -14,8 +14,11 @@ from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
 from gossiprec.base.inputs import changed_files, note_input, open_regular_file
 from gossiprec.data import load_split
 from gossiprec.data.data_sizes import DataSizes, estimate_sizes
+from gossiprec.data.feature_file import FeatureFiles
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split, data_fingerprint
+from gossiprec.measures.metric import read_metric
+from gossiprec.models import MODELS
 from gossiprec.scenario import Scenario
 
 MAX_BYTES = 2**30
@@ -53,7 +56,8 @@ def reads_files(scenario: Scenario) -> bool:
     """Return whether the scenario's data come from files, which may change."""
     choice = scenario.dataset
     options = [*vars(choice.options).values(), *vars(choice.split.options).values()]
-    return any(isinstance(option, Path) for option in options)
+    tables = (choice.user_features, choice.item_features)
+    return any(isinstance(option, Path) for option in options) or any(table is not None for table in tables)
 
 
 def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None:
@@ -84,7 +88,22 @@ def _named(scenario: Scenario) -> dict[str, Any]:
         "split_options": choice.split.options,
         "seed": scenario.seed,
         "limit_users": choice.limit_users,
+        "features": FeatureFiles(choice.user_features, choice.item_features)
+        if needs_features(scenario)
+        else None,
     }
+
+
+def needs_features(scenario: Scenario) -> bool:
+    """Return whether a run needs the attributes of users and items."""
+    choice, evaluate = scenario.dataset, scenario.evaluate
+    named = choice.user_features is not None or choice.item_features is not None
+    measures = (read_metric(metric).measure for metric in evaluate.metrics)
+    return (
+        named
+        or MODELS[scenario.model.name].needs_features
+        or any(measure.needs_features for measure in measures)
+    )
 
 
 def read_column(path: str, key: str, *, column: str | None = None, positive: bool = False) -> F64:

@@ -60,7 +60,7 @@ def _count(choice: AttackerChoice, n_users: int) -> int:
 
 
 def add_poisoners(split: Split, count: int) -> Split:
-    """Return the data with `count` more users, who have no items and no coordinates."""
+    """Return the data with `count` more users, who have no items, coordinates or attributes."""
     if not count:
         return split
     parts = {name: getattr(split, name) for name in ("train", "validation", "test", "sequences")}
@@ -69,6 +69,9 @@ def add_poisoners(split: Split, count: int) -> Split:
         for name, sets in parts.items()
         if sets is not None
     }
+    if split.user_features is not None:
+        rows = np.append(np.arange(split.n_users), np.full(count, -1))
+        longer["user_features"] = split.user_features.take(rows)
     return replace(split, n_users=split.n_users + count, check_ins=None, **longer)
 
 

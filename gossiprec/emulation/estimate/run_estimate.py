@@ -249,7 +249,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         training=training,
         layout=layout,
         n_interactions=data.n_interactions,
-        samples=model.make_feed(known).n_samples(training.negatives),
+        samples=model.make_feed(data.split.training_data(for_feed=True)).n_samples(training.negatives),
         waiting=sum(rule.expected * count for rule, count in rules),
         n_rewritten=n_poisoners + sum(count for transform, count in transforms if transform.rewrites),
         stacks_updates=any(stacks_updates(rule.make()) for rule, _ in rules),

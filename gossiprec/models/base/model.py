@@ -74,6 +74,9 @@ class Model(ABC):
     predicts_probabilities: bool = True
     """Whether the sigmoid of a score is the probability that the user takes the item."""
 
+    needs_features: ClassVar[bool] = False
+    """Whether it uses attributes: the data then have them, if the data set does (docs/data.md)."""
+
     needs_graph: ClassVar[bool] = False
     """Whether its formula needs all interactions (:class:`gossiprec.models.base.graph.GraphModel`)."""
 
@@ -188,11 +191,13 @@ class Model(ABC):
         return 0.01
 
     def make_feed(self, split: TrainingData) -> Feed:
-        """Return the feed of the nodes."""
+        """Return the feed of the nodes; attributes of users, which are the nodes' data, have a row for each."""
         return self.feed.of(split)
 
     def bind_to_data(self, split: TrainingData) -> Model:
         """Return the model for the items of the data, with :attr:`constants` of shape (n_items, ...).
+
+        What it keeps is public: attacks have the model. Therefore attributes of users have columns, but no rows.
 
         Raises
         ------
