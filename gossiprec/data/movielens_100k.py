@@ -26,6 +26,7 @@ from gossiprec.data.delimited_text import (
     read_interactions,
     read_item_texts,
 )
+from gossiprec.data.feature_file import Kind
 from gossiprec.data.features import label_column, read_features
 from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split
@@ -118,7 +119,7 @@ class MovieLens100k(Dataset):
     def user_features(self, names: tuple[str, ...]) -> FeatureTable | None:
         """Read u.user, if it is next to the data."""
         people = find_companion_file(self.options.path, ["u.user"])
-        kinds = {"age": "number", "gender": "label", "occupation": "label", "zip": "label"}
+        kinds: dict[str, Kind] = {"age": "number", "gender": "label", "occupation": "label", "zip": "label"}
         return None if people is None else read_features(people, PEOPLE, names, kinds)
 
     def item_features(self, names: tuple[str, ...]) -> FeatureTable | None:

@@ -15,6 +15,7 @@ from gossiprec.data.delimited_text import (
     read_item_texts,
     to_interactions,
 )
+from gossiprec.data.feature_file import Kind
 from gossiprec.data.features import read_features
 from gossiprec.data.sources import find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions
@@ -63,7 +64,7 @@ class MovieLens1M(Dataset):
     def user_features(self, names: tuple[str, ...]) -> FeatureTable | None:
         """Read users.dat, if it is next to the ratings."""
         people = find_companion_file(self.options.path, ["users.dat"])
-        kinds = {"gender": "label", "age": "number", "occupation": "label", "zip": "label"}
+        kinds: dict[str, Kind] = {"gender": "label", "age": "number", "occupation": "label", "zip": "label"}
         return None if people is None else read_features(people, PEOPLE, names, kinds)
 
     def item_features(self, names: tuple[str, ...]) -> FeatureTable | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F64
+from gossiprec.base.features import FeatureTable, LabelColumn
 from gossiprec.base.ragged import Ragged
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.base import NOTHING, NOWHERE, MeasureData, RelevantRanks, TargetRanks, TopItems
@@ -60,10 +61,14 @@ def check_measure(measure: type[Measure]) -> None:
 def _tiny_data() -> MeasureData:
     """Return data in which each user has a few items of each part."""
     items = np.argsort(np.random.default_rng(0).random((N_USERS, N_ITEMS)), axis=1).astype(np.int32)
-    parts = [Ragged.from_parts([*np.sort(items[:, low : low + 4], axis=1)]) for low in (0, 4, 8)]
-    for part in parts:
+    train, validation, test = (Ragged.from_parts([*np.sort(items[:, n : n + 4], axis=1)]) for n in (0, 4, 8))
+    for part in (train, validation, test):
         part.values.setflags(write=False)
-    return MeasureData("tiny", N_USERS, N_ITEMS, *parts)
+    genres = LabelColumn(
+        ("a", "b", "c"), Ragged.from_parts([np.array([n % 3], np.int32) for n in range(N_ITEMS)])
+    )
+    kinds = FeatureTable(("genres",), (genres,))
+    return MeasureData("tiny", N_USERS, N_ITEMS, train, validation, test, item_features=kinds)
 
 
 def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
