@@ -11,6 +11,7 @@ from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
 from gossiprec.rules.aggregators import InboxConfig, Rule, make_aggregator, reject_delta_rules
 from gossiprec.rules.aggregators.base import Invalid
+from gossiprec.rules.root_data import UsesRootData
 
 
 class RobustMergeOptions(Options):
@@ -26,6 +27,11 @@ class RobustMergeOptions(Options):
     @model_validator(mode="after")
     def _of_models(self) -> RobustMergeOptions:
         reject_delta_rules(self.rule, "rule", "nodes of gossip")
+        if isinstance(make_aggregator(self.rule), UsesRootData):
+            raise ValueError(
+                f"found rule {registered_name(self.rule)!r}, which computes on public data of a coordinator, but nodes "
+                "of gossip have none; choose another rule, or set protocol.merge of fedavg"
+            )
         return self
 
 

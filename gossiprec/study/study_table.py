@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.errors import suggestion
+from gossiprec.base.options import registered_name
 from gossiprec.figures.study.quantity import RUN_WORDS
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import (
@@ -25,6 +27,9 @@ from gossiprec.measures.selectors import (
     split_baseline_name,
     unlisted_labels,
 )
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.rules.root_data import ReportsFindings
+from gossiprec.rules.servers import SERVERS
 from gossiprec.runs.run_files import open_replacement, replace_file
 from gossiprec.runs.run_tables import attack_key, labels_to_json, safe_cell, safe_rows
 from gossiprec.scenario.definition import Scenario
@@ -65,6 +70,7 @@ def check_measures(
     scenarios = list(scenarios)
     metrics = {metric for scenario in scenarios for metric in scenario.evaluate.measured()}
     attacks = {choice.name for scenario in scenarios for choice in scenario.observers}
+    parts = set[str]().union(*(_coordinator_parts(scenario) for scenario in scenarios))
     found = [scenario_table_keys(scenario) for scenario in scenarios]
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
     for place, measure in enumerate(measures):
@@ -72,6 +78,12 @@ def check_measures(
         if "@" in name and name not in metrics:
             known = ", ".join(sorted(metrics))
             problems.add(at, f"no run measures {name!r}: evaluate.metrics has {known}; add it there")
+        elif reporting := {part for part, measures in _reporting_parts().items() if name in measures}:
+            if not reporting & parts:
+                which = ", ".join(sorted(reporting))
+                problems.add(
+                    at, f"no run has a coordinator that reports {name!r}; set protocol.merge to {which}"
+                )
         elif name in _reported() and name not in _reported(attacks):
             problems.add(at, f"no run has an attack that reports {name!r}; add such an attack to observers")
         elif name in (*OF_ATTACKS, *_reported()) and keys is not None and not _is_of_any(measure, keys):
@@ -101,7 +113,7 @@ def _known(measure: MeasureSelector) -> MeasureSelector:
             f"{name!r} differs between runs of the same scenario, so it cannot be collected; see the "
             "runs' summary.json"
         )
-    of_attacks = (*OF_ATTACKS, *_reported())
+    of_attacks = (*OF_ATTACKS, *_reported(), *itertools.chain(*_reporting_parts().values()))
     if "@" in name:
         read_metric(split_baseline_name(name)[0])
     elif name not in of_attacks and name not in RUN_WORDS:
@@ -118,6 +130,19 @@ def _reported(attacks: Container[str] = ATTACKS) -> list[str]:
     """Return the names of the measures in findings of these attacks; broken plug-ins are left out."""
     found = (measure for name, attack in ATTACKS.members() if name in attacks for measure in attack.measures)
     return list(dict.fromkeys(found))
+
+
+def _reporting_parts() -> dict[str, tuple[str, ...]]:
+    """Return the measures of each registered rule and server that reports numbers, by its name."""
+    parts = itertools.chain(AGGREGATORS.members(), SERVERS.members())
+    return {name: part.measures for name, part in parts if issubclass(part, ReportsFindings)}
+
+
+def _coordinator_parts(scenario: Scenario) -> set[str]:
+    """Return the names of the rule and the server that a scenario chooses for its coordinator."""
+    options = scenario.protocol.options
+    chosen = (getattr(options, "merge", None), getattr(options, "server", None))
+    return {registered_name(part) for part in chosen if isinstance(part, str | dict)}
 
 
 Row = dict[str, Any]
@@ -177,7 +202,8 @@ def _rows(
         lines = [
             (found["labels"], found["value"])
             for found in summary.get("findings", [])
-            if found["measure"] == name and (observers is None or found["attack"] in observers)
+            if found["measure"] == name
+            and (observers is None or found["attack"] in observers or found["attack"] not in ATTACKS)
         ]
     ranked = [] if observers is None or name in OF_ATTACKS else summary.get("attacks", [])
     for labels, value in _own(lines, keys, ranked):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from gossiprec.base.arrays import F32
 from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, base
 from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.root_data import RootData, UsesRootData
 from gossiprec.testing.blinding import refuse_reach_in_runs
 from gossiprec.testing.tiny_runs import (
     FEDERATED,
@@ -23,6 +24,7 @@ from gossiprec.testing.tiny_runs import (
 )
 
 Make = Callable[[], Aggregator]
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,28 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
     """
     chosen = aggregator.Options.model_validate(options or {})
     about = f"the aggregator {aggregator.__name__}"
-    check_claims(about, __name__, make=lambda: aggregator(chosen))
+    check_claims(about, __name__, make=lambda: with_stand_in_root(aggregator(chosen)))
     if not aggregator.streaming:
         with registered_as(AGGREGATORS, aggregator) as name:
             rule = {"name": name, **(options or {})}
             check_claims(about, __name__, rule=(aggregator, rule))
+
+
+def with_stand_in_root(part: Part) -> Part:
+    """Return a rule or server, with root data on which every local update makes about the same step if it needs any."""
+    if isinstance(part, UsesRootData):
+        part.root = RootData(
+            users=np.arange(2), first_rows=np.zeros((2, 3), np.float32), trained=_stand_in_update,
+            loss=lambda model, rows, number: float(np.square(model).mean() + rows.sum()),
+            gradient=lambda model, rows, number: (2 * model / model.size).astype(np.float32),
+            scores=lambda model, rows: np.zeros((2, model.size), np.float32),
+        )  # fmt: skip
+    return part
+
+
+def _stand_in_update(model: F32, rows: F32, number: int) -> tuple[F32, F32]:
+    step = np.cos(np.arange(model.size) + number) + rows.sum()
+    return (model + 0.5 * step).astype(np.float32), (rows + 0.125).astype(np.float32)
 
 
 def _case(seed: int, n: int, columns: int, own_weight: float = 0.0) -> _InboxCase:
@@ -126,8 +145,8 @@ def the_order_of_arrival_does_not_matter(make: Make) -> None:
 
 
 def the_result_is_in_the_range_of_the_models(make: Make) -> None:
-    """Return values between the smallest and the largest of all models, unless the rule adds deltas."""
-    if make().uses_deltas:
+    """Return values between the smallest and the largest of all models, unless the rule adds deltas or root data."""
+    if make().uses_deltas or isinstance(make(), UsesRootData):
         return
     for case in _cases():
         everyone, found = np.vstack([case.models, case.own]), case.aggregated(make())

@@ -11,6 +11,7 @@ from gossiprec.base.arrays import F32
 from gossiprec.models import BlockRole, Layout, ParameterBlock
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.testing.aggregators import with_stand_in_root
 from gossiprec.testing.blinding import refuse_reach_in_runs
 from gossiprec.testing.tiny_runs import (
     FEDERATED,
@@ -50,7 +51,7 @@ def check_server(server: type[Server], options: Mapping[str, Any] | None = None)
     """
     chosen = server.Options.model_validate(options or {})
     about = f"the server {server.__name__}"
-    check_claims(about, __name__, make=lambda: server(chosen))
+    check_claims(about, __name__, make=lambda: with_stand_in_root(server(chosen)))
     with registered_as(SERVERS, server) as name:
         section = {"name": name, **(options or {})}
         check_claims(about, __name__, named=(server, section))

@@ -17,6 +17,8 @@ from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
 from gossiprec.compute.train.local_update import TrainingMode
+from gossiprec.models.base.graph import GraphModel
+from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import make_adam, make_sgd
@@ -69,6 +71,20 @@ def table_views(layout: Layout, row: Tensor) -> Tensors:
         name: part.view(*row.shape[:-1], *shape)
         for (name, shape), part in zip(shapes.items(), parts, strict=True)
     }
+
+
+def loss_of_samples(model: Model, layout: Layout, tables: Tensors, samples: Columns) -> Tensor:
+    """Return the model's loss on samples of one user; `tables` hold no row of another.
+
+    No number drops out, and the additions of a recommender do not count.
+    """
+    batch = {name: to_tensor(column) for name, column in samples.items()}
+    batch["user"] = torch.zeros(1, dtype=torch.int64)
+    batch["weights"] = torch.ones(len(next(iter(samples.values()))))
+    p: Mapping[str, Tensor] = {**layout.named(tables), **constants_to_tensors(model.constants)}
+    if isinstance(model, GraphModel):
+        p = model.encode_own(p, batch)
+    return model.loss(p, batch)
 
 
 def make_optimizer(

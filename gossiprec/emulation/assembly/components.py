@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,15 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.isolation import is_foreign
 from gossiprec.base.ragged import Ragged
+from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
+from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.messages import OutgoingTransforms, Transform
+from gossiprec.compute.public_users import PublicUsers, choose_public_users
+from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split
@@ -30,6 +36,7 @@ from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
+from gossiprec.rules.root_data import ReportsFindings, UsesRootData
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
@@ -109,6 +116,45 @@ class RunComponents:
         """The merge weight of every node; a poisoner has the weight of an average user."""
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
 
+    @property
+    def coordinator_parts(self) -> list[tuple[str, object]]:
+        """The coordinator's aggregation rule and the parts of its server, by the scenario key that names them."""
+        receiver = self.receivers.get(self.protocol.n_users)
+        rules: list[object] = [] if receiver is None else [receiver.rule]
+        servers = () if self.server is None else self.server.parts
+        return [
+            *(("protocol.merge", rule) for rule in rules),
+            *(("protocol.server", part) for part in servers),
+        ]
+
+    @property
+    def reporting_parts(self) -> list[ReportsFindings]:
+        """The parts of the coordinator that report numbers."""
+        return [part for _, part in self.coordinator_parts if isinstance(part, ReportsFindings)]
+
+    def choose_root_users(self) -> Iterator[tuple[UsesRootData, I64]]:
+        """Yield each part of the coordinator that needs root data, with its public users.
+
+        Raises
+        ------
+        ScenarioError
+            If the public data do not exist.
+        """
+        for key, part in self.coordinator_parts:
+            if isinstance(part, UsesRootData):
+                if self.protocol.whole_user_table:
+                    raise ScenarioError(
+                        f"{key}: found {registry_name(part)!r}, which keeps the rows of public users itself, but with "
+                        "protocol.user_table 'averaged' models hold the rows of all users; set user_table to 'own'"
+                    )
+                yield part, choose_public_users(part.root_options, self.split.train, self.scenario.seed, key)
+
+    def give_root_data(self, executor: Executor) -> None:
+        """Give the parts of the coordinator that need root data their functions."""
+        for part, users in self.choose_root_users():
+            public = PublicUsers(Scorer(executor), self.feed, users, part.root_options, self.scenario.seed)
+            part.root = public.root_data(copies=is_foreign(part))
+
     def validation_candidates(self) -> Ragged | None:
         """Return the items on which each node scores received models, or None if peers are not chosen by score."""
         if not self.mode.depends_on_values(self.protocol):
@@ -161,10 +207,13 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     per_update = feed.n_samples(training.negatives) * training.local_epochs
     samples = mode.samples_per_node(per_update, protocol.n_nodes)
-    return RunComponents(
+    components = RunComponents(
         scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, recommender, contribution,
         hook, server, outgoing, receivers, inbox_capacity, NodeLoad(outgoing.message_bytes, samples),
     )  # fmt: skip
+    for _ in components.choose_root_users():  # refuses public data that do not exist
+        pass
+    return components
 
 
 def check_samples(data: str, model: str, n_samples: I64) -> None:

@@ -298,6 +298,7 @@ def _assemble(
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
         shard.take(shard_of, keeps_first=components.scenario.churn.model == "reset")
     components.mode.write_first_models(components, executor, None if shard is None else shard.parts.own)
+    components.give_root_data(executor)
     receivers, serving = components.receivers, None
     if components.server is not None:
         serving = ServerRunner(components.server, coordinator, store, seed)

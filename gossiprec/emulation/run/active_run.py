@@ -15,6 +15,7 @@ from gossiprec.adversaries.attacks.base import MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.estimate.memory import peak_rss_mib
@@ -289,7 +290,7 @@ class ActiveRun:
         return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
 
     def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | Finding]]:
-        """Yield the findings of the attacks, other than rankings, by the name of the attack."""
+        """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
         observers = self._prepared.scenario.observers  # without the attack on uploads, which comes last
         for choice, meter in zip(observers, self._prepared.meters[: len(observers)], strict=True):
             findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
@@ -301,6 +302,9 @@ class ActiveRun:
                 )
             for finding in itertools.chain(meter.attack.guesses(), findings):
                 yield choice.name, finding
+        for part in self._prepared.reporting_parts:
+            for measure, value in part.findings().items():
+                yield registry_name(part), Finding(measure, {}, value)
 
     def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()

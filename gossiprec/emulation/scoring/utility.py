@@ -37,7 +37,6 @@ from gossiprec.measures.base import MeasureData, RelevantRanks, TargetRanks, Val
 from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
 from gossiprec.measures.selectors import baseline_metric_name
-from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
@@ -402,33 +401,27 @@ def train_loss(executor: Executor, current: I64, n_users: int) -> float:
 def _losses(executor: Executor, users: I64, current: I64) -> Iterator[float]:
     import torch
 
-    from gossiprec.compute.executors.tensors import constants_to_tensors, table_views, to_tensor
+    from gossiprec.compute.executors.tensors import loss_of_samples, table_views
     from gossiprec.numerics.torch_setup import single_torch_thread
 
     work, readable = executor.work, executor.store.scoring_view(current, users)
-    model, constants, layout = work.model, constants_to_tensors(work.model.constants), readable.layout
+    model, layout = work.model, readable.layout
     negatives = work.training.negatives
     # with only the rows of its own items, a user's loss takes a tenth of the time
-    whole = bool(constants) or (isinstance(model, SequenceModel) and model.needs_all_items)
+    whole = bool(model.constants) or (isinstance(model, SequenceModel) and model.needs_all_items)
     with torch.no_grad(), single_torch_thread():
         for index, node in enumerate(users.tolist()):
             samples = work.feed.samples(node, update=0, negatives=negatives, seed=work.seed)
             items = None if whole else _touched_items(samples, work.feed.item_columns)
             if items is not None:
                 samples = {**samples, **_renumber(samples, work.feed.item_columns, items)}
-            batch = {name: to_tensor(column) for name, column in samples.items()}
-            batch["user"] = torch.zeros(1, dtype=torch.int64)
-            batch["weights"] = torch.ones(len(next(iter(samples.values()))))
             row = np.asarray(readable.rows[readable.row[index]], np.float32)  # only float16 is copied
             tables, user = table_views(layout, torch.from_numpy(row)), int(readable.user[index])
             if "users" in tables:
                 tables = {**tables, "users": tables["users"][user : user + 1]}
             if items is not None:
                 tables = {**tables, "items": tables["items"][torch.from_numpy(items)]}
-            p = {**layout.named(tables), **constants}
-            if isinstance(model, GraphModel):
-                p = dict(model.encode_own(p, batch))
-            yield float(model.loss(p, batch))
+            yield float(loss_of_samples(model, layout, tables, samples))
 
 
 def _touched_items(samples: Columns, names: tuple[str, ...]) -> I64:
