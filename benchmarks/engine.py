@@ -89,7 +89,7 @@ def bare(prepared: PreparedRun, plans: list[ExecutionPlan], *, training_only: bo
             mine = tasks[part :: threads.size]
             rows = prepared.executor.work.arena.rows
             if not training_only:
-                seen = threads.share(len(plan.sightings.pool), part)
+                seen = threads.part_range(len(plan.sightings.pool), part)
                 for meter in prepared.meters:
                     meter.observe(rows, program, mine)
                     meter.observe_pools(rows, plan.sightings, seen.start, seen.stop)

@@ -40,7 +40,7 @@ VIEWS: dict[str, dict[str, Any]] = {
 def users(n_nodes: int) -> UserProfiles:
     """Return users of about 100 of 1,682 items each."""
     items = np.random.default_rng(1).integers(0, 1682, 105 * n_nodes)
-    return UserProfiles("drawn", Ragged.sets(np.repeat(np.arange(n_nodes), 105), items, n_nodes))
+    return UserProfiles("drawn", Ragged.sets_from_pairs(np.repeat(np.arange(n_nodes), 105), items, n_nodes))
 
 
 def seconds(view: dict[str, Any], n_nodes: int, wakes: int) -> tuple[float, float]:

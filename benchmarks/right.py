@@ -77,7 +77,7 @@ def shuffled(data: str, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(split.n_users)
     users = np.repeat(np.arange(split.n_users), split.train.sizes[order])
     items = np.concatenate([split.train[user] for user in order.tolist()]).astype(np.int64)
-    dealt = replace(split, train=Ragged.sets(users, items, split.n_users))
+    dealt = replace(split, train=Ragged.sets_from_pairs(users, items, split.n_users))
     truth, other = AttackRecord(split, 50), AttackRecord(dealt, 50)
     for tick in prepared.schedule.play(prepared.tape_runner().run_segment):
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]

@@ -79,7 +79,7 @@ def carried_out(plan: StudyPlan, path: Path, start: Start) -> tuple[float, float
     with folder.locked():
         conduct = StudyRunner(plan, folder)
         begin = time.perf_counter()
-        outcome = conduct.carry_out(conduct.take_stock(stale_runs="refuse"), start, watching)
+        outcome = conduct.carry_out(conduct.find_unfinished(stale_runs="refuse"), start, watching)
         seconds = time.perf_counter() - begin
     assert outcome.made == len(plan.simulations), outcome.failed
     times = watching.times
@@ -95,7 +95,7 @@ def bare(plan: StudyPlan, folder: Path, processes: int, each: int = 20) -> float
     """Return the runs per second of bare processes."""
     context = mp.get_context("spawn")
     barrier = context.Barrier(processes + 1)
-    task = StudyRunner(plan, StudyFolder(folder)).task_of(plan.simulations[0])
+    task = StudyRunner(plan, StudyFolder(folder)).make_task(plan.simulations[0])
     workers = [
         context.Process(target=_bare, args=(barrier, task, str(folder / f"bare-{k}"), each))
         for k in range(processes)

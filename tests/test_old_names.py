@@ -11,11 +11,13 @@ import pytest
 
 from gossiprec.adversaries.attacks.base import Attack, AttackContext
 from gossiprec.adversaries.poisoners.base import PoisonerContext
+from gossiprec.base.ragged import Ragged
 from gossiprec.data.base import Dataset
 from gossiprec.defences import Policy
 from gossiprec.emulation import resume
 from gossiprec.emulation.run.execution import FORMER_KEYWORDS, RunKeywords
 from gossiprec.federated import Recommender
+from gossiprec.measures import Measure
 from gossiprec.models import Model
 from gossiprec.models.feeds import Feed
 from gossiprec.network.overlay.base import Views
@@ -23,6 +25,7 @@ from gossiprec.network.protocols.base import Protocol
 from gossiprec.old_names import NAMES, old_members, old_paths, present_keywords, present_path
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
 from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.runs.reader import EventLog
 from gossiprec.runs.run import Run
 from gossiprec.study.api import study
 
@@ -159,6 +162,8 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
         (Feed, "of_items", "for_items"),
         (Feed, "of_one", "for_user"),
         (Feed, "only", "restricted_to"),
+        (EventLog, "parts", "iter_event_blocks"),
+        (Measure, "of", "compute_values"),
         (Model, "all_items", "score_all_items"),
         (Model, "feed_of", "make_feed"),
         (Model, "fitted_to", "bind_to_data"),
@@ -180,6 +185,13 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
 def test_members_of_base_classes_keep_their_old_names(cls, old, new):
     with pytest.warns(DeprecationWarning, match=f"{cls.__name__}.{old} is now {new}"):
         assert getattr(cls, old) is getattr(cls, new)
+
+
+def test_rows_of_unequal_length_keep_their_old_names():
+    with pytest.warns(DeprecationWarning, match="Ragged.sets is now sets_from_pairs"):
+        sets = Ragged.sets(np.array([1, 0, 1]), np.array([4, 2, 4]), 2)
+    with pytest.warns(DeprecationWarning, match="Ragged.owners is now row_of_each_value"):
+        assert sets.owners.tolist() == [0, 1]
 
 
 def test_a_poisoners_context_keeps_the_old_name_of_its_empty_feed():

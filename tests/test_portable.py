@@ -35,7 +35,7 @@ def child(program, **more):
 
 def test_an_environment_is_made_portable_whatever_it_said_before():
     given = {"HOME": "/home/x", "NUMBA_CPU_NAME": "znver4", "NPY_DISABLE_CPU_FEATURES": "X86_V4"}
-    made = portable.environment(given)
+    made = portable.portable_environment(given)
 
     assert made == {"HOME": "/home/x", **portable.ENVIRONMENT}
     assert portable.is_portable_env(made)
@@ -90,7 +90,7 @@ def test_the_command_line_begins_anew_with_its_arguments(monkeypatch):
         (
             sys.executable,
             [sys.executable, "-m", "gossiprec", "simulate", SMOKE],
-            {**portable.environment(os.environ), "GOSSIPREC_RESTARTED": "1"},
+            {**portable.portable_environment(os.environ), "GOSSIPREC_RESTARTED": "1"},
         )
     ]
 
@@ -158,7 +158,7 @@ def test_recommenders_and_poisoners_are_refused_and_all_is_said_at_once():
 
 
 def test_a_model_without_kernels_is_refused(monkeypatch):
-    monkeypatch.setattr(portable, "require", lambda: None)
+    monkeypatch.setattr(portable, "require_portable", lambda: None)
     clients = {"name": "fedavg", "rounds": 2, "client_model": "none", "slice": 4, "merge": "sum"}
     for protocol in (tiny()["protocol"], clients):
         scenario = tiny(

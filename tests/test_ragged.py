@@ -23,7 +23,7 @@ def test_rows_come_out_as_they_went_in(rows):
     found = Ragged.from_parts(parts_of(rows))
     assert rows_of(found) == rows
     assert found.sizes.tolist() == [len(row) for row in rows]
-    assert found.owners.tolist() == [k for k, row in enumerate(rows) for _ in row]
+    assert found.row_of_each_value.tolist() == [k for k, row in enumerate(rows) for _ in row]
     assert rows_of(Ragged.from_sizes(found.sizes, found.values)) == rows
 
 
@@ -41,13 +41,13 @@ def test_sets_hold_each_id_once_in_order(rows, random):
     pairs = [(k, value) for k, row in enumerate(rows) for value in row]
     random.shuffle(pairs)
     owners, ids = np.array(pairs, np.int32).reshape(-1, 2).T
-    found = Ragged.sets(owners, ids, len(rows))
+    found = Ragged.sets_from_pairs(owners, ids, len(rows))
     assert rows_of(found) == [sorted(set(row)) for row in rows]
     assert found.values.dtype == np.int32
 
 
 def test_wide_sets_do_not_overflow():
-    found = Ragged.sets(np.full(1, 70_000, np.int32), np.full(1, 70_000, np.int32), 70_001)
+    found = Ragged.sets_from_pairs(np.full(1, 70_000, np.int32), np.full(1, 70_000, np.int32), 70_001)
     assert found[70_000].tolist() == [70_000]
 
 

@@ -27,11 +27,11 @@ _ABOUT = (
 class TableReport(StudyReport):
     """The report with one table of all recommenders."""
 
-    def pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the only page; it has no pictures."""
         data = ", ".join(sorted({str(run.scenario["dataset"]["name"]) for run in study.finished}))
         blocks = [
-            study.opening(
+            study.opening_paragraph(
                 lambda progress: (
                     f"Every recommender of all papers on {data or 'no data yet'}: same split, same seeds. {progress}"
                 )
@@ -43,7 +43,7 @@ class TableReport(StudyReport):
         ]
         return {"report": ("Every recommender in one table", blocks)}
 
-    def cells(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
         """Return each number of the table by row and seed."""
         return CSV_HEADER, csv_rows(study.runs, study.reasons)
 

@@ -243,14 +243,14 @@ class TableLine:
     runs: Runs
     reasons: Mapping[str, str]
 
-    def seeds(self, end: str = "") -> Mapping[int, Run]:
+    def runs_by_seed(self, suffix: str = "") -> Mapping[int, Run]:
         """Return the row's plain runs by seed, or its runs with a suffix of the experiment's name."""
-        return self.runs.get(f"{self.row.runs}{end}", {})
+        return self.runs.get(f"{self.row.runs}{suffix}", {})
 
     def numbers(self) -> Numbers:
         """Return all numbers of the row."""
-        plain, attacked = self.seeds(), self.seeds(ATTACKED)
-        watched = {} if self.row.unwatched else self.seeds(WATCHED)
+        plain, attacked = self.runs_by_seed(), self.runs_by_seed(ATTACKED)
+        watched = {} if self.row.unwatched else self.runs_by_seed(WATCHED)
         found = {metric: read_by_seed(plain, utility_reader(f"{metric}[validated]")) for metric in METRICS}
         for metric in EXPOSURES:
             found[metric] = read_by_seed(attacked, utility_reader(f"{metric}[validated]"))
@@ -269,9 +269,9 @@ class TableLine:
             found[f"{clock} seconds"] = read_by_seed(plain, summary_reader(f"{clock}_seconds"))
         return found
 
-    def fields(self) -> list[GridCell]:
+    def cells(self) -> list[GridCell]:
         """Return the line of the table."""
-        numbers, plain = self.numbers(), self.seeds()
+        numbers, plain = self.numbers(), self.runs_by_seed()
         some = next(iter(plain.values()), None)
         return [
             GridCell(self.row.row, (self.row.paper,)),
@@ -307,13 +307,15 @@ class TableLine:
     def _uploads(self) -> Iterator[str]:
         """Yield the attack accuracy from user uploads other than models, if there are any."""
         for words, path in UPLOADS.items():
-            found = read_by_seed(self.seeds(), summary_reader(*path))
+            found = read_by_seed(self.runs_by_seed(), summary_reader(*path))
             if found:
                 yield f"by {words} {mean(found):.3f}"
 
     def _guesses(self, numbers: Numbers) -> GridCell:
         best = [
-            found for run in self.seeds(WATCHED).values() if (found := best_membership_rates(run)) is not None
+            found
+            for run in self.runs_by_seed(WATCHED).values()
+            if (found := best_membership_rates(run)) is not None
         ]
         small = [
             f"precision {one.precision:.2f}, recall {one.recall:.2f}, rho {one.threshold:g}" for one in best
@@ -349,7 +351,7 @@ def _dash(why: str) -> GridCell:
 
 def make_table(rows: Iterable[PaperRow], runs: Runs, reasons: Mapping[str, str]) -> Grid:
     """Return the table: all rows, and below them the orders that need no training."""
-    fields = [TableLine(row, runs, reasons).fields() for row in rows]
+    fields = [TableLine(row, runs, reasons).cells() for row in rows]
     return Grid("All recommenders", COLUMNS, [*fields, *(_level(order, runs) for order in LEVELS)])
 
 

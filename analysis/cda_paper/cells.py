@@ -69,7 +69,7 @@ class ReportCell:
 def report_cells() -> tuple[ReportCell, ...]:
     """Return the cells in the order of the paper: for every printed number, the setting compared first, then others."""
     cells: list[ReportCell] = []
-    for number in PUBLISHED.printed:
+    for number in PUBLISHED.printed_numbers:
         entry = next(one for one in STUDY.read("readings")["readings"] if _applies(one, number))
         if "why_not" in entry:
             cells.append(ReportCell(number, why_not=entry["why_not"]))
@@ -98,7 +98,7 @@ def _cells(number: PrintedNumber, readings: list[dict[str, Any]]) -> Iterator[Re
         for part in (*facts, own, one.get("rows", {}).get(number.row, {})):
             spec |= part
         measure = read_number(spec)
-        for rule in one.get("rules", (MAIN_RULE,)) if measure.uses_rule else (MAIN_RULE,):
+        for rule in one.get("rules", (MAIN_RULE,)) if measure.uses_relevance_rule else (MAIN_RULE,):
             own_note = "; ".join(part for part in (one.get("note"), OTHER_RULES.get(rule)) if part)
             note = "\n".join(part for part in (own_note, *remarks) if part)
             yield ReportCell(number, one.get("setting", ""), measure, rule=rule, note=note)
@@ -121,7 +121,7 @@ class CellResult:
     def setting(self) -> str:
         """The setting that was run, with the relevance rule if that matters."""
         parts = [self.cell.variant] if self.cell.variant else []
-        if self.cell.measure and self.cell.measure.uses_rule:
+        if self.cell.measure and self.cell.measure.uses_relevance_rule:
             parts.append(self.cell.rule)
         return "; ".join(parts)
 
@@ -139,34 +139,34 @@ class NumberResults:
         return self.results[0]
 
     @cached_property
-    def best(self) -> CellResult:
+    def nearest(self) -> CellResult:
         """The result nearest to the printed number; on ties, the first."""
         return min(self.results, key=lambda result: result.verdict)
 
     @property
-    def shown(self) -> CellResult:
+    def first_with_run(self) -> CellResult:
         """The first result with a run, or the first of all if there is none."""
         return next((result for result in self.results if result.values), self.first)
 
 
-def number_results(runs: Runs) -> list[NumberResults]:
+def collect_number_results(runs: Runs) -> list[NumberResults]:
     """Return every number of the report, in the order of the paper."""
     found: dict[PrintedNumber, list[CellResult]] = {}
     for cell in report_cells():
-        found.setdefault(cell.printed, []).append(cell_result(cell, runs))
+        found.setdefault(cell.printed, []).append(compute_cell_result(cell, runs))
     return [NumberResults(number, tuple(results)) for number, results in found.items()]
 
 
-def cell_result(cell: ReportCell, runs: Runs) -> CellResult:
+def compute_cell_result(cell: ReportCell, runs: Runs) -> CellResult:
     """Return the result of a cell from the runs."""
-    values = cell.measure.per_seed(runs, cell.rule) if cell.measure else {}
+    values = cell.measure.values_by_seed(runs, cell.rule) if cell.measure else {}
     verdict = judge_agreement(cell.printed.band, values) if cell.measure else Verdict.UNJUDGED
     return CellResult(cell, values, verdict)
 
 
-def printed_results(found: Iterable[NumberResults]) -> list[NumberResults]:
+def select_printed_results(found: Iterable[NumberResults]) -> list[NumberResults]:
     """Return the groups of printed numbers, each once, without second readings and unprinted numbers."""
-    wanted = set(PUBLISHED.printed)
+    wanted = set(PUBLISHED.printed_numbers)
     return [group for group in found if group.printed in wanted]
 
 
@@ -198,9 +198,9 @@ def csv_rows(found: Sequence[NumberResults], runs: Runs) -> Iterator[Row]:
             cell, measure = result.cell, result.cell.measure
             if measure is None:
                 continue
-            rule = cell.rule if measure.uses_rule else ""
+            rule = cell.rule if measure.uses_relevance_rule else ""
             for relevance in (rule, *_others(group, cell)) if rule else ("",):
-                for seed, value in measure.per_seed(runs, relevance or cell.rule).items():
+                for seed, value in measure.values_by_seed(runs, relevance or cell.rule).items():
                     own: Row = [cell.variant, place, rule, result.verdict.word, relevance, seed, value]
                     yield [*about, *own]
 

@@ -19,7 +19,7 @@ from analysis.cda_paper.measures import (
     AttackNumber,
     FunctionNumber,
     RunNumber,
-    combine,
+    combine_by_seed,
     format_mean_number,
     read_number,
     single_attack,
@@ -32,8 +32,8 @@ from analysis.papers.verdict import (
     PerSeed,
     Runs,
     combine_verdicts,
-    decide,
     describe_margin,
+    judge_margins,
 )
 from gossiprec.runs import Run
 
@@ -64,7 +64,7 @@ class ClaimComparison:
 
     def margins(self, runs: Runs) -> PerSeed:
         """Return the margin of the claim for each seed that both sides have."""
-        return combine(self.first, self.second, self.margin).per_seed(runs)
+        return combine_by_seed(self.first, self.second, self.margin).values_by_seed(runs)
 
 
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
@@ -77,7 +77,7 @@ def _judged(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
     for entry in claim["comparisons"]:
         one = _comparison(entry, _MARGINS[claim.get("margin", "larger")], runs)
         margins = one.margins(runs)
-        verdicts.append(decide(margins))
+        verdicts.append(judge_margins(margins))
         if margins:
             words = claim["words"].format(
                 first=format_mean_number(one.first, runs), second=format_mean_number(one.second, runs)
@@ -93,7 +93,7 @@ def _comparison(
 ) -> ClaimComparison:
     """Return a comparison; of several second numbers the largest is compared."""
     seconds = [read_number(spec) for spec in entry.get("best_second", [entry.get("second")])]
-    second = max(seconds, key=lambda number: np.nan_to_num(number.mean(runs), nan=-1.0))
+    second = max(seconds, key=lambda number: np.nan_to_num(number.mean_over_seeds(runs), nan=-1.0))
     return ClaimComparison(entry["label"], read_number(entry["first"]), second, margin)
 
 
@@ -104,11 +104,14 @@ def _privacy(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
     if len(points) < 2 or less not in runs:
         reason = f"needs Share less and two points of DP-SGD; has {len(points)}"
         return ClaimVerdict(claim["claim"], NOT_MEASURED, (reason,))
-    margins = FunctionNumber((less, *points), lambda own, rule: _kept_more(own, rule, less, points)).per_seed(
-        runs
+    margins = FunctionNumber(
+        (less, *points), lambda own, rule: _kept_more(own, rule, less, points)
+    ).values_by_seed(runs)
+    known = sorted(
+        (single_attack(point).mean_over_seeds(runs), utility_number(point).mean_over_seeds(runs))
+        for point in points
     )
-    known = sorted((single_attack(point).mean(runs), utility_number(point).mean(runs)) for point in points)
-    leak, kept = single_attack(less).mean(runs), utility_number(less).mean(runs)
+    leak, kept = single_attack(less).mean_over_seeds(runs), utility_number(less).mean_over_seeds(runs)
     outside = not known[0][0] <= leak <= known[-1][0]
     evidence = (
         f"Share less: Max AAC {leak:.1f} %, HR@20 {kept:.1f} % (full models without DP: "
@@ -117,13 +120,13 @@ def _privacy(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
         + (" or the nearest that was measured" if outside else "")
         + f", between points of Max AAC {', '.join(f'{a:.1f}' for a, _ in known)} %; {describe_margin(margins)}",
     )
-    return ClaimVerdict(claim["claim"], decide(margins), evidence)
+    return ClaimVerdict(claim["claim"], judge_margins(margins), evidence)
 
 
 def _kept_more(own: Mapping[str, Run], rule: str, less: str, points: Sequence[str]) -> float | None:
     """Return the utility that Share less keeps beyond DP-SGD at equal leakage, in the runs of one seed."""
     sides = [
-        (single_attack(name).of_seed(own, rule), utility_number(name).of_seed(own, rule))
+        (single_attack(name).value_of_runs(own, rule), utility_number(name).value_of_runs(own, rule))
         for name in (less, *points)
     ]
     known = [(leak, kept) for leak, kept in sides if leak is not None and kept is not None]
@@ -185,7 +188,7 @@ def _judged_target(target: AcceptanceTarget, runs: Runs) -> TargetResult:
         wanted = f"at least {target.low:.2g}{unit}"
     else:
         wanted = f"{target.low:.1f} to {target.high:.1f}{unit}"
-    value = target.measure.mean(runs)
+    value = target.measure.mean_over_seeds(runs)
     if not np.isfinite(value):
         return TargetResult(target.label, wanted, "", NOT_MEASURED)
     found = format_mean_number(target.measure, runs, digits=1 if target.unit else 2) + unit
@@ -198,10 +201,10 @@ def _evidence(measure: RunNumber, runs: Runs) -> str:
     """Return further results of an attack that misses its target."""
     if not isinstance(measure, AttackNumber) or measure.quantity != "max_aac":
         return ""
-    others = {rule: measure.mean(runs, rule) for rule in RULES[1:]}
+    others = {rule: measure.mean_over_seeds(runs, rule) for rule in RULES[1:]}
     parts = [f"{value:.1f} % under {rule}" for rule, value in others.items() if np.isfinite(value)]
     best_round, last, bound = (
-        measure.of(name).mean(runs) for name in ("at_round", "last_aac", "upper_bound")
+        measure.with_quantity(name).mean_over_seeds(runs) for name in ("at_round", "last_aac", "upper_bound")
     )
     parts.append(f"best at round {best_round / 100:.0f}")  # a round, not a percentage
     return "; ".join([*parts, f"{last:.1f} % at the end", f"upper bound {bound:.1f} %"])
@@ -212,10 +215,10 @@ def _time_of_tables(target: Mapping[str, Any], runs: Runs) -> TargetResult:
     minutes, missing = 0.0, []
     for name in selectable_names()[target["select"]]:
         n_seeds = STUDY.experiments[name].get("seeds", 1)
-        threads = combine(
+        threads = combine_by_seed(
             summary_number(name, "wall_seconds"), summary_number(name, "threads"), lambda wall, n: wall * n
         )
-        known = [value for seed, value in threads.per_seed(runs).items() if seed <= n_seeds]
+        known = [value for seed, value in threads.values_by_seed(runs).items() if seed <= n_seeds]
         minutes += sum(known) / 120
         if len(known) < n_seeds:
             missing.append(name)
@@ -225,7 +228,7 @@ def _time_of_tables(target: Mapping[str, Any], runs: Runs) -> TargetResult:
 def _total(target: Mapping[str, Any], runs: Runs) -> TargetResult:
     """Judge the total time, or the largest memory, of the first seeds of some experiments."""
     key, per = ("wall_seconds", 60.0) if target["unit"] == "min" else ("peak_rss_mib", 1024.0)
-    found = {name: summary_number(name, key).per_seed(runs).get(1) for name in target["experiments"]}
+    found = {name: summary_number(name, key).values_by_seed(runs).get(1) for name in target["experiments"]}
     known = [value / per for value in found.values() if value is not None]
     value = (sum if target["unit"] == "min" else max)(known) if known else None
     return _within_limit(target, value, [name for name, one in found.items() if one is None], "without")

@@ -123,7 +123,10 @@ class CDAFigure:
         )
 
     def _guess(self, title: str, runs: Runs) -> list[float]:
-        bounds = (attack.of("random_bound").mean(runs) for attack in self.random.get(title, ()))
+        bounds = (
+            attack.with_quantity("random_bound").mean_over_seeds(runs)
+            for attack in self.random.get(title, ())
+        )
         return [bound for bound in bounds if np.isfinite(bound)][:1]
 
 
@@ -197,7 +200,10 @@ def _line(name: str, points: Sequence[tuple[Coordinate, Coordinate]]) -> FigureL
     measures = [one for point in points for one in point if isinstance(one, RunNumber)]
 
     def series(runs: Runs) -> Series:
-        at = [[one.mean(runs) if isinstance(one, RunNumber) else one for one in point] for point in points]
+        at = [
+            [one.mean_over_seeds(runs) if isinstance(one, RunNumber) else one for one in point]
+            for point in points
+        ]
         return _known(name, at)
 
     return FigureLine(name, tuple(name for one in measures for name in one.experiments), series)
@@ -223,7 +229,7 @@ def _spread(name: str, attack: AttackNumber) -> FigureLine:
     """Return the distribution of accuracy over the adversaries of all seeds."""
 
     def series(runs: Runs) -> Series:
-        found = [attack.accuracies(run) for run in runs.get(attack.experiment, {}).values()]
+        found = [attack.adversary_accuracies(run) for run in runs.get(attack.experiment, {}).values()]
         own = [accuracies for one in found if one is not None for accuracies in one[1]]
         return (
             to_percent_series(accuracy_distribution(own, float("nan")), name) if own else Series(name, (), ())
@@ -332,7 +338,7 @@ def _curve(experiment: str, observer: str, beta: float) -> FigureLine:
         by_round: dict[float, list[float]] = {}
         for run in runs.get(experiment, {}).values():
             for key, columns in attack_curves(run, "").items():
-                if attack.fits(key):
+                if attack.matches_key(key):
                     for at, aac in zip(columns["round"].tolist(), columns["aac"].tolist(), strict=True):
                         by_round.setdefault(float(at), []).append(100 * aac)
         return _known(name, [(at, float(np.mean(values))) for at, values in sorted(by_round.items())])

@@ -28,7 +28,7 @@ class RunNumber(ABC):
 
     @property
     @abstractmethod
-    def uses_rule(self) -> bool:
+    def uses_relevance_rule(self) -> bool:
         """Whether it depends on the relevance rule."""
 
     @property
@@ -37,22 +37,22 @@ class RunNumber(ABC):
         """The experiments that it needs."""
 
     @abstractmethod
-    def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
+    def value_of_runs(self, runs: Mapping[str, Run], relevance_rule: str) -> float | None:
         """Return its value for one seed, given a run of each experiment, or None if the runs lack it."""
 
-    def per_seed(self, runs: Runs, rule: str = MAIN_RULE) -> PerSeed:
+    def values_by_seed(self, runs: Runs, relevance_rule: str = MAIN_RULE) -> PerSeed:
         """Return its value for each seed with all runs."""
         of_each = [runs.get(name, {}) for name in self.experiments]
         found = {
-            seed: self.of_seed({name: runs[name][seed] for name in self.experiments}, rule)
+            seed: self.value_of_runs({name: runs[name][seed] for name in self.experiments}, relevance_rule)
             for seed in of_each[0]
             if all(seed in other for other in of_each)
         }
         return {seed: value for seed, value in found.items() if value is not None}
 
-    def mean(self, runs: Runs, rule: str = MAIN_RULE) -> float:
+    def mean_over_seeds(self, runs: Runs, relevance_rule: str = MAIN_RULE) -> float:
         """Return its mean over seeds; NaN without any."""
-        return mean(self.per_seed(runs, rule))
+        return mean(self.values_by_seed(runs, relevance_rule))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class AttackNumber(RunNumber):
     relevance: str | None = None
 
     @property
-    def uses_rule(self) -> bool:
+    def uses_relevance_rule(self) -> bool:
         """Whether it has no rule of its own; bounds have none."""
         return self.relevance is None and not self.quantity.endswith("_bound")
 
@@ -90,26 +90,33 @@ class AttackNumber(RunNumber):
         """The experiment of the attack."""
         return (self.experiment,)
 
-    def of(self, quantity: str) -> AttackNumber:
+    def with_quantity(self, quantity: str) -> AttackNumber:
         """Return another number of the same attack."""
         return replace(self, quantity=quantity)
 
-    def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
+    def value_of_runs(self, runs: Mapping[str, Run], relevance_rule: str) -> float | None:
         """Return the number of the attack's line."""
         for line in _summary(runs[self.experiment]).get("attacks", []):
-            if self.fits(AttackKey("", *(line[name] for name in FILTERS)), rule):
+            if self.matches_key(AttackKey("", *(line[name] for name in FILTERS)), relevance_rule):
                 return _percent(line[self.quantity])
         return None
 
-    def fits(self, key: AttackKey, rule: str = MAIN_RULE) -> bool:
+    def matches_key(self, key: AttackKey, relevance_rule: str = MAIN_RULE) -> bool:
         """Return whether a key belongs to this attack under a relevance rule."""
         wanted = table_momentum(self.experiment) if self.momentum is None else self.momentum
         labels = (key.observer, key.relevance, key.community_size)
-        return labels == (self.observer, self.relevance or rule, self.k) and abs(key.momentum - wanted) < 1e-6
+        return (
+            labels == (self.observer, self.relevance or relevance_rule, self.k)
+            and abs(key.momentum - wanted) < 1e-6
+        )
 
-    def accuracies(self, run: Run, rule: str = MAIN_RULE) -> tuple[I64, F64] | None:
+    def adversary_accuracies(self, run: Run, relevance_rule: str = MAIN_RULE) -> tuple[I64, F64] | None:
         """Return the adversaries and their accuracies (fractions) at the best round, or None if there are none."""
-        found = (own for label, own in run.adversaries.items() if self.fits(AttackKey.read("", label), rule))
+        found = (
+            own
+            for label, own in run.adversaries.items()
+            if self.matches_key(AttackKey.from_label("", label), relevance_rule)
+        )
         return next(found, None)
 
 
@@ -119,34 +126,36 @@ class FunctionNumber(RunNumber):
 
     names: tuple[str, ...]
     read: Callable[[Mapping[str, Run], str], float | None]
-    uses_rule: bool = True
+    uses_relevance_rule: bool = True
 
     @property
     def experiments(self) -> tuple[str, ...]:
         """The experiments that the function reads."""
         return self.names
 
-    def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
+    def value_of_runs(self, runs: Mapping[str, Run], relevance_rule: str) -> float | None:
         """Return the value that the function reads."""
-        return self.read(runs, rule)
+        return self.read(runs, relevance_rule)
 
 
 def function_number(
-    experiment: str, read: Callable[[Run, str], float | None], *, uses_rule: bool = True
+    experiment: str, read: Callable[[Run, str], float | None], *, uses_relevance_rule: bool = True
 ) -> FunctionNumber:
     """Return the measure that a function reads from a run of one experiment under a rule."""
-    return FunctionNumber((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_rule)
+    return FunctionNumber((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_relevance_rule)
 
 
-def combine(first: RunNumber, second: RunNumber, join: Callable[[float, float], float]) -> FunctionNumber:
+def combine_by_seed(
+    first: RunNumber, second: RunNumber, join: Callable[[float, float], float]
+) -> FunctionNumber:
     """Return two measures combined seed by seed, such as a difference."""
 
     def read(runs: Mapping[str, Run], rule: str) -> float | None:
-        a, b = first.of_seed(runs, rule), second.of_seed(runs, rule)
+        a, b = first.value_of_runs(runs, rule), second.value_of_runs(runs, rule)
         return None if a is None or b is None else join(a, b)
 
     names = tuple(dict.fromkeys((*first.experiments, *second.experiments)))
-    return FunctionNumber(names, read, first.uses_rule or second.uses_rule)
+    return FunctionNumber(names, read, first.uses_relevance_rule or second.uses_relevance_rule)
 
 
 def single_attack(experiment: str, k: int = 50, quantity: str = "max_aac") -> AttackNumber:
@@ -156,25 +165,25 @@ def single_attack(experiment: str, k: int = 50, quantity: str = "max_aac") -> At
     )
 
 
-def adversary_number(attack: AttackNumber, take: Callable[[F64, float], float]) -> FunctionNumber:
-    """Return the value of `take` on an attack's accuracies and its random bound (fractions), in percent."""
+def number_from_accuracies(attack: AttackNumber, compute: Callable[[F64, float], float]) -> FunctionNumber:
+    """Return the value of `compute` on an attack's accuracies and its random bound (fractions), in percent."""
 
     def read(run: Run, rule: str) -> float | None:
-        found = attack.accuracies(run, rule)
-        bound = attack.of("random_bound").of_seed({attack.experiment: run}, rule)
-        return None if found is None or bound is None else 100 * float(take(found[1], bound / 100))
+        found = attack.adversary_accuracies(run, rule)
+        bound = attack.with_quantity("random_bound").value_of_runs({attack.experiment: run}, rule)
+        return None if found is None or bound is None else 100 * float(compute(found[1], bound / 100))
 
     return function_number(attack.experiment, read)
 
 
-def accuracy_among(attack: AttackNumber, others: AttackNumber) -> FunctionNumber:
+def accuracy_over_adversaries_of(attack: AttackNumber, other: AttackNumber) -> FunctionNumber:
     """Return the mean accuracy (percent) of an attack over the adversaries of another, at its own best round."""
 
     def read(run: Run, rule: str) -> float | None:
-        own, other = attack.accuracies(run, rule), others.accuracies(run, rule)
-        if own is None or other is None:
+        own, among = attack.adversary_accuracies(run, rule), other.adversary_accuracies(run, rule)
+        if own is None or among is None:
             return None
-        return 100 * float(np.mean(own[1][np.isin(own[0], other[0])]))
+        return 100 * float(np.mean(own[1][np.isin(own[0], among[0])]))
 
     return function_number(attack.experiment, read)
 
@@ -187,7 +196,7 @@ def membership_rate(attack: AttackNumber, threshold: float, quantity: str) -> Fu
         found = [line[quantity] for line in lines if abs(line["threshold"] - threshold) < 1e-9]
         return next((float(value) for value in reversed(found) if value is not None), None)
 
-    return function_number(attack.experiment, read, uses_rule=False)
+    return function_number(attack.experiment, read, uses_relevance_rule=False)
 
 
 def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
@@ -196,7 +205,7 @@ def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
     def read(run: Run, _: str) -> float | None:
         return _percent(_summary(run).get("utility", {}).get(metric))
 
-    return function_number(experiment, read, uses_rule=False)
+    return function_number(experiment, read, uses_relevance_rule=False)
 
 
 def summary_number(experiment: str, *keys: str) -> FunctionNumber:
@@ -208,7 +217,7 @@ def summary_number(experiment: str, *keys: str) -> FunctionNumber:
             value = value.get(key) if isinstance(value, dict) else None
         return float(value) if isinstance(value, int | float) else None
 
-    return function_number(experiment, read, uses_rule=False)
+    return function_number(experiment, read, uses_relevance_rule=False)
 
 
 def read_number(spec: Mapping[str, Any]) -> RunNumber:
@@ -230,16 +239,18 @@ def read_number(spec: Mapping[str, Any]) -> RunNumber:
         case {"membership": experiment, "threshold": threshold, "rate": rate}:
             return membership_rate(single_attack(experiment), threshold, rate)
         case {"among": [first, second]}:
-            return accuracy_among(_as_attack(first), _as_attack(second))
+            return accuracy_over_adversaries_of(_as_attack(first), _as_attack(second))
         case {"largest": attack}:
-            return adversary_number(_as_attack(attack), lambda found, _: float(found.max()))
+            return number_from_accuracies(_as_attack(attack), lambda found, _: float(found.max()))
         case {"quantile": share, "of": attack}:
-            return adversary_number(_as_attack(attack), lambda found, _: float(np.quantile(found, share)))
+            return number_from_accuracies(
+                _as_attack(attack), lambda found, _: float(np.quantile(found, share))
+            )
         case {"fraction": words, "of": attack}:
-            return adversary_number(_as_attack(attack), _fraction(words))
+            return number_from_accuracies(_as_attack(attack), _fraction(words))
     operation = next(key for key in _OPERATIONS if key in spec)
     first, second = (read_number(one) for one in spec[operation])
-    return combine(first, second, _OPERATIONS[operation])
+    return combine_by_seed(first, second, _OPERATIONS[operation])
 
 
 def _attack(experiment: str, own: Mapping[str, Any]) -> AttackNumber:
@@ -273,7 +284,7 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 
 def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:
     """Return a mean over seeds as text, with ± half of its 95 % interval if the seeds differ."""
-    return format_mean_text(measure.per_seed(runs), digits)
+    return format_mean_text(measure.values_by_seed(runs), digits)
 
 
 def _summary(run: Run) -> Mapping[str, Any]:

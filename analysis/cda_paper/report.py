@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from analysis.cda_paper import STUDY
-from analysis.cda_paper.cells import CSV_HEADER, csv_rows, number_results, printed_results
+from analysis.cda_paper.cells import CSV_HEADER, collect_number_results, csv_rows, select_printed_results
 from analysis.cda_paper.claims import NOT_REACHED, REACHED, TargetResult, judge_claims, judge_targets
 from analysis.cda_paper.figures import paper_figures, selectable_names
 from analysis.cda_paper.measures import MAIN_RULE, RULES, summary_number
@@ -41,15 +41,15 @@ _LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 class CommunityReport(StudyReport):
     """The report of the community-detection study."""
 
-    def pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the report and the findings."""
         runs = study.runs
         pictures = draw_figures(paper_figures(), runs, figures)
-        found, claims, targets = number_results(runs), judge_claims(runs), judge_targets(runs)
-        opening = study.opening(_opening)
+        found, claims, targets = collect_number_results(runs), judge_claims(runs), judge_targets(runs)
+        opening = study.opening_paragraph(_opening)
         report = [
             opening,
-            *overview_blocks(printed_results(found), runs),
+            *overview_blocks(select_printed_results(found), runs),
             _findings_in_short(claims, targets),
             field_legend(),
             Heading(2, "Tables"),
@@ -63,9 +63,9 @@ class CommunityReport(StudyReport):
         title = "community-detection study"
         return {"report": (f"The {title}", report), "findings": (f"Findings of the {title}", findings)}
 
-    def cells(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
         """Return every number of the tables, under each relevance rule."""
-        return CSV_HEADER, csv_rows(number_results(study.runs), study.runs)
+        return CSV_HEADER, csv_rows(collect_number_results(study.runs), study.runs)
 
 
 REPORT = CommunityReport()
@@ -108,9 +108,10 @@ def _times(runs: Runs) -> Iterator[DocumentBlock]:
     titles = ("experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB")
     lines, total = [], 0.0
     for name, seeds in runs.items():
-        walls = summary_number(name, "wall_seconds").per_seed(runs)
+        walls = summary_number(name, "wall_seconds").values_by_seed(runs)
         pace, peak = (
-            summary_number(name, key).mean(runs) for key in ("node_updates_per_second", "peak_rss_mib")
+            summary_number(name, key).mean_over_seeds(runs)
+            for key in ("node_updates_per_second", "peak_rss_mib")
         )
         total += sum(walls.values())
         texts = [

@@ -103,19 +103,21 @@ def row_names(dataset: str, row: str, heads: Sequence[str]) -> list[str]:
     return [dataset_title(dataset) if head == "data" else row_title(row) for head in heads]
 
 
-def rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
+def relevance_rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -> Grid:
     """Return the values under each relevance rule, the bounds, and the factor over guessing as published and here."""
     heads = row_heads(own)
     bounds = ("random bound", "upper bound", "printed / random", "ours / random")
     columns = [*heads, "quantity", "printed", *RULES, *bounds, "setting"]
     rows = []
     for group in own:
-        number, cell, values = group.printed, group.shown.cell, group.shown.values
+        number, cell, values = group.printed, group.first_with_run.cell, group.first_with_run.values
         attack = cell.attack
-        if attack is None or not attack.uses_rule or not values:
+        if attack is None or not attack.uses_relevance_rule or not values:
             continue
-        random, upper = (attack.of(bound).mean(runs) for bound in ("random_bound", "upper_bound"))
-        by_rule = [attack.per_seed(runs, rule) for rule in RULES]
+        random, upper = (
+            attack.with_quantity(bound).mean_over_seeds(runs) for bound in ("random_bound", "upper_bound")
+        )
+        by_rule = [attack.values_by_seed(runs, rule) for rule in RULES]
         texts = [
             COLUMNS.get(number.column, number.column),
             format_printed(number) or DASH,
@@ -135,7 +137,9 @@ def _printed_random(group: NumberResults) -> float:
     number = group.printed
     if number.table != "table9":
         return PRINTED_RANDOM.get(number.dataset, float("nan"))
-    others = (other for other in PUBLISHED.printed if other.table == "table9" and other.column == "random")
+    others = (
+        other for other in PUBLISHED.printed_numbers if other.table == "table9" and other.column == "random"
+    )
     return next(float(other.value) for other in others if other.row == number.row)
 
 
@@ -160,7 +164,7 @@ def paper_tables(found: Sequence[NumberResults], runs: Runs) -> list[DocumentBlo
             every = [(group, result) for group in own for result in group.results]
             blocks += [_text(own), *_remarks(name, own, every)]
             continue
-        first = [(group, group.shown) for group in own]
+        first = [(group, group.first_with_run) for group in own]
         blocks += [_grid(table_title(name), own, first, hints=True), *_remarks(name, own, first)]
         blocks += _folds(table_title(name), own, runs)
     return blocks
@@ -181,21 +185,21 @@ def _folds(title: str, own: Sequence[NumberResults], runs: Runs) -> Iterator[Col
             if own_notes:
                 blocks.append(ParagraphBlock("\n".join(f"- {note}" for note in own_notes)))
             yield Collapsible(f"Further setting: {setting}: {_tally(picked)}", blocks)
-    by_rule = rule_table(title, own, runs)
+    by_rule = relevance_rule_table(title, own, runs)
     if by_rule.rows:
         yield Collapsible("Under each relevance rule, and compared with guessing", (by_rule,))
 
 
 def _tally(picked: Picked) -> str:
     """Return the number of printed numbers per verdict, with its mark."""
-    found = count_verdicts(result for group, result in picked if group.printed in PUBLISHED.printed)
+    found = count_verdicts(result for group, result in picked if group.printed in PUBLISHED.printed_numbers)
     counts = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
     return " ".join(counts) or "no printed number"
 
 
 def _only(group: NumberResults, result: CellResult) -> list[str]:
     """Return the notes of a result that the result shown first does not have."""
-    shown = group.shown.cell.note.splitlines()
+    shown = group.first_with_run.cell.note.splitlines()
     return [note for note in result.cell.note.splitlines() if note not in shown]
 
 
@@ -204,7 +208,7 @@ def _further(own: Sequence[NumberResults]) -> dict[str, list[tuple[NumberResults
     found: dict[str, list[tuple[NumberResults, CellResult]]] = {}
     for group in own:
         for result in group.results:
-            if result is not group.shown:
+            if result is not group.first_with_run:
                 found.setdefault(result.setting, []).append((group, result))
     return found
 
@@ -222,7 +226,7 @@ def _grid(label: str, own: Sequence[NumberResults], picked: Picked, *, hints: bo
         Whether a field names another setting that is nearer.
     """
     columns = dict.fromkeys(group.printed.column for group in own)
-    is_printed = {group.printed.column for group in own if group.printed in PUBLISHED.printed}
+    is_printed = {group.printed.column for group in own if group.printed in PUBLISHED.printed_numbers}
     rows: dict[tuple[str, str], dict[str, tuple[NumberResults, CellResult]]] = {}
     for group, result in picked:
         place = (group.printed.dataset, group.printed.row)
@@ -250,8 +254,8 @@ def _field(
         return [GridCell(DASH)] * (1 + is_printed)
     group, result = picked
     small = [result.setting] if result.setting not in ("", setting) else []
-    if hints and is_printed and group.best.verdict < result.verdict:
-        small.append(f"{group.best.verdict.mark} with {group.best.setting}")
+    if hints and is_printed and group.nearest.verdict < result.verdict:
+        small.append(f"{group.nearest.verdict.mark} with {group.nearest.setting}")
     ours = measured_field(result, *small, has_verdict=is_printed)
     return [printed_field(group.printed), ours] if is_printed else [ours]
 
@@ -314,7 +318,7 @@ def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[Document
     """
     best, first = (
         dict(zip(Verdict, count_verdicts(results), strict=True))
-        for results in ((group.best for group in found), (group.first for group in found))
+        for results in ((group.nearest for group in found), (group.first for group in found))
     )
     judged = sum(best[verdict] for verdict in (Verdict.WITHIN, Verdict.NEAR, Verdict.OUTSIDE))
     summary = (
@@ -326,7 +330,7 @@ def overview_blocks(found: Sequence[NumberResults], runs: Runs) -> list[Document
     lists = [
         Collapsible(f"{verdict.mark} {verdict.word}: {len(own)}", (_list(verdict, own, runs),))
         for verdict in _LISTED
-        if (own := [group for group in found if group.best.verdict is verdict])
+        if (own := [group for group in found if group.nearest.verdict is verdict])
     ]
     return [ParagraphBlock(summary), _counts(found), ParagraphBlock("Each number, by its verdict:"), *lists]
 
@@ -344,12 +348,12 @@ def field_legend() -> ParagraphBlock:
 
 def _counts(found: Sequence[NumberResults]) -> Grid:
     rows = [
-        [GridCell("all, nearest setting"), *_line([group.best for group in found])],
+        [GridCell("all, nearest setting"), *_line([group.nearest for group in found])],
         [GridCell("all, setting compared first"), *_line([group.first for group in found])],
     ]
     for table in dict.fromkeys(group.printed.table for group in found):
         own = [group for group in found if group.printed.table == table]
-        rows.append([GridCell(table_title(table), link=table), *_line([group.best for group in own])])
+        rows.append([GridCell(table_title(table), link=table), *_line([group.nearest for group in own])])
     titles = ["table", "printed", *(f"{verdict.mark} {verdict.word}" for verdict in Verdict)]
     return Grid("Verdicts by table", [GridColumn(title) for title in titles], rows)
 
@@ -370,7 +374,7 @@ def _list(verdict: Verdict, own: Sequence[NumberResults], runs: Runs) -> Grid:
     for group in own:
         number = group.printed
         table = GridCell(table_title(number.table), link=number.table)
-        fields = [printed_field(number), measured_field(group.best), GridCell(group.best.setting)]
+        fields = [printed_field(number), measured_field(group.nearest), GridCell(group.nearest.setting)]
         rows.append([table, GridCell(_quantity(group)), *fields, GridCell(_remark(group, runs))])
     return Grid(f"Numbers: {verdict.word}", [GridColumn(title) for title in _COLUMNS], rows)
 
@@ -385,7 +389,7 @@ def _quantity(group: NumberResults) -> str:
 
 def _remark(group: NumberResults, runs: Runs) -> str:
     """Return the remark on a verdict: a choice among settings, a band that proves little, or a reason."""
-    best, first = group.best, group.first
+    best, first = group.nearest, group.first
     parts = [*best.cell.note.splitlines(), best.cell.why_not, group.printed.note]
     if best.verdict is Verdict.UNJUDGED and not best.cell.why_not:
         parts.append(group.printed.unjudged)
@@ -397,7 +401,7 @@ def _remark(group: NumberResults, runs: Runs) -> str:
         )
     attack, band = best.cell.attack, group.printed.band
     if attack is not None and attack.quantity == "max_aac" and band is not None:
-        random = attack.of("random_bound").mean(runs)
+        random = attack.with_quantity("random_bound").mean_over_seeds(runs)
         if best.verdict in (Verdict.WITHIN, Verdict.NEAR) and random >= band[0]:
             parts.append(f"guessing gives {random:.1f}")
     return "; ".join(part for part in parts if part)

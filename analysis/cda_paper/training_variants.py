@@ -87,7 +87,7 @@ def _line(way: TrainingVariant, runs: Runs) -> Sequence[GridCell]:
     return [
         _entry(
             number,
-            AttackNumber(way.experiment, observer, beta).per_seed(runs),
+            AttackNumber(way.experiment, observer, beta).values_by_seed(runs),
             is_judged=i > 0 or not way.is_short,
         )
         for i, (_, number, observer, beta) in enumerate(variant_columns())
@@ -110,4 +110,6 @@ def _printed(share: str, column: str) -> PrintedNumber:
     """Return the number of Table 8, or for single adversaries of Table 6."""
     of_eight = ("table8", f"{share} colluders", column)
     wanted = ("table6", "single adversary", "max_aac") if share == "single" else of_eight
-    return next(number for number in PUBLISHED.printed if (number.table, number.row, number.column) == wanted)
+    return next(
+        number for number in PUBLISHED.printed_numbers if (number.table, number.row, number.column) == wanted
+    )

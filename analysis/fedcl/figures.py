@@ -67,7 +67,7 @@ def paper_figures() -> dict[str, PaperFigure]:
     levels, look = {NO_NOISE: "no-noise"}, {"n_columns": 3, "order": [WHOLE, NO_NOISE, "guessing"]}
     found["leaks-beauty"] = LeakageFigure(
         LEAKAGE, LEAKS, {WHOLE: epsilon}, levels, lambda column: "guessing"
-    ).draw(
+    ).make_figure(
         "beauty",
         "Leakage of uploaded vectors over epsilon, beauty: re-identified users, by last vectors and by means over all "
         "uploads, and similar users (CDA); for comparison without noise, and guessing.",
@@ -79,7 +79,7 @@ def paper_figures() -> dict[str, PaperFigure]:
 
 def _of_model(setting: str, model: str) -> PaperFigure:
     """Return the federated rows of a model by round, with the best value of its centralised row as a level."""
-    table, words = PAPER.main_in(setting), f"{model}, centralised"
+    table, words = PAPER.main_table(setting), f"{model}, centralised"
     some = {row: method for row, method in TABLE_ROWS[table].items() if row.startswith(f"{model}+")}
 
     def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
@@ -95,4 +95,4 @@ def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
     """Return utility over the values of an option, at the last round and at the best report."""
     drawn = [*TABLE_ROWS["table2"].values(), *TABLE_ROWS["ablations"].values()]
     caption = f"{name} over the {WORDS[option]}, beauty; for comparison orders without training."
-    return SweepFigures(PAPER, UTILITY, drawn).figure("beauty", caption, WORDS[option], {name: methods})
+    return SweepFigures(PAPER, UTILITY, drawn).make_figure("beauty", caption, WORDS[option], {name: methods})

@@ -62,7 +62,7 @@ def timing_group(experiment: str) -> str:
     """Return the group of a run in the table of times."""
     setting = PAPER.setting_of(experiment)
     method = experiment.removeprefix(f"{setting}-")
-    if PAPER.is_apart(experiment):
+    if PAPER.has_other_epochs(experiment):
         return f"{setting}, {method} centralised"
     model = method.partition("-")[0]
     return f"{setting}, {model if model in MODELS.values() else 'gru4rec'} federated"
@@ -81,9 +81,9 @@ def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
 def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
     for label, method in methods_with_uploads(setting).items():
         name = experiment_name(setting, method)
-        if LEAKAGE.number(runs, name, "uploads per user"):
+        if LEAKAGE.values_by_seed(runs, name, "uploads per user"):
             utility = [format_mean(reported_score(PAPER, runs, name, column, LAST)) for column in UTILITY]
-            yield [GridCell(label), *utility, *LEAKAGE.cells(runs, name)]
+            yield [GridCell(label), *utility, *LEAKAGE.make_cells(runs, name)]
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, judge_claims, timing_group)

@@ -16,8 +16,8 @@ from analysis.papers.verdict import (
     PerSeed,
     Runs,
     combine_verdicts,
-    decide,
     describe_margin,
+    judge_margins,
     mean,
 )
 
@@ -35,7 +35,7 @@ def judge_claim(
         for setting, words, margins in found
         if margins
     ]
-    verdict = combine_verdicts([decide(margins) for *_, margins in found])
+    verdict = combine_verdicts([judge_margins(margins) for *_, margins in found])
     return ClaimVerdict(claim, verdict, tuple(lines) or (NOT_MEASURED,))
 
 
@@ -44,7 +44,7 @@ def beats_popularity(paper: Comparison, runs: Runs) -> ClaimVerdict:
 
     def evidence(runs: Runs, setting: str) -> Evidence:
         popular = baseline_score(paper, runs, setting, paper.leading, "popularity")
-        for row, method in paper.rows[paper.main_in(setting)].items():
+        for row, method in paper.rows[paper.main_table(setting)].items():
             ours = reported_score(paper, runs, experiment_name(setting, method), paper.leading, LAST)
             if ours:
                 words = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch"
@@ -108,9 +108,11 @@ class RankingEvidence:
         """Return both numbers and their ratio as text, with the printed ratio if both methods are printed."""
         first, second = (mean(scores[method]) for method in methods)
         words = f"{column}: {methods[0]} {first:.{DIGITS}f}, {methods[1]} {second:.{DIGITS}f}"
-        table = self.paper.main_in(setting)
+        table = self.paper.main_table(setting)
         numbers = {
-            row: one.value for (row, of), one in self.paper.printed_in(setting, table).items() if of == column
+            row: one.value
+            for (row, of), one in self.paper.printed_numbers_in(setting, table).items()
+            if of == column
         }
         printed = {method: numbers[row] for row, method in self.paper.rows[table].items() if numbers.get(row)}
         gains = [f"{100 * (first / second - 1):+.1f} %"] if second else []
@@ -152,7 +154,7 @@ def no_more_than(
     def evidence(runs: Runs, setting: str) -> Evidence:
         for label, method in methods_in(setting).items():
             found, reference = (
-                numbers.number(runs, experiment_name(setting, method), one) for one in columns
+                numbers.values_by_seed(runs, experiment_name(setting, method), one) for one in columns
             )
             margins = {seed: tolerance - by for seed, by in seed_differences(found, reference).items()}
             if margins:

@@ -13,7 +13,7 @@ import click
 
 from analysis.papers.study_file import PaperStudyFile, Scale
 from analysis.papers.verdict import Runs
-from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.options import Decorator, add_options
 from gossiprec.cli.study import StudyOptions, run_study, study_options
@@ -47,7 +47,7 @@ def select_experiments(
             short = ", ".join(key for key in subjects if key not in experiments)
             raise ScenarioError(
                 f"--only: found {name!r}, must be one of {short}, or an experiment of --list"
-                f"{suggestion(name, subjects)}"
+                f"{did_you_mean(name, subjects)}"
             )
     wanted = {experiment for name in names for experiment in subjects[name]}
     return [name for name in experiments if not names or name in wanted]
@@ -58,7 +58,7 @@ def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -
     simulation_of = plan.simulation_of
     found: dict[str, dict[int, Run]] = {}
     for variant in plan.variants:
-        run = folder.finished(simulation_of[variant.hash])
+        run = folder.finished_run(simulation_of[variant.hash])
         if run is not None and (keep or run_code_version(run) == code_version()):
             found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
     return found
@@ -133,13 +133,13 @@ class StudyCommand:
         names = select_experiments(parse_names(only), self.subjects, experiments)
         own = {name: options.pop(name) for name in ("data", "seeds", "epochs", "dataset") if name in options}
         source = {name: own[name] for name in ("data", "dataset") if name in own}
-        lacking = self.file.missing_data(experiments, **source, scale=scale)
+        lacking = self.file.find_missing_data(experiments, **source, scale=scale)
         for name in names:
             if name in lacking:
                 click.echo(f"{name}: not run: {lacking[name]}", err=True)
 
         def study_of(some: Iterable[str]) -> LoadedStudy:
-            return self.file.study([name for name in some if name not in lacking], scale=scale, **own)
+            return self.file.make_study([name for name in some if name not in lacking], scale=scale, **own)
 
         whole, outcome = study_of(experiments), StudyOutcome()
         wanted = [] if options.pop("report_only") else [name for name in names if name not in lacking]
@@ -148,7 +148,7 @@ class StudyCommand:
         if wanted:
             outcome = run_study(make_plan(study_of(wanted)), how)
         if not how.dry_run:
-            length = {"epochs": self.file.epochs_of(scale, own["epochs"])} if "epochs" in own else {}
+            length = {"epochs": self.file.count_epochs(scale, own["epochs"])} if "epochs" in own else {}
             planned = self.file.count_runs(own["seeds"], scale)
             self._write_report(whole, how, lacking, outcome, planned=planned, scale=scale, **length)
         if outcome.failed:
@@ -174,7 +174,7 @@ class StudyCommand:
 
 
 def _epochs_option(file: PaperStudyFile) -> Decorator[Callable[..., Any]]:
-    words = f"Epochs of every run; fewer make a shorter study.  [default: {file.lengths_in_words()}]"
+    words = f"Epochs of every run; fewer make a shorter study.  [default: {file.describe_epochs()}]"
     return click.option("--epochs", type=click.IntRange(1), metavar="N", help=words)
 
 

@@ -75,15 +75,15 @@ class PublishedTables:
         return {table: own["note"] for table, own in self._content["tables"].items() if "note" in own}
 
     @cached_property
-    def printed(self) -> tuple[PrintedNumber, ...]:
+    def printed_numbers(self) -> tuple[PrintedNumber, ...]:
         """Every printed number, in the order of the paper."""
         return (*self._of_tables(), *self._of_text())
 
-    def of_table(self, table: str) -> dict[tuple[str, str], PrintedNumber]:
+    def numbers_of_table(self, table: str) -> dict[tuple[str, str], PrintedNumber]:
         """Return the printed numbers of a table by row and column."""
-        return {(one.row, one.column): one for one in self.printed if one.table == table}
+        return {(one.row, one.column): one for one in self.printed_numbers if one.table == table}
 
-    def value_of(self, table: str, row: str, column: str) -> float:
+    def printed_value(self, table: str, row: str, column: str) -> float:
         """Return one printed number.
 
         Raises
@@ -91,7 +91,7 @@ class PublishedTables:
         KeyError
             If it is not printed.
         """
-        return float(self.of_table(table)[row, column].value)
+        return float(self.numbers_of_table(table)[row, column].value)
 
     def _of_tables(self) -> Iterator[PrintedNumber]:
         for table, own in self._content["tables"].items():
@@ -192,49 +192,49 @@ class Comparison:
         return f"val_{self.metrics[self.leading]}"
 
     @property
-    def at_print(self) -> str:
+    def point_at_printed_value(self) -> str:
         """The reporting point at which the reference reaches its printed value."""
         return f"when {self.reference} reaches its printed value"
 
     @property
-    def looks(self) -> tuple[str, ...]:
+    def reporting_points(self) -> tuple[str, ...]:
         """Reporting points at which methods are compared (:mod:`analysis.papers.curves`)."""
-        return LAST, self.at_print, BEST
+        return LAST, self.point_at_printed_value, BEST
 
-    def tables_in(self, setting: str) -> tuple[str, ...]:
+    def tables_of_setting(self, setting: str) -> tuple[str, ...]:
         """Return the tables that are reproduced in a setting."""
         return self.tables.get(setting, tuple(self.rows))
 
-    def main_in(self, setting: str) -> str:
+    def main_table(self, setting: str) -> str:
         """Return the table that names the methods of a setting."""
-        return self.tables_in(setting)[0] if setting in self.tables else self.main
+        return self.tables_of_setting(setting)[0] if setting in self.tables else self.main
 
-    def reference_print(self, setting: str) -> float:
+    def printed_reference(self, setting: str) -> float:
         """Return the printed value of the reference in the leading column."""
-        return self.published.value_of(self.main_in(setting), self.reference, self.leading)
+        return self.published.printed_value(self.main_table(setting), self.reference, self.leading)
 
     @property
-    def judged(self) -> tuple[str, ...]:
+    def judged_settings(self) -> tuple[str, ...]:
         """The settings with printed numbers."""
         return tuple(setting for setting in self.settings if setting not in self.unprinted)
 
-    def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], PrintedNumber]:
+    def printed_numbers_in(self, setting: str, table: str) -> dict[tuple[str, str], PrintedNumber]:
         """Return the printed numbers for the data of a setting, by row and column of a table."""
-        is_there = setting not in self.unprinted and table in self.tables_in(setting)
-        return self.published.of_table(table) if is_there else {}
+        is_there = setting not in self.unprinted and table in self.tables_of_setting(setting)
+        return self.published.numbers_of_table(table) if is_there else {}
 
-    def has_look(self, method: str, look: str) -> bool:
+    def is_compared_at(self, method: str, point: str) -> bool:
         """Return whether a method is compared at a reporting point."""
-        return look == BEST or method not in self.apart
+        return point == BEST or method not in self.apart
 
-    def is_apart(self, experiment: str) -> bool:
+    def has_other_epochs(self, experiment: str) -> bool:
         """Return whether an experiment has other epochs than the rest."""
         setting = self.setting_of(experiment)
         return any(experiment == experiment_name(setting, method) for method in self.apart)
 
     def unit_of(self, experiment: str) -> str:
         """Return the unit of an experiment's report numbers."""
-        return "epoch" if self.is_apart(experiment) else self.unit
+        return "epoch" if self.has_other_epochs(experiment) else self.unit
 
     def setting_of(self, experiment: str) -> str:
         """Return the setting of an experiment."""

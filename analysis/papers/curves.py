@@ -34,8 +34,8 @@ def metric_by_epoch_and_seed(runs: Runs, experiment: str, metric: str) -> dict[i
 
 def reported_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> dict[int, int]:
     """Return the epoch of a reporting point, for each seed that has one."""
-    if look == paper.at_print:
-        if paper.is_apart(experiment):
+    if look == paper.point_at_printed_value:
+        if paper.has_other_epochs(experiment):
             return {}
         passed = _passing(paper, runs, paper.setting_of(experiment))
         return {seed: passed[seed] for seed in runs.get(experiment, {}) if seed in passed}
@@ -49,8 +49,8 @@ def reported_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -
 
 def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
     """Return the first epoch, by seed, at which the reference reaches its printed value."""
-    main = paper.main_in(setting)
-    wanted = paper.printed_in(setting, main).get((paper.reference, paper.leading))
+    main = paper.main_table(setting)
+    wanted = paper.printed_numbers_in(setting, main).get((paper.reference, paper.leading))
     if wanted is None:
         return {}
     reference = experiment_name(setting, paper.rows[main][paper.reference])

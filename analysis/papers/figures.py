@@ -222,7 +222,7 @@ def table_curves(
     some : mapping of str to str, optional
         The rows to show; by default all.
     """
-    rows, main = paper.rows[table] if some is None else some, paper.main_in(setting)
+    rows, main = paper.rows[table] if some is None else some, paper.main_table(setting)
 
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {column: _with_levels(paper, runs, setting, table, rows, column) for column in paper.metrics}
@@ -251,7 +251,7 @@ def _with_levels(
     ends = (1.0, max(last, 1.5))
     printed = [
         SeedLine(row, ends, (100 * one.value,) * 2, kind="print")
-        for (row, of), one in paper.printed_in(setting, table).items()
+        for (row, of), one in paper.printed_numbers_in(setting, table).items()
         if of == column and row in rows
     ]
     return [*lines, *printed, *baseline_series(paper, runs, setting, column, ends)]
@@ -306,7 +306,7 @@ class SweepFigures:
     drawn: Collection[str]
     levels: Mapping[str, str] = field(default_factory=dict)
 
-    def figure(self, setting: str, caption: str, label: str, lines: Lines) -> PaperFigure:
+    def make_figure(self, setting: str, caption: str, label: str, lines: Lines) -> PaperFigure:
         """Return the figure of utility over the values of an option, at the last report and at the best."""
         paper, ends = self.paper, _ends(lines)
 
@@ -358,7 +358,7 @@ class LeakageFigure:
     levels: Mapping[str, str] = field(default_factory=dict)
     reference: Callable[[str], str] = str
 
-    def draw(self, setting: str, caption: str, label: str, look: Mapping[str, Any]) -> PaperFigure:
+    def make_figure(self, setting: str, caption: str, label: str, look: Mapping[str, Any]) -> PaperFigure:
         """Return the figure of a setting."""
         methods = (*_methods(self.lines), *self.levels.values())
 
@@ -370,7 +370,7 @@ class LeakageFigure:
 
     def _panel(self, runs: Runs, setting: str, column: str, reference: str) -> list[SeedLine]:
         def number(method: str, column: str) -> PerSeed:
-            return self.numbers.number(runs, experiment_name(setting, method), column)
+            return self.numbers.values_by_seed(runs, experiment_name(setting, method), column)
 
         found = [
             seed_line(name, {x: number(method, column) for x, method in own.items()})

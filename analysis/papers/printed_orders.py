@@ -18,7 +18,7 @@ from analysis.papers.verdict import (
     PerSeed,
     Runs,
     Verdict,
-    decide,
+    judge_margins,
     mean,
 )
 
@@ -53,7 +53,7 @@ class PrintedOrder:
 
     def margins(self, paper: Comparison, runs: Runs, setting: str, look: str) -> PerSeed:
         """Return the lead of the first row in a setting and at a reporting point, by seed."""
-        if not all(paper.has_look(method, look) for method in self.methods):
+        if not all(paper.is_compared_at(method, look) for method in self.methods):
             return {}
         one, other = (
             reported_score(paper, runs, experiment_name(setting, method), self.column, look)
@@ -62,7 +62,7 @@ class PrintedOrder:
         return seed_differences(one, other)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The printed order as text."""
         return f"{table_title(self.table)}, {self.column}: {self.first} over {self.second}"
 
@@ -70,10 +70,12 @@ class PrintedOrder:
 def printed_orders(paper: Comparison, setting: str) -> tuple[PrintedOrder, ...]:
     """Return the printed orders of a setting: neighbours in each column of its tables, each pair of methods once."""
     found: dict[tuple[str, str, str], PrintedOrder] = {}
-    for table in paper.tables_in(setting):
+    for table in paper.tables_of_setting(setting):
         rows = paper.rows[table]
         for column in paper.metrics:
-            own = [one for one in paper.published.printed if (one.table, one.column) == (table, column)]
+            own = [
+                one for one in paper.published.printed_numbers if (one.table, one.column) == (table, column)
+            ]
             ranked = sorted(own, key=lambda one: -one.value)
             for one, other in itertools.pairwise(ranked):
                 methods = rows[one.row], rows[other.row]
@@ -89,13 +91,13 @@ def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     yield ParagraphBlock(_ABOUT.format(page=paper.page))
     if not paper.tables:  # otherwise two settings have no order in common
         yield from _over_settings(paper, runs)
-    for setting in paper.judged:
+    for setting in paper.judged_settings:
         rows, looks = [], measured_reporting_points(paper, runs, setting)
         for order in printed_orders(paper, setting):
             margins = {look: order.margins(paper, runs, setting, look) for look in looks}
             if any(margins.values()):
                 fields = [_margin(own) for own in margins.values()]
-                rows.append([GridCell(order.words), GridCell(f"{order.by:+.5f}", kind="printed"), *fields])
+                rows.append([GridCell(order.text), GridCell(f"{order.by:+.5f}", kind="printed"), *fields])
         if rows:
             titles = ("printed order", "printed difference", *looks)
             yield Heading(3, f"Setting {setting}", f"orders-{setting}")
@@ -105,16 +107,18 @@ def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
 
 def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per reporting point, the orders on which all settings that were run agree."""
-    for look in paper.looks:
+    for look in paper.reporting_points:
         settings = [
-            setting for setting in paper.judged if look in measured_reporting_points(paper, runs, setting)
+            setting
+            for setting in paper.judged_settings
+            if look in measured_reporting_points(paper, runs, setting)
         ]
         found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
         by_order: dict[str, set[str]] = {}
         for setting in settings:
             for order in printed_orders(paper, setting):
-                verdict = decide(order.margins(paper, runs, setting, look))
-                by_order.setdefault(order.words, set()).add(verdict)
+                verdict = judge_margins(order.margins(paper, runs, setting, look))
+                by_order.setdefault(order.text, set()).add(verdict)
         for words, verdicts in by_order.items():
             known = verdicts - {NOT_MEASURED}
             if len(known) == 1 and (one := known.pop()) in found:
@@ -132,14 +136,16 @@ def measured_reporting_points(paper: Comparison, runs: Runs, setting: str) -> li
     number = len(printed_orders(paper, setting))
     return [
         look
-        for look in paper.looks
+        for look in paper.reporting_points
         if count_order_verdicts(paper, runs, setting, look)[NOT_MEASURED] < number
     ]
 
 
 def count_order_verdicts(paper: Comparison, runs: Runs, setting: str, look: str) -> dict[str, int]:
     """Return the number of printed orders per verdict."""
-    found = [decide(order.margins(paper, runs, setting, look)) for order in printed_orders(paper, setting)]
+    found = [
+        judge_margins(order.margins(paper, runs, setting, look)) for order in printed_orders(paper, setting)
+    ]
     return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
 
 
@@ -157,7 +163,7 @@ def describe_verdict_counts(paper: Comparison, runs: Runs, setting: str) -> str:
 
 
 def _margin(margins: PerSeed) -> GridCell:
-    verdict = decide(margins)
+    verdict = judge_margins(margins)
     if verdict == NOT_MEASURED:
         return GridCell("–", kind=Verdict.NOT_RUN.word)
     look = MARKS.get(verdict, Verdict.UNJUDGED)

@@ -88,7 +88,9 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     if not found:
         yield ParagraphBlock("No run is finished.")
         return
-    number = " and ".join(dict.fromkeys(str(len(printed_orders(paper, setting))) for setting in paper.judged))
+    number = " and ".join(
+        dict.fromkeys(str(len(printed_orders(paper, setting))) for setting in paper.judged_settings)
+    )
     yield ParagraphBlock(
         f"{paper.leading} of the most popular items and of {paper.reference} (printed {_prints(paper)}), and the "
         f"verdicts on the {number} printed orders ([findings](findings.md)): held / not held / undecided. "
@@ -96,7 +98,7 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     )
     looks = [
         look
-        for look in paper.looks
+        for look in paper.reporting_points
         if any(look in measured_reporting_points(paper, runs, setting) for setting in found)
     ]
     looks = looks or [LAST]
@@ -112,16 +114,16 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
 
 def _prints(paper: Comparison) -> str:
     """Return the printed value of the reference, by setting if it differs between settings."""
-    found = {setting: f"{paper.reference_print(setting):.5f}" for setting in paper.judged}
+    found = {setting: f"{paper.printed_reference(setting):.5f}" for setting in paper.judged_settings}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))
     return ", ".join(f"{value} in {setting}" for setting, value in found.items())
 
 
 def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) -> list[GridCell]:
-    reference = experiment_name(setting, paper.rows[paper.main_in(setting)][paper.reference])
-    passed = list(reported_epochs(paper, runs, reference, paper.at_print).values())
-    is_judged = reference in runs and setting in paper.judged
+    reference = experiment_name(setting, paper.rows[paper.main_table(setting)][paper.reference])
+    passed = list(reported_epochs(paper, runs, reference, paper.point_at_printed_value).values())
+    is_judged = reference in runs and setting in paper.judged_settings
     when = format_epochs(passed, paper.unit) if passed else "never" if is_judged else "–"
     counts = [count_order_verdicts(paper, runs, setting, look) for look in looks]
     return [
@@ -130,7 +132,7 @@ def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) ->
         GridCell(when),
         *(
             GridCell(" / ".join(str(own[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED)))
-            if own[NOT_MEASURED] < sum(own.values()) and setting in paper.judged
+            if own[NOT_MEASURED] < sum(own.values()) and setting in paper.judged_settings
             else GridCell("–", kind=Verdict.NOT_RUN.word)
             for own in counts
         ),
@@ -207,7 +209,7 @@ class ReportInput:
         """All finished runs."""
         return [run for seeds in self.runs.values() for run in seeds.values()]
 
-    def opening(self, about: Callable[[str], str]) -> ParagraphBlock:
+    def opening_paragraph(self, place_progress: Callable[[str], str]) -> ParagraphBlock:
         """Return the first paragraph, given a function that places the sentence on progress into the text."""
         length = f", of {self.epochs} epochs each," if self.epochs else ""
         progress = f"{len(self.finished)} of {self.planned} runs{length} are finished"
@@ -218,7 +220,7 @@ class ReportInput:
             )
         versions = versions_used(self.finished)
         by = f", made by gossiprec {', '.join(versions)}" if versions else ""
-        return ParagraphBlock(about(f"{progress}{by}."))
+        return ParagraphBlock(place_progress(f"{progress}{by}."))
 
 
 Pages = Mapping[str, tuple[str, Sequence[DocumentBlock]]]
@@ -243,16 +245,16 @@ class StudyReport(ABC):
         The other parameters are the attributes of :class:`ReportInput`.
         """
         study = ReportInput(runs, reasons, planned, epochs, scale)
-        written = write_pages(folder, self.pages(study, folder / "figures"))
-        replace_file(folder / "cells.csv", csv_bytes(*self.cells(study)))
+        written = write_pages(folder, self.make_pages(study, folder / "figures"))
+        replace_file(folder / "cells.csv", csv_bytes(*self.csv_table(study)))
         return written
 
     @abstractmethod
-    def pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the pages of the report, and draw their pictures into the folder `figures`."""
 
     @abstractmethod
-    def cells(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
         """Return the header and the rows of ``cells.csv``."""
 
 
@@ -282,11 +284,11 @@ class PaperReport(StudyReport):
     claims: Callable[[Runs], list[ClaimVerdict]]
     group_of: Callable[[str], str]
 
-    def pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the report and the findings."""
         paper, runs, texts = self.paper, study.runs, self.study.plan["report"]
         pictures = draw_figures(self.drawings, runs, figures)
-        opening, looks = study.opening(self._opening), describe_reporting_points(paper)
+        opening, looks = study.opening_paragraph(self._opening), describe_reporting_points(paper)
         report: list[DocumentBlock] = [
             opening,
             *overview_blocks(paper, runs),
@@ -310,7 +312,7 @@ class PaperReport(StudyReport):
             "findings": (f"Findings of the {paper.title} study", findings),
         }
 
-    def cells(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
         """Return the numbers of all tables."""
         return CSV_HEADER, csv_rows(self.paper, study.runs)
 
@@ -345,8 +347,9 @@ def describe_reporting_points(paper: Comparison) -> str:
     """Return the explanation of the reporting points."""
     reference = paper.reference
     return (
-        f"*{LAST}*: the same for all. *{paper.at_print}*: the first {paper.unit} at which {reference} reaches its "
-        f"printed {paper.leading}, equal for all methods of a seed; the printed numbers may be of this {paper.unit}. "
+        f"*{LAST}*: the same for all. *{paper.point_at_printed_value}*: the first {paper.unit} at which "
+        f"{reference} reaches its printed {paper.leading}, equal for all methods of a seed; the printed numbers may be "
+        f"of this {paper.unit}. "
         f"*{BEST}*: the best of each run, by {paper.leading} on the items kept for validation."
     )
 

@@ -65,15 +65,15 @@ class SummaryColumns:
     columns: Mapping[str, str]
     digits: Mapping[str, int] = field(default_factory=dict)
 
-    def number(self, runs: Runs, experiment: str, column: str) -> PerSeed:
+    def values_by_seed(self, runs: Runs, experiment: str, column: str) -> PerSeed:
         """Return the number of a column, by seed, for runs that report it."""
         path = self.columns[column].split(".")
         return read_by_seed(runs.get(experiment, {}), lambda run: summary_value(run, *path))
 
-    def cells(self, runs: Runs, experiment: str) -> list[GridCell]:
+    def make_cells(self, runs: Runs, experiment: str) -> list[GridCell]:
         """Return the fields of an experiment's row."""
         return [
-            format_mean(self.number(runs, experiment, column), digits=self.digits.get(column, 4))
+            format_mean(self.values_by_seed(runs, experiment, column), digits=self.digits.get(column, 4))
             for column in self.columns
         ]
 
@@ -102,18 +102,18 @@ class FederationPrice:
     paper: Comparison
     rows_in: Callable[[str], Iterable[FederatedRow]]
 
-    def kept(self, runs: Runs, row: FederatedRow, column: str) -> PerSeed:
+    def kept_utility(self, runs: Runs, row: FederatedRow, column: str) -> PerSeed:
         """Return the utility of a federated row in percent of the centralised row's, by seed."""
         ours, central = (
             reported_score(self.paper, runs, one, column, BEST) for one in (row.experiment, row.central)
         )
         return {seed: 100 * value / central[seed] for seed, value in ours.items() if central.get(seed)}
 
-    def printed_kept(self, setting: str, row: FederatedRow, column: str) -> float:
+    def printed_kept_utility(self, setting: str, row: FederatedRow, column: str) -> float:
         """Return the printed utility of a federated row in percent of the centralised row's."""
-        table = self.paper.main_in(setting)
+        table = self.paper.main_table(setting)
         ours, central = (
-            self.paper.published.value_of(table, one, column) for one in (row.row, row.central_row)
+            self.paper.published.printed_value(table, one, column) for one in (row.row, row.central_row)
         )
         return 100 * ours / central
 
@@ -148,7 +148,7 @@ class FederationPrice:
                 format_mean(reported_score(self.paper, runs, one, column, BEST))
                 for one in (row.experiment, row.central)
             ]
-            kept = self.kept(runs, row, column)
+            kept = self.kept_utility(runs, row, column)
             fields.append(format_mean(kept, digits=0) if kept else GridCell(DASH, kind=Verdict.NOT_RUN.word))
-            fields.append(GridCell(f"{self.printed_kept(setting, row, column):.0f}", kind="printed"))
+            fields.append(GridCell(f"{self.printed_kept_utility(setting, row, column):.0f}", kind="printed"))
         return fields

@@ -67,7 +67,7 @@ class PaperStudyFile:
         values: dict[str, dict[str, Any]] = self.content["axes"]["experiment"]["values"]
         return values
 
-    def study(
+    def make_study(
         self,
         names: Iterable[str],
         *,
@@ -105,7 +105,7 @@ class PaperStudyFile:
             }
         )
 
-    def missing_data(
+    def find_missing_data(
         self, names: Iterable[str], *, data: Path | None, scale: Scale, dataset: str | None = None
     ) -> dict[str, str]:
         """Return the experiments that lack their data, and the missing files.
@@ -150,7 +150,7 @@ class PaperStudyFile:
         data: dict[str, Any] = self.plan["data"]
         return next(name for name, own in data.items() if _fits(experiment, own.get("experiments", ["*"])))
 
-    def epochs_of(self, scale: Scale, epochs: int | None) -> int:
+    def count_epochs(self, scale: Scale, epochs: int | None) -> int:
         """Return the number of epochs of a run."""
         if epochs is not None:
             return epochs
@@ -158,9 +158,9 @@ class PaperStudyFile:
             return TINY_EPOCHS
         return int(self.content["base"]["protocol"]["rounds"]) // self._rounds({}, "full")
 
-    def lengths_in_words(self) -> str:
+    def describe_epochs(self) -> str:
         """Return the numbers of epochs as text: of federated runs, and of centralised runs if they differ."""
-        own = self.epochs_of("full", None)
+        own = self.count_epochs("full", None)
         protocols = [sets["protocol"] for sets in self.experiments.values() if "protocol" in sets]
         central = {one["epochs"] for one in protocols if one["name"] == "central"} - {own}
         if not central:
@@ -210,7 +210,7 @@ class PaperStudyFile:
         """Return the overrides for the length of an experiment's runs, if it differs from the study's."""
         if "base" not in self.content or (scale == "full" and epochs is None):
             return {}
-        protocol, length = sets.get("protocol", {}), self.epochs_of(scale, epochs)
+        protocol, length = sets.get("protocol", {}), self.count_epochs(scale, epochs)
         if protocol.get("name") == "central":
             return {"protocol.epochs": length}
         if "wakes" in protocol:

@@ -31,7 +31,7 @@ def paper_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
         if table not in paper.rows:
             yield _statistics(paper, table, runs)
             continue
-        own = [setting for setting in paper.settings if table in paper.tables_in(setting)]
+        own = [setting for setting in paper.settings if table in paper.tables_of_setting(setting)]
         found = [setting for setting in own if _has_runs(paper, table, setting, runs)]
         for place, setting in enumerate(found or own[:1]):
             grid = _grid(paper, table, setting, runs)
@@ -67,11 +67,11 @@ def _has_runs(paper: Comparison, table: str, setting: str, runs: Runs) -> bool:
 
 
 def _grid(paper: Comparison, table: str, setting: str, runs: Runs) -> Grid:
-    numbers = paper.printed_in(setting, table)
+    numbers = paper.printed_numbers_in(setting, table)
     names = [experiment_name(setting, method) for method in paper.rows[table].values()]
     looks = [
         look
-        for look in paper.looks
+        for look in paper.reporting_points
         if look == LAST or any(reported_epochs(paper, runs, name, look) for name in names)
     ]
     rows = [
@@ -117,12 +117,12 @@ def _field(
 
 def _statistics(paper: Comparison, table: str, runs: Runs) -> Grid:
     """Return the size of the data next to the printed size."""
-    numbers = paper.published.of_table(table).values()
+    numbers = paper.published.numbers_of_table(table).values()
     keys = {"users": "nodes"}
     rows = []
     for number in numbers:
         key = keys.get(number.column, number.column)
-        settings = (paper.data[number.row],) if number.row in paper.data else paper.judged
+        settings = (paper.data[number.row],) if number.row in paper.data else paper.judged_settings
         run = next(
             (run for name in runs if paper.setting_of(name) in settings for run in runs[name].values()), None
         )
@@ -154,9 +154,9 @@ def csv_rows(paper: Comparison, runs: Runs) -> Iterator[list[Cell]]:
         for row, method in rows.items():
             for column in paper.metrics:
                 for setting in paper.settings:
-                    if table not in paper.tables_in(setting):
+                    if table not in paper.tables_of_setting(setting):
                         continue
-                    number = paper.printed_in(setting, table).get((row, column))
+                    number = paper.printed_numbers_in(setting, table).get((row, column))
                     experiment = experiment_name(setting, method)
                     about: list[Cell] = [
                         table,
@@ -166,7 +166,7 @@ def csv_rows(paper: Comparison, runs: Runs) -> Iterator[list[Cell]]:
                         setting,
                         experiment,
                     ]
-                    for look in paper.looks:
+                    for look in paper.reporting_points:
                         epochs = reported_epochs(paper, runs, experiment, look)
                         for seed, value in reported_score(paper, runs, experiment, column, look).items():
                             yield [*about, look, seed, epochs[seed], value]

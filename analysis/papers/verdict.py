@@ -149,7 +149,7 @@ class ClaimVerdict:
     evidence: tuple[str, ...]
 
 
-def decide(margins: PerSeed) -> str:
+def judge_margins(margins: PerSeed) -> str:
     """Return the verdict of paired differences over seeds, which are positive if the claim holds."""
     if not margins:
         return NOT_MEASURED
@@ -162,7 +162,7 @@ def describe_margin(margins: PerSeed, digits: int = 1) -> str:
     low, high = confidence_half_width(margins)
     several = f"[{low:+.{digits}f}, {high:+.{digits}f}] over {len(margins)} seeds"
     between = several if len(margins) > 1 else "one seed"
-    return f"margin {mean(margins):+.{digits}f}, {between}: {decide(margins)}"
+    return f"margin {mean(margins):+.{digits}f}, {between}: {judge_margins(margins)}"
 
 
 def combine_verdicts(verdicts: Sequence[str]) -> str:

@@ -30,10 +30,10 @@ def paper_figures() -> dict[str, PaperFigure]:
     sweeps = SweepFigures(PAPER, tuple(PAPER.metrics), ROWS.values(), {"FedNCF": "fedncf"})
     for setting in SETTINGS:
         by_epsilon = methods_by_epsilon(setting)
-        found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_in(setting))
+        found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_table(setting))
         options = {"epsilon": by_epsilon, **{letter: {"PDC-FRS": own} for letter, own in WEIGHTS.items()}}
         drawn = {
-            f"{option}-{setting}": sweeps.figure(
+            f"{option}-{setting}": sweeps.make_figure(
                 setting,
                 f"PDC-FRS over {option}, the {WORDS[option]}, {setting}; also FedNCF, and orders without training.",
                 option,
@@ -44,7 +44,7 @@ def paper_figures() -> dict[str, PaperFigure]:
         found[f"epsilon-{setting}"] = drawn.pop(f"epsilon-{setting}")
         found[f"leaks-{setting}"] = LeakageFigure(
             LEAKAGE, LEAKS, by_epsilon, reference=lambda column: column.partition(", ")[2]
-        ).draw(
+        ).make_figure(
             setting,
             f"Leakage of contributed data and of the auxiliary model over epsilon, {setting}: communities (CDA) and "
             "items of users (MIA); for comparison the values without them, by guessing or popularity.",

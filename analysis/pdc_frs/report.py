@@ -40,7 +40,7 @@ def _default_budgets(setting: str) -> dict[str, str]:
 
 def _kept(runs: Runs, setting: str) -> Evidence:
     for similarity, methods in methods_by_epsilon(setting).items():
-        kept = LEAKAGE.number(runs, experiment_name(setting, methods[30]), "kept")
+        kept = LEAKAGE.values_by_seed(runs, experiment_name(setting, methods[30]), "kept")
         if kept:
             yield f"{similarity}, kept {mean(kept):.3f}", {s: value - NEARLY_ALL for s, value in kept.items()}
 
@@ -65,7 +65,7 @@ def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
         if name in runs:
             scores = (reported_score(PAPER, runs, name, column, LAST) for column in PAPER.metrics)
             utility = map(format_mean, scores)
-            yield [GridCell(similarity), GridCell(epsilon), *utility, *LEAKAGE.cells(runs, name)]
+            yield [GridCell(similarity), GridCell(epsilon), *utility, *LEAKAGE.make_cells(runs, name)]
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), leakage_tables, judge_claims, PAPER.setting_of)

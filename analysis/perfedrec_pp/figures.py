@@ -66,7 +66,9 @@ def paper_figures() -> dict[str, PaperFigure]:
         found[f"table5-{setting}"] = table_curves(PAPER, setting, "table5")
         for option, methods in SWEEPS.items():
             caption = f"{WHOLE} over the {WORDS[option]}, {setting}; for comparison orders without training."
-            found[f"{option}-{setting}"] = sweeps.figure(setting, caption, WORDS[option], {WHOLE: methods})
+            found[f"{option}-{setting}"] = sweeps.make_figure(
+                setting, caption, WORDS[option], {WHOLE: methods}
+            )
         found[f"views-{setting}"] = _views(setting)
         found[f"deciles-{setting}"] = _deciles(setting)
     return drawable_figures(found, STUDY.experiments)

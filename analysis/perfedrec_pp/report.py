@@ -67,7 +67,7 @@ def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
 def timing_group(experiment: str) -> str:
     """Return the group of a run in the table of times."""
     setting = PAPER.setting_of(experiment)
-    return f"{setting}, centralised" if PAPER.is_apart(experiment) else setting
+    return f"{setting}, centralised" if PAPER.has_other_epochs(experiment) else setting
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, judge_claims, timing_group)

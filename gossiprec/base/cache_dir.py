@@ -15,21 +15,21 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gossiprec"
 
 
-def distrust(path: Path) -> str | None:
+def why_untrusted(path: Path) -> str | None:
     """Return why other users could have put their own code into a folder, or None.
 
     The folder must belong to this user (or to root), and no other user may write to it. The folders above it must be
-    safe, see :func:`exposed`. A folder that does not exist yet can be trusted if the folders above it are safe.
+    safe, see :func:`why_replaceable`. A folder that does not exist yet can be trusted if the folders above it are safe.
 
     Parameters
     ----------
     path : Path
     """
     path = Path(os.path.realpath(path))
-    return (loose(os.stat(path), path) if path.exists() else None) or exposed(path)
+    return (why_writable_by_others(os.stat(path), path) if path.exists() else None) or why_replaceable(path)
 
 
-def exposed(path: Path) -> str | None:
+def why_replaceable(path: Path) -> str | None:
     """Return why other users could exchange a file or folder for their own through a folder above it, or None.
 
     Every folder above it must belong to this user or to root, and no other user may write to it. A sticky folder such
@@ -55,13 +55,13 @@ def exposed(path: Path) -> str | None:
     return None
 
 
-def loose(about: os.stat_result, path: Path) -> str | None:
+def why_writable_by_others(status: os.stat_result, path: Path) -> str | None:
     """Return why other users can change a folder or file itself, given its status, or None."""
     if not hasattr(os, "geteuid"):
         return None
-    if not _is_trusted(about.st_uid):
-        return f"{path} belongs to {_user(about.st_uid)}"
-    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not _is_trusted(status.st_uid):
+        return f"{path} belongs to {_user(status.st_uid)}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"other users can write to {path}"
     return None
 

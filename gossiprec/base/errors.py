@@ -51,7 +51,7 @@ class MovedWarning(FutureWarning):
     """A file was found under its new path; the command line prints the message as a note."""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known name, or an empty string.
 
     Parameters

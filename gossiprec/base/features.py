@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I64, Bools
-from gossiprec.base.errors import DataError, suggestion
+from gossiprec.base.errors import DataError, did_you_mean
 from gossiprec.base.ragged import Ragged, row_entries
 
 
@@ -105,7 +105,7 @@ class FeatureTable:
         if name not in self.names:
             raise DataError(
                 f"{self.source_summary}: found no column {name!r}; expected one of: "
-                f"{', '.join(self.names)}{suggestion(name, self.names)}"
+                f"{', '.join(self.names)}{did_you_mean(name, self.names)}"
             )
         return self.columns[self.names.index(name)]
 

@@ -49,22 +49,22 @@ class CallOnly:
 
     def __call__(self, *given: Any) -> Any:
         """Return a copy of the function's value."""
-        return copied(_functions[self._number](*copied(given)))
+        return copy_data(_functions[self._number](*copy_data(given)))
 
 
-def copied(value: Any) -> Any:
+def copy_data(value: Any) -> Any:
     """Return a copy of arrays, of containers of arrays and of gossiprec's data objects; every array owns its data."""
     found = value
     if isinstance(value, np.ndarray):
         found = np.array(value, order="C", subok=False)
     elif isinstance(value, dict):
-        found = {key: copied(each) for key, each in value.items()}
+        found = {key: copy_data(each) for key, each in value.items()}
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        found = type(value)(*(copied(each) for each in value))
+        found = type(value)(*(copy_data(each) for each in value))
     elif isinstance(value, list | tuple):
-        found = type(value)(copied(each) for each in value)
+        found = type(value)(copy_data(each) for each in value)
     elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
         found = copy.copy(value)
         for name, each in vars(value).items():
-            object.__setattr__(found, name, copied(each))
+            object.__setattr__(found, name, copy_data(each))
     return found

@@ -165,6 +165,6 @@ class ThreadPool:
             finally:
                 self._at_work.release()
 
-    def share(self, n: int, part: int) -> range:
+    def part_range(self, n: int, part: int) -> range:
         """Return the contiguous range of `n` elements that a part takes."""
         return range(n * part // self.size, n * (part + 1) // self.size)

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from gossiprec.base.errors import PluginError, ScenarioError, suggestion
+from gossiprec.base.errors import PluginError, ScenarioError, did_you_mean
 from gossiprec.base.registry import Registry
 from gossiprec.old_names import forward
 
@@ -265,7 +265,7 @@ def _said(name: str, made: Any, entry: Any) -> str:
         return f"{name}: {entry['msg'].removeprefix('Value error, ')}"
     key, known = ".".join(map(str, entry["loc"][:1])), sorted(made.Options.model_fields)
     if entry["type"] == "extra_forbidden":
-        return f"{name} has no option {key!r}{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
+        return f"{name} has no option {key!r}{did_you_mean(key, known)} (known: {', '.join(known) or 'none'})"
     return f"{name}: {key}: found {entry['input']!r}, {entry['msg'][:1].lower()}{entry['msg'][1:]}"
 
 

@@ -37,14 +37,14 @@ class NotPortableError(ResourceError):
     """The process computes for its own processor instead of the portable target."""
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
+def portable_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which a process computes for the portable target."""
     return {key: value for key, value in given.items() if key not in _CONFLICTING} | ENVIRONMENT
 
 
 def is_portable_env(given: Mapping[str, str] = os.environ) -> bool:
     """Return whether an environment is one for the portable target."""
-    return dict(given) == environment(given)
+    return dict(given) == portable_environment(given)
 
 
 def enter() -> None:
@@ -71,7 +71,7 @@ def enter() -> None:
     os.environ.update(ENVIRONMENT)
 
 
-def require() -> None:
+def require_portable() -> None:
     """Refuse a processor, or a process, that does not compute for the portable target.
 
     Raises

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I64
+from gossiprec.old_names import old_members
 
 Integers = npt.NDArray[np.integer]
 
@@ -21,6 +22,7 @@ def row_entries(offsets: I64, rows: I64) -> tuple[I64, I64]:
     return first + np.arange(counts.sum()), np.repeat(np.arange(len(rows)), counts)
 
 
+@old_members(sets="sets_from_pairs", owners="row_of_each_value")
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Rows of unequal length; other arrays with the same offsets may hold further values of the entries.
@@ -48,7 +50,7 @@ class Ragged:
         return np.diff(self.offsets)
 
     @property
-    def owners(self) -> I64:
+    def row_of_each_value(self) -> I64:
         """Row of each value, shape (offsets[-1],)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
@@ -87,7 +89,7 @@ class Ragged:
         return cls.from_sizes(sizes, values[np.argsort(rows, kind="stable")])
 
     @classmethod
-    def sets(cls, rows: Integers, ids: Integers, n_rows: int) -> Ragged:
+    def sets_from_pairs(cls, rows: Integers, ids: Integers, n_rows: int) -> Ragged:
         """Return the sets of (row, id) pairs: each row's distinct ids (0 or more) as int32, ascending."""
         width = int(ids.max(initial=0)) + 1
         keys = np.sort(

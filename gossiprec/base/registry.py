@@ -20,7 +20,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gossiprec.base.errors import GossipRecError, PluginError, ScenarioError, suggestion
+from gossiprec.base.errors import GossipRecError, PluginError, ScenarioError, did_you_mean
 from gossiprec.version import __version__, code_version, source_fingerprint
 
 PREFIX = "gossiprec."
@@ -226,7 +226,7 @@ class Registry(Generic[T]):
             self._load_all()
         if name not in self._members:
             raise ScenarioError(
-                f"unknown {self.kind} {name!r}; known: {', '.join(self)}{suggestion(name, self)}"
+                f"unknown {self.kind} {name!r}; known: {', '.join(self)}{did_you_mean(name, self)}"
             )
         return self._members[name]
 

@@ -169,7 +169,7 @@ class NodeStreams:
         self._blocks: dict[int, npt.NDArray[Any]] = {}
         self._n_left: dict[int, int] = {}
 
-    def take(self, node: int) -> Any:
+    def next_draw(self, node: int) -> Any:
         """Return the node's next draw."""
         waiting = self._waiting[node]
         if not waiting:

@@ -109,11 +109,11 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     gossiprec data check Beauty.txt.gz -o form=lists
     """  # noqa: D301
     from gossiprec.data.file import DelimitedFile
-    from gossiprec.data.reports import check_file
+    from gossiprec.data.reports import describe_parsed_file
     from gossiprec.scenario.problems import validate_options
 
     stated = validate_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
-    found = check_file(DelimitedFile(stated))
+    found = describe_parsed_file(DelimitedFile(stated))
     click.echo(json.dumps(found) if as_json else "\n".join(_report(found)))
 
 

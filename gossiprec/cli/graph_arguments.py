@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, did_you_mean
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -94,7 +94,7 @@ def _of_the_package(text: str, request: GraphRequest) -> NamedGraph:
         return NamedGraph(frozen, graphs.frozen_graph(frozen), request.fanout)
     if name not in graphs.FAMILIES:
         known = [*graphs.FAMILIES, *graphs.frozen_names()]
-        near = suggestion(frozen.partition(":")[0], known)
+        near = did_you_mean(frozen.partition(":")[0], known)
         raise ScenarioError(
             f"unknown topology {text!r}{near} (expected a family or bundled graph: {', '.join(known)}; a "
             "graph file, or a scenario)"

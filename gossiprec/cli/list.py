@@ -85,7 +85,9 @@ def _shipped(kind: str) -> Output:
 
 
 def _text(one: BundledFile) -> Output:
-    return {"kind": one.kind, "name": one.name, "summary": one.summary, "text": one.written}, [one.written]
+    return {"kind": one.kind, "name": one.name, "summary": one.summary, "text": one.text_to_write}, [
+        one.text_to_write
+    ]
 
 
 def format_members(members: Iterable[RegisteredThing]) -> Iterator[str]:

@@ -13,8 +13,8 @@ from typing import TextIO
 
 import click
 
-from gossiprec.base.errors import GossipRecError, MovedWarning, describe_os_error, suggestion
-from gossiprec.base.portable import NotPortableError, environment
+from gossiprec.base.errors import GossipRecError, MovedWarning, describe_os_error, did_you_mean
+from gossiprec.base.portable import NotPortableError, portable_environment
 from gossiprec.cli import INTERRUPTED
 from gossiprec.streams import is_unread, silence
 from gossiprec.version import __version__
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         if name.endswith((".yaml", ".yml")):
             ctx.fail(f"no such command {name!r}; did you mean 'gossiprec simulate {name}'?")
-        ctx.fail(f"no such command {name!r}{suggestion(name, COMMANDS)}")
+        ctx.fail(f"no such command {name!r}{did_you_mean(name, COMMANDS)}")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -188,7 +188,7 @@ def _restart() -> None:
     """Restart the process for the portable target, with the same arguments."""
     sys.stdout.flush()
     sys.stderr.flush()
-    marked = {**environment(os.environ), _RESTARTED: "1"}
+    marked = {**portable_environment(os.environ), _RESTARTED: "1"}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], marked)
 
 

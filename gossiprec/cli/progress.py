@@ -39,7 +39,7 @@ def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
 
 
 @contextmanager
-def unless_unread() -> Iterator[None]:
+def ignore_closed_pipe() -> Iterator[None]:
     """Print in the body; if the reader of standard output has closed the pipe (``| head``), drop the rest."""
     try:
         yield

@@ -48,7 +48,7 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     import yaml
 
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.cross_checks import notes_on
+    from gossiprec.scenario.cross_checks import describe_ineffective_options
 
     loaded = load_scenario(file, overrides)
     text = yaml.safe_dump(loaded.resolved(), sort_keys=False)
@@ -56,7 +56,7 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     for option, remark in loaded.protocol.options.remarks().items():
         protocol = re.sub(rf"^  {option}: .*", rf"\g<0>  # {remark}", protocol, count=1, flags=re.MULTILINE)
     click.echo(before + key + protocol, nl=False)
-    for note in notes_on(loaded):
+    for note in describe_ineffective_options(loaded):
         click.echo(f"# note: {note}")
 
 
@@ -106,7 +106,7 @@ def init(name: str, force: bool) -> None:
     for file, is_new in write_bundled(one, Path(), force=force).items():
         click.echo(f"{file}: {'written' if is_new else 'already exists, unchanged'}")
     command = "study" if one.kind == STUDIES else "simulate"
-    if one.data is not None:
-        dataset, path = one.data
+    if one.required_data is not None:
+        dataset, path = one.required_data
         click.echo(f"this scenario reads {dataset} from {path}; to use another path: --set dataset.path=PATH")
     click.echo(f"next: gossiprec {command} {one.file}")

@@ -23,7 +23,7 @@ from gossiprec.cli.options import (
     OutputOptions,
     collect_options,
 )
-from gossiprec.cli.progress import progress_display, unless_unread
+from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
 if TYPE_CHECKING:
     from gossiprec.runs import Run
@@ -77,10 +77,10 @@ def simulate(
     readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.cross_checks import notes_on
+    from gossiprec.scenario.cross_checks import describe_ineffective_options
 
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
-    for note in () if output.quiet else notes_on(loaded):
+    for note in () if output.quiet else describe_ineffective_options(loaded):
         click.echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if dry_run:
@@ -98,7 +98,7 @@ def finish_run(run: Run, output: OutputOptions, *, plots: bool) -> int:
     interrupted = run.manifest["status"] == "interrupted"
     if interrupted:
         _say_interrupted(run)
-    with unless_unread():
+    with ignore_closed_pipe():
         _print_results(run, as_json=output.as_json)
     if plots and not output.no_plots:
         _draw(run, as_json=output.as_json, quiet=output.quiet)
@@ -180,7 +180,7 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         console.print(summary_text.finding_table(summary["findings"]))
         click.echo()
     click.echo(summary_text.format_footer(summary, run.path))
-    if noted := summary_text.noted(summary):
+    if noted := summary_text.format_notes(summary):
         click.echo(noted)
 
 
@@ -222,7 +222,7 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
         click.echo(f"note: figures skipped; draw them with: gossiprec plot curves {run.path}", err=True)
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
-        with unless_unread():
+        with ignore_closed_pipe():
             click.echo(summary_text.format_rows({"figures": ", ".join(pictures)}))
 
 

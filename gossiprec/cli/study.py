@@ -173,7 +173,7 @@ def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
     runner.check_target()
     click.echo(describe_plan_size(plan), err=True)
     with folder.locked(plan.study.name):
-        todo = runner.take_stock(stale_runs=stale_runs)
+        todo = runner.find_unfinished(stale_runs=stale_runs)
         outcome = _run_simulations(runner, todo, options)
     _close(runner, outcome)
     return outcome
@@ -185,13 +185,13 @@ def _run_simulations(
     """Run the open simulations; Ctrl-C and SIGTERM end the study with a hint on how to continue it."""
     from gossiprec.cli.study_display import study_progress_display
     from gossiprec.emulation.progress import sigterm_as_interrupt
-    from gossiprec.study.time_left import TimeLeft, estimate_runs, planned_run
+    from gossiprec.study.time_left import TimeLeft, estimate_runs, plan_run
 
-    planned = {hash_: planned_run(estimate) for hash_, estimate in estimate_runs(todo).items()}
+    planned = {hash_: plan_run(estimate) for hash_, estimate in estimate_runs(todo).items()}
     left = TimeLeft(planned, None if options.address else count_jobs(options.jobs, len(todo)))
     try:
         shown = study_progress_display(
-            lambda hash_: runner.record.labels(hash_)[0], left, quiet=options.quiet
+            lambda hash_: runner.record.variant_labels(hash_)[0], left, quiet=options.quiet
         )
         with sigterm_as_interrupt(), shown as tally:
             start = _workers(options, len(todo), tally)
@@ -213,9 +213,9 @@ def _workers(options: StudyOptions, n_tasks: int, tally: StudyProgressState) -> 
     from gossiprec.study.worker_pool import WorkerPool
 
     if options.address:
-        return RayRunner(options.address, options.jobs, tally.say).carry_out
+        return RayRunner(options.address, options.jobs, tally.note_activity).carry_out
     number = count_jobs(options.jobs, n_tasks)
-    return WorkerPool(number, threads_per_job(number), tally.say).carry_out
+    return WorkerPool(number, threads_per_job(number), tally.note_activity).carry_out
 
 
 def count_jobs(jobs: int | None, n_tasks: int) -> int:
@@ -247,7 +247,7 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None
     from gossiprec.study.time_left import estimate_runs
 
     plan = runner.plan
-    todo = {simulation.hash for simulation in runner.take_stock(stale_runs=stale_runs)}
+    todo = {simulation.hash for simulation in runner.find_unfinished(stale_runs=stale_runs)}
     click.echo(describe_plan_size(plan))
     estimates = estimate_runs(plan.simulations)
     possible = {hash_: found for hash_, found in estimates.items() if not isinstance(found, GossipRecError)}
@@ -266,7 +266,7 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None
         how = "to run" if simulation.hash in todo else "finished"
         found = estimates[simulation.hash]
         why = f": would fail: {found}" if isinstance(found, GossipRecError) else ""
-        for label in runner.record.labels(simulation.hash):
+        for label in runner.record.variant_labels(simulation.hash):
             click.echo(f"  {simulation.hash}  {how:8}  {label}{why}")
     if largest is not None:
         largest.check_fits()
@@ -318,13 +318,13 @@ def _close(runner: StudyRunner, outcome: StudyOutcome) -> None:
     )
     by_problem: dict[str, list[str]] = {}
     for hash_, done in outcome.failed.items():
-        by_problem.setdefault(done.problem, []).extend(runner.record.labels(hash_))
+        by_problem.setdefault(done.problem, []).extend(runner.record.variant_labels(hash_))
     for problem, labels in by_problem.items():
         more = f" (and {len(labels) - 1} more)" if len(labels) > 1 else ""
         click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)
     for note, hashes in outcome.notes.items():
         more = f" (and {len(hashes) - 1} more)" if len(hashes) > 1 else ""
-        click.echo(f"note: {runner.record.labels(hashes[0])[0]}{more}: {note}", err=True)
+        click.echo(f"note: {runner.record.variant_labels(hashes[0])[0]}{more}: {note}", err=True)
     if outcome.failed:
         click.echo(f"see {path / 'study.json'}; run the same command to retry", err=True)
     click.echo(path / "table.parquet")

@@ -57,13 +57,13 @@ class StudyProgressState:
         self.total += number - 1
         self.ended_before += kept
         if self._left:
-            self._left.split(hash_, number - kept)
+            self._left.note_split(hash_, number - kept)
 
-    def say(self, hash_: str, what: str) -> None:
+    def note_activity(self, hash_: str, activity: str) -> None:
         """Note the present activity of a simulation."""
-        self.running[hash_] = what
+        self.running[hash_] = activity
         if self._left:
-            self._left.started(hash_)
+            self._left.note_start(hash_)
 
     def ended(self, done: TaskResult, label: str, headline: str) -> None:
         """Note the end of a simulation."""
@@ -71,7 +71,7 @@ class StudyProgressState:
         self.n_ended += 1
         self.n_failed += bool(done.problem)
         if self._left:
-            self._left.ended(done.hash, done.seconds - done.compiling, failed=bool(done.problem))
+            self._left.note_end(done.hash, done.seconds - done.compiling, failed=bool(done.problem))
         self.last = f"{label}: {'failed' if done.problem else headline}"
 
     @property
@@ -79,15 +79,15 @@ class StudyProgressState:
         """Simulations that have ended, in this process or earlier."""
         return self.ended_before + self.n_ended
 
-    def facts(self) -> list[str]:
+    def describe_progress(self) -> list[str]:
         """Return the facts to show, as text."""
         facts = [f"{self.n_done} of {self.total} runs"]
         if self.n_failed:
             facts.append(f"{self.n_failed} failed")
-        seconds = self._left.seconds() if self._left else None
+        seconds = self._left.estimate_seconds() if self._left else None
         return facts if seconds is None else [*facts, f"about {format_clock_time(seconds)} left"]
 
-    def now(self) -> list[str]:
+    def describe_running(self) -> list[str]:
         """Return the running simulations, one line each."""
         lines = [f"{self._name(hash_)}: {what}" for hash_, what in list(self.running.items())[:MOST_SHOWN]]
         more = len(self.running) - len(lines)
@@ -114,8 +114,8 @@ class StudyProgressLines(StudyProgressState):
         if time.monotonic() < self._due and self.n_done < self.total:
             return
         self._due = time.monotonic() + LINE_EVERY_S
-        now = f"; now {'; '.join(self.now())}" if self.running else ""
-        click.echo(f"{', '.join(self.facts())}; last {self.last}{now}", err=True)
+        now = f"; now {'; '.join(self.describe_running())}" if self.running else ""
+        click.echo(f"{', '.join(self.describe_progress())}; last {self.last}{now}", err=True)
 
 
 class StudyProgressBar(StudyProgressState):
@@ -127,7 +127,11 @@ class StudyProgressBar(StudyProgressState):
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        texts = [", ".join(self.facts()), *self.now(), *([f"last {self.last}"] if self.last else [])]
+        texts = [
+            ", ".join(self.describe_progress()),
+            *self.describe_running(),
+            *([f"last {self.last}"] if self.last else []),
+        ]
         lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in texts]
         return Group(ProgressBar(total=max(self.total, 1), completed=self.n_done), *lines)
 

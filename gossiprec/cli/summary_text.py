@@ -144,14 +144,14 @@ def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
     for measure in measures:
         table.add_column(measure, justify="right", vertical="bottom", overflow="fold")
     for about, values in list(lines.items())[:FINDINGS_SHOWN]:
-        table.add_row(*about, *(number(values.get(measure)) for measure in measures))
+        table.add_row(*about, *(format_number(values.get(measure)) for measure in measures))
     left_out = len(lines) - FINDINGS_SHOWN
     if left_out > 0:
         table.caption = f"and {left_out:,} more in summary.json"
     return table
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Return a number with four digits, or ``-`` if it is unknown."""
     return "-" if value is None else f"{value:.4g}"
 
@@ -161,7 +161,7 @@ Accuracies in %. AAC: average attack accuracy, the fraction of its K nearest use
 upper bound: fraction of these users met by the end of the run; random bound: accuracy of guessing."""
 
 
-def noted(summary: Mapping[str, Any]) -> str:
+def format_notes(summary: Mapping[str, Any]) -> str:
     """Return one line per note of a run."""
     return "\n".join(format_rows({"note": text}) for text in summary.get("notes", ()))
 

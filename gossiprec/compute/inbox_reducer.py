@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I64, are_all_finite, check_array, check_range
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.isolation import copied, is_foreign
+from gossiprec.base.isolation import copy_data, is_foreign
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.plan.program import Program
@@ -342,7 +342,7 @@ class InboxReducer:
             users = store.uploaded_users(program.merge_row[collected])
             if receiver.serving.is_foreign:
                 inbox = self._inbox(program, collected, receiver, copies=True)
-                found, users = np.array(found), copied(users)
+                found, users = np.array(found), copy_data(users)
             elif is_foreign(receiver.rule):
                 inbox = self._inbox(program, collected, receiver, copies=False)
             found = receiver.serving.serve(

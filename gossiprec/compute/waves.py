@@ -235,7 +235,7 @@ class WaveRunner:
                 self._check.note(program, mine)
 
     def _sight(self, plan: ExecutionPlan, seen: range, part: int) -> None:
-        share = self._threads.share(len(seen), part)
+        share = self._threads.part_range(len(seen), part)
         if share:
             first, last = seen.start + share.start, seen.start + share.stop
             for shown in self._executor.store.iter_pool_rows(plan.sightings, first, last):

@@ -15,7 +15,7 @@ from gossiprec.base.features import FeatureTable
 from gossiprec.base.options import Count, NoOptions
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import chosen, count_items_per_user, first_interactions
+from gossiprec.data.split_helpers import count_items_per_user, first_interactions, select_interactions
 from gossiprec.old_names import old_members
 
 
@@ -199,7 +199,7 @@ def _only(data: Interactions, rows: Bools) -> Interactions:
     known_users, users = np.unique(data.users[rows], return_inverse=True)
     known_items, items = np.unique(data.items[rows], return_inverse=True)
     return replace(
-        chosen(data, rows),
+        select_interactions(data, rows),
         users=users,
         items=items,
         n_users=len(known_users),

@@ -16,12 +16,12 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import CheckIns, Interactions, Split, Transitions
 from gossiprec.data.split_helpers import (
-    chosen,
     count_items_per_user,
     first_interactions,
     order_by,
     random_positions,
-    rows_of,
+    select_interactions,
+    source_rows,
     split_by_position,
 )
 
@@ -52,7 +52,7 @@ class SortedCheckIns:
         """Sort the check-ins of a data set; if it has no times, all are unknown."""
         times = np.full(len(data.users), -1) if data.times is None else data.times
         parts = np.zeros(len(data.users)) if data.fractions is None else data.fractions
-        order = order_by(data.users, times, parts, rows_of(data))
+        order = order_by(data.users, times, parts, source_rows(data))
         users, times, parts = data.users[order], times[order], parts[order]
         timed = times >= 0
         follows = np.zeros(len(order), bool)
@@ -126,7 +126,7 @@ def _moves(visits: SortedCheckIns, rows: I64, from_known: Bools, items: Ragged) 
 
 def _keys(sets: Ragged, n_items: int) -> I64:
     """Return user * n_items + item of each pair, ascending."""
-    return np.asarray(sets.owners * n_items + sets.values)
+    return np.asarray(sets.row_of_each_value * n_items + sets.values)
 
 
 def _contains(ascending: I64, wanted: I64) -> Bools:
@@ -159,7 +159,7 @@ def filter_active_users(data: Interactions, *, check_ins: int, items: int) -> In
     kept = stay[data.users]
     dense = np.cumsum(stay) - 1
     return replace(
-        chosen(data, kept),
+        select_interactions(data, kept),
         users=dense[data.users[kept]],
         n_users=int(stay.sum()),
     )

@@ -55,7 +55,7 @@ class IdEncoder:
 
     ids: dict[str, int] = field(default_factory=dict)
 
-    def reader(self, column: str) -> Convert:
+    def make_parser(self, column: str) -> Convert:
         """Return the parser of a column of names; any text except an empty one is a name."""
 
         def read(cells: TextColumn) -> I64:
@@ -211,7 +211,7 @@ def _moments(seconds: I64, fractions: F64 | float = 0.0) -> Moments:
     return found
 
 
-def unix_times(digits: int) -> Parse:
+def unix_time_parser(digits: int) -> Parse:
     """Return the parser of numbers that count units of ``10 ** -digits`` seconds since 1970."""
 
     def parse(texts: pa.StringArray) -> Moments:
@@ -270,12 +270,12 @@ def _moment(text: str, digits: int) -> tuple[int, float]:
     return whole, min(float(seconds - whole), float(np.nextafter(1.0, 0.0)))
 
 
-def zoned_times(texts: pa.StringArray) -> Moments:
+def parse_zoned_times(texts: pa.StringArray) -> Moments:
     """Parse ISO 8601 times with a zone; times before 1970 are impossible."""
     return _iso_times(texts, pa.timestamp("s", "UTC"))
 
 
-def plain_times(texts: pa.StringArray) -> Moments:
+def parse_utc_times(texts: pa.StringArray) -> Moments:
     """Parse ISO 8601 dates and times without a zone as UTC; times before 1970 are impossible."""
     return _iso_times(texts, pa.timestamp("s"))
 
@@ -293,17 +293,17 @@ def _iso_times(texts: pa.StringArray, kind: pa.TimestampType) -> Moments:
     return _moments(np.where(seconds < 0, IMPOSSIBLE, seconds), fractions)
 
 
-def worded_times(texts: pa.StringArray) -> Moments:
-    """Parse times in Foursquare's format, in UTC; see :func:`zoned_times`."""
+def parse_foursquare_times(texts: pa.StringArray) -> Moments:
+    """Parse times in Foursquare's format, in UTC; see :func:`parse_zoned_times`."""
     texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), WORDED, r"\4-\1-\2T\3Z")
     for number, month in enumerate(MONTHS, start=1):
         texts = pc.replace_substring(texts, f"-{month}-", f"-{number:02}-")
-    return zoned_times(texts)
+    return parse_zoned_times(texts)
 
 
-def stamps(digits: int) -> Parse:
+def mixed_time_parser(digits: int) -> Parse:
     """Return the parser of numbers and of ISO 8601 dates and times with or without a zone, cell by cell."""
-    parse_numbers = unix_times(digits)
+    parse_numbers = unix_time_parser(digits)
 
     def parse(texts: pa.StringArray) -> Moments:
         try:
@@ -316,8 +316,8 @@ def stamps(digits: int) -> Parse:
         found = np.empty(len(texts), MOMENT)
         parts = (
             (pc.invert(is_date), parse_numbers),
-            (pc.and_(is_date, has_zone), zoned_times),
-            (pc.and_not(is_date, has_zone), plain_times),
+            (pc.and_(is_date, has_zone), parse_zoned_times),
+            (pc.and_not(is_date, has_zone), parse_utc_times),
         )
         for rows, parse_rows in parts:
             found[to_array(rows.cast(pa.uint8())).astype(bool)] = parse_rows(texts.filter(rows))
@@ -326,20 +326,22 @@ def stamps(digits: int) -> Parse:
     return parse
 
 
-def dated(parse: Parse, example: str) -> Convert:
+def single_form_time_parser(parse: Parse, example: str) -> Convert:
     """Return the parser of a column of times in one form."""
     allowed = f"a date and time such as {example!r}, on a day that exists, from 1970 on"
     return number_parser(allowed, lambda moments: moments["seconds"] >= 0, parse, dtype=MOMENT)
 
 
-def times(unit: str) -> Convert:
+def time_column_parser(unit: str) -> Convert:
     """Return the parser of a column of times: numbers in a unit of :data:`DIGITS`, or ISO 8601 dates."""
     allowed = (
         f"{UNIT_NAMES[unit]} as time, -1 if unknown, or an ISO 8601 date from 1970 on, such as 2010-10-19T23:55:27Z, "
         "before the year 10000"
     )
     hints = HEADER | (SMALLER_UNITS if unit == "s" else {})
-    return number_parser(allowed, _known_or_after_1970, stamps(DIGITS[unit]), dtype=MOMENT, hints=hints)
+    return number_parser(
+        allowed, _known_or_after_1970, mixed_time_parser(DIGITS[unit]), dtype=MOMENT, hints=hints
+    )
 
 
 def _known_or_after_1970(moments: Moments) -> Bools:

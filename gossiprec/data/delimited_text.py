@@ -27,7 +27,7 @@ from gossiprec.data.column_parsers import (
     IdEncoder,
     TextColumn,
     seconds_and_fractions,
-    times,
+    time_column_parser,
 )
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions
@@ -77,7 +77,7 @@ def read_columns(
             arrays = {name: values[chosen] for name, values in arrays.items()}
         found.append(arrays)
         held += sum(values.nbytes for values in arrays.values())
-        require_memory(source, held)
+        check_table_memory(source, held)
     if not found:
         raise DataError(
             f"{source}: found no row; expected at least one line of {layout.delimiter.join(layout.columns)!r}"
@@ -85,7 +85,7 @@ def read_columns(
     return {name: np.concatenate([arrays[name] for arrays in found]) for name in readers}
 
 
-def require_memory(source_name: object, held: int) -> None:
+def check_table_memory(source_name: object, held: int) -> None:
     """Refuse data if their columns would not fit into memory when they are joined.
 
     Parameters
@@ -136,14 +136,19 @@ class InteractionTable:
     fractions: F64 | None = None
 
 
-TIME = times("s")
+TIME = time_column_parser("s")
 """Parser of times in seconds or ISO 8601."""
 
 
 def make_column_parsers(*, time: Convert = TIME) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, Convert]]:
     """Return the encoders of users and items, and the parsers of all columns with a meaning."""
     users, items = IdEncoder(), IdEncoder()
-    readers = {"user": users.reader("user"), "item": items.reader("item"), "rating": RATING, "time": time}
+    readers = {
+        "user": users.make_parser("user"),
+        "item": items.make_parser("item"),
+        "rating": RATING,
+        "time": time,
+    }
     return (users, items), readers
 
 
@@ -203,7 +208,7 @@ def read_check_ins(
     :func:`read_columns` for `keep` and for errors.
     """
     users, places = IdEncoder(), IdEncoder()
-    readers = {"user": users.reader("user"), place: places.reader(place), "time": time}
+    readers = {"user": users.make_parser("user"), place: places.make_parser(place), "time": time}
     readers |= {"latitude": LATITUDE, "longitude": LONGITUDE}
     in_order = {column: readers[column] for column in layout.columns if column in readers}
     table = read_columns(source, layout, in_order, keep)
@@ -364,7 +369,7 @@ def read_item_texts(
         require_encoding(source, layout.encoding)
     elif is_utf8(source):  # copies of MovieLens are in Latin-1, as published, or in UTF-8
         layout = replace(layout, encoding="utf-8")
-    found = read_columns(source, layout, {"item": codes.reader("item"), **columns})
+    found = read_columns(source, layout, {"item": codes.make_parser("item"), **columns})
     require_once(source, layout, found["item"], tuple(codes.ids), "one text for each item")
     parts = zip(*(found[name] for name in columns), strict=True)
     text_of = dict(zip(codes.ids, (" ".join(filter(None, some)) for some in parts), strict=True))

@@ -53,7 +53,7 @@ def read_features(
     if is_utf8(source):  # copies of MovieLens are in Latin-1, as published, or in UTF-8
         layout = replace(layout, encoding="utf-8")
     codes = IdEncoder()
-    found = read_columns(source, layout, {key: codes.reader(key), **dict.fromkeys(kinds, _cells)})
+    found = read_columns(source, layout, {key: codes.make_parser(key), **dict.fromkeys(kinds, _cells)})
     listed = tuple(codes.ids)
     require_once(source, layout, found[key], listed, f"one line for each {key}")
 
@@ -104,7 +104,7 @@ def label_column(sets: Sequence[Sequence[str]]) -> LabelColumn:
     place = {label: code for code, label in enumerate(labels)}
     pairs = [(row, place[label.strip()]) for row, each in enumerate(sets) for label in each if label.strip()]
     owners, codes = np.array(pairs, np.int64).reshape(-1, 2).T
-    return LabelColumn(labels, Ragged.sets(owners, codes, len(sets)))
+    return LabelColumn(labels, Ragged.sets_from_pairs(owners, codes, len(sets)))
 
 
 def _number(name: str, row: int, text: str, error: Callable[[int, str, str], DataError]) -> float:

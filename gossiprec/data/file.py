@@ -10,11 +10,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gossiprec.base.errors import DataError, suggestion
+from gossiprec.base.errors import DataError, did_you_mean
 from gossiprec.base.inputs import open_regular_file
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
-from gossiprec.data.column_parsers import times
+from gossiprec.data.column_parsers import time_column_parser
 from gossiprec.data.delimited_text import (
     InteractionTable,
     parse_texts,
@@ -68,7 +68,7 @@ def _check_column_roles(columns: tuple[str, ...]) -> None:
 def _check_named_columns(columns: dict[str, str]) -> None:
     strange = [key for key in columns if key not in MEANINGS]
     if strange or not {"user", "item"} <= columns.keys() or len({*columns.values()}) < len(columns):
-        near = suggestion(strange[0], MEANINGS) if strange else ""
+        near = did_you_mean(strange[0], MEANINGS) if strange else ""
         raise ValueError(
             f"found {columns}; expected {{user: NAME, item: NAME}}, and rating and time if there are any, "
             f"each with a different name of the header{near}"
@@ -200,7 +200,7 @@ class DelimitedFile(Dataset):
 
     def load(self, seed: int) -> Interactions:
         """Read the whole file, and the texts of items."""
-        options, understood = self.options, self.understood
+        options, understood = self.options, self.parsed_file
         name = options.path.name.split(".")[0] or "file"
         found = replace(to_interactions(understood.table, name), source_summary=understood.summary)
         data = apply_filters(found, options)
@@ -214,7 +214,7 @@ class DelimitedFile(Dataset):
         )
 
     @cached_property
-    def understood(self) -> ParsedFile:
+    def parsed_file(self) -> ParsedFile:
         """The parsed file, with its detected format.
 
         Raises
@@ -233,7 +233,7 @@ class DelimitedFile(Dataset):
             table, line_of = read_item_lists(source, layout)
             self._check(table, lambda row, *words: source.error(line_of(row), *words))
             return ParsedFile(source, table, how)
-        table = read_interactions(source, layout, time=times(options.time_unit))
+        table = read_interactions(source, layout, time=time_column_parser(options.time_unit))
         self._check(
             table,
             lambda row, *words: source.error(find_line_of_row(source, layout, row), *words),
@@ -250,7 +250,9 @@ class DelimitedFile(Dataset):
                 f"{source}: found a Parquet file and {', '.join(wrong)}; these options are for text; "
                 "remove them"
             )
-        table, names, skipped = read_parquet(source.path, options.columns, time=times(options.time_unit))
+        table, names, skipped = read_parquet(
+            source.path, options.columns, time=time_column_parser(options.time_unit)
+        )
         self._check(table, ParquetBatch(source.path, 1).error)
         return ParsedFile(source, table, None, names, skipped)
 
@@ -269,7 +271,7 @@ class DelimitedFile(Dataset):
 
     def provenance(self) -> dict[str, str]:
         """Return the file that is read, and how it was parsed."""
-        return {"source": str(open_text_source(self.options.path)), "read_as": self.understood.summary}
+        return {"source": str(open_text_source(self.options.path)), "read_as": self.parsed_file.summary}
 
 
 def _has_header(texts: FileSource, layout: TextFormat, stated: bool | None) -> bool:

@@ -131,7 +131,7 @@ class FilesDataset(Dataset):
             {name: int(rank) for name, rank in zip(code.ids, sort_positions(tuple(code.ids)), strict=True)}
             for code in codes
         )
-        found = {name: part.numbered(users, items, codes, "the data") for name, part in parts.items()}
+        found = {name: part.with_ids(users, items, codes, "the data") for name, part in parts.items()}
         data = Interactions(
             name="files",
             users=np.concatenate([part.users for part in found.values()]),
@@ -174,7 +174,7 @@ class FilesSplit(SplitRule):
         by_name = self.options.ids == "names"
         users = _ids_by_name(by_name and data.user_names, data.n_users)
         items = _ids_by_name(by_name and data.item_names, data.n_items)
-        found = {name: part.numbered(users, items, codes, data.name) for name, part in parts.items()}
+        found = {name: part.with_ids(users, items, codes, data.name) for name, part in parts.items()}
         _require_trained(data, found)
         split = build_split(data, found)
         placed = sum(int(part.sizes.sum()) for part in (split.train, split.validation, split.test))

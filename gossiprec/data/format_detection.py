@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gossiprec.base.errors import suggestion
+from gossiprec.base.errors import did_you_mean
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import Rows, TextFormat, TextSample, read_sample
 
@@ -301,7 +301,7 @@ def _by_name(
             times = "twice" if name in header else "nowhere"
             raise sample.error(
                 f"the column {name!r} {times} among {_shown(header)}, split at {delimiter!r}",
-                f"a header that names the column of the {meaning} once{suggestion(name, header)}",
+                f"a header that names the column of the {meaning} once{did_you_mean(name, header)}",
             )
     of = {name: meaning for meaning, name in columns.items()}
     return tuple(of.get(name, "-") for name in header)

@@ -27,9 +27,9 @@ from gossiprec.data.column_parsers import (
     Convert,
     IdEncoder,
     TextColumn,
-    dated,
     integer_parser,
-    worded_times,
+    parse_foursquare_times,
+    single_form_time_parser,
 )
 from gossiprec.data.delimited_text import read_check_ins, read_columns, read_first_row, sort_positions
 from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
@@ -84,7 +84,7 @@ class FoursquareNYC(Dataset):
     def _everyone(self) -> Interactions:
         if self._is_joined:
             return self._read_joined()
-        time = dated(worded_times, "Tue Apr 03 18:00:09 +0000 2012")
+        time = single_form_time_parser(parse_foursquare_times, "Tue Apr 03 18:00:09 +0000 2012")
         return read_check_ins("foursquare-nyc", self._source, ORIGINAL_LAYOUT, place="venue", time=time)
 
     def load(self, seed: int) -> Interactions:
@@ -111,7 +111,7 @@ class FoursquareNYC(Dataset):
             self._source,
             JOINED_LAYOUT,
             {
-                "user_id": users.reader("user_id"),
+                "user_id": users.make_parser("user_id"),
                 "venue_idx": _place_among(venues),
                 "minute": integer_parser("minute", -1, MAX_NUMBER),
                 "flag": integer_parser("flag", 0, 2),

@@ -22,7 +22,7 @@ from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_ins import drop_unvisited_items, filter_active_users, published_split
-from gossiprec.data.column_parsers import dated, zoned_times
+from gossiprec.data.column_parsers import parse_zoned_times, single_form_time_parser
 from gossiprec.data.delimited_text import read_check_ins
 from gossiprec.data.sources import FileSource, resolve_data_file
 from gossiprec.data.split import Interactions, Split
@@ -72,7 +72,7 @@ class Gowalla(Dataset):
 
     @cached_property
     def _everyone(self) -> Interactions:
-        time = dated(zoned_times, "2010-10-19T23:55:27Z")
+        time = single_form_time_parser(parse_zoned_times, "2010-10-19T23:55:27Z")
         found = read_check_ins(
             "gowalla", self._source, LAYOUT, place="location", time=time, keep=self._in_box
         )

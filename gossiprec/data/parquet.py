@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from gossiprec.base.errors import DataError, suggestion
+from gossiprec.base.errors import DataError, did_you_mean
 from gossiprec.base.inputs import note_input
 from gossiprec.data.column_parsers import Convert, TextColumn
 from gossiprec.data.delimited_text import (
     TIME,
     InteractionTable,
     build_table,
+    check_table_memory,
     make_column_parsers,
-    require_memory,
 )
 from gossiprec.data.format_detection import MEANINGS, are_flags, column_role, column_roles, is_label
 
@@ -98,7 +98,7 @@ def read_parquet(
         with parquet.ParquetFile(path) as file:
             names = _names(path, file.schema_arrow.names, columns, () if columns else _flags(file))
             skipped = tuple(name for name in file.schema_arrow.names if name not in names.values())
-            require_memory(path, BYTES_PER_ROW * file.metadata.num_rows)  # before any row is read
+            check_table_memory(path, BYTES_PER_ROW * file.metadata.num_rows)  # before any row is read
             return _read(path, file, names, time), names, skipped
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}; download the file again") from error
@@ -192,5 +192,5 @@ def _names(
         names = {meaning: held[place] for place, meaning in enumerate(places) if meaning in MEANINGS}
     for meaning, name in names.items():
         if held.count(name) != 1:
-            raise DataError(f"{found}; expected {name!r} once, as the {meaning}{suggestion(name, held)}")
+            raise DataError(f"{found}; expected {name!r} once, as the {meaning}{did_you_mean(name, held)}")
     return names

@@ -59,7 +59,7 @@ class NamedColumn(NamedTuple):
     names: tuple[str, ...]
     codes: I64
 
-    def row_of(self, place: int) -> int:
+    def first_row_with_name(self, place: int) -> int:
         """Return the first row with a name, given by its position in `names`."""
         return int(np.argmax(self.codes == place))
 
@@ -113,10 +113,10 @@ def _missing(named: NamedColumn) -> Iterator[Doubt]:
             numbers = len(names) > 1 and all(map(is_whole_number, usual))
             others = ", but all other values are numbers" if numbers else ""
             found = f"{name!r} as {kind}{others}"
-            yield named.row_of(place), found, f"a name of the {kind} on every line{KEEP}"
+            yield named.first_row_with_name(place), found, f"a name of the {kind} on every line{KEEP}"
         if ROUNDED.fullmatch(name):
             found = f"{name!r} as {kind}, a number without its last digits"
-            yield named.row_of(place), found, f"all digits{KEEP}"
+            yield named.first_row_with_name(place), found, f"all digits{KEEP}"
 
 
 def _written_twice(named: NamedColumn) -> Iterator[Doubt]:
@@ -132,7 +132,7 @@ def _written_twice(named: NamedColumn) -> Iterator[Doubt]:
         other = known.setdefault(key, name)
         if other != name:
             yield (
-                named.row_of(place),
+                named.first_row_with_name(place),
                 f"{name!r} and {other!r} as {kind}s",
                 f"one spelling per {kind}; if they are two names, set doubtful_names: keep",
             )
@@ -148,7 +148,7 @@ def _lists(named: NamedColumn) -> Iterator[Doubt]:
     held = [place for place, cells in values if len(cells) > 1 and all(map(CODE.fullmatch, cells))]
     if 2 * len(held) > len(names):
         yield (
-            named.row_of(held[0]),
+            named.first_row_with_name(held[0]),
             f"{names[held[0]]!r} as {kind}, several values in one cell",
             f"one {kind} per cell; write one user and one item per line, or one user and its items, "
             f"separated by one delimiter, with form: lists{KEEP}",

@@ -47,7 +47,7 @@ def describe_interactions(data: Split | Interactions) -> dict[str, Any]:
         items = sum(np.bincount(sets.values, minlength=data.n_items) for sets in parts.values())
         known = data.train
     else:
-        known = Ragged.sets(data.users, data.items, data.n_users)
+        known = Ragged.sets_from_pairs(data.users, data.items, data.n_users)
         sizes, users, items = {}, known.sizes, np.bincount(known.values, minlength=data.n_items)
     return {
         "name": data.name,
@@ -181,7 +181,7 @@ SPLIT: dict[str, Any] = {"name": "last", "test": 0.2}
 """Split of the section; it suits users with any number of items, with or without times."""
 
 
-def check_file(dataset: DelimitedFile) -> dict[str, Any]:
+def describe_parsed_file(dataset: DelimitedFile) -> dict[str, Any]:
     """Return how a file was parsed, ready for JSON; ``dataset`` is the section of a scenario.
 
     Raises
@@ -189,7 +189,7 @@ def check_file(dataset: DelimitedFile) -> dict[str, Any]:
     DataError
         If it is damaged, or can be parsed in two ways.
     """
-    understood, data = dataset.understood, dataset.load(0)
+    understood, data = dataset.parsed_file, dataset.load(0)
     table, places = understood.table, dataset.options.form == "lists"
     pairs, left = len(first_interactions(data).users), len(table.users) - len(data.users)
     return {
@@ -211,10 +211,10 @@ def check_file(dataset: DelimitedFile) -> dict[str, Any]:
 
 def dataset_section(dataset: DelimitedFile) -> dict[str, Any]:
     """Return the scenario section ``dataset`` that fixes the detected format of the file."""
-    options, how = dataset.options, dataset.understood.how
+    options, how = dataset.options, dataset.parsed_file.how
     said = options.model_dump(mode="json", exclude_defaults=True)
     if how is None:
-        said["columns"] = dict(dataset.understood.names)
+        said["columns"] = dict(dataset.parsed_file.names)
     else:
         said["delimiter"] = how.layout.delimiter
         if how.layout.encoding != options.encoding:
@@ -288,7 +288,7 @@ def _date(seconds: np.int64, part: float = 0.0) -> str:
 def _notes(dataset: DelimitedFile) -> list[str]:
     """Return the notes that a user should read before running anything."""
     notes = []
-    if dataset.understood.is_cut:
+    if dataset.parsed_file.is_cut:
         notes.append("the last line has no line break; the file may be truncated")
     rule = SPLITS[SPLIT["name"]]
     options = validate_dataset_options(rule.Options, {"test": SPLIT["test"]}, "split last")

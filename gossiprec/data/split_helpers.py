@@ -100,10 +100,10 @@ def first_interactions(interactions: Interactions) -> Interactions:
     fresh = _fresh(users[order], items[order])
     if not fresh.all():
         order = order_by(users, items, *time_columns(interactions))
-    return chosen(replace(interactions, rows=rows_of(interactions)), order[fresh])
+    return select_interactions(replace(interactions, rows=source_rows(interactions)), order[fresh])
 
 
-def chosen(interactions: Interactions, rows: Rows) -> Interactions:
+def select_interactions(interactions: Interactions, rows: Rows) -> Interactions:
     """Return some of the rows, given by their places or a mask, in that order."""
     columns = {name: getattr(interactions, name) for name in COLUMNS}
     return replace(
@@ -111,7 +111,7 @@ def chosen(interactions: Interactions, rows: Rows) -> Interactions:
     )
 
 
-def rows_of(interactions: Interactions) -> I64:
+def source_rows(interactions: Interactions) -> I64:
     """Return the place of each interaction in its source."""
     return np.arange(len(interactions.users)) if interactions.rows is None else interactions.rows
 
@@ -131,7 +131,7 @@ def time_positions(pairs: Interactions) -> npt.NDArray[np.generic] | None:
     """
     if pairs.fractions is None:
         return pairs.times
-    order = order_by(*time_columns(pairs), rows_of(pairs))
+    order = order_by(*time_columns(pairs), source_rows(pairs))
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
     return positions
@@ -204,7 +204,7 @@ def split_by_position(
     is_validation = ~is_test & (from_end < (n_test + n_validation)[users])
 
     def sets(rows: Bools) -> Ragged:
-        return Ragged.sets(users[rows], items[rows], pairs.n_users)
+        return Ragged.sets_from_pairs(users[rows], items[rows], pairs.n_users)
 
     return Split(
         name=pairs.name,
@@ -247,7 +247,7 @@ def extract_sequences(data: Interactions, split: Split) -> Ragged | None:
 def _placed(split: Split) -> I64:
     """Return the pairs of all parts, one number each."""
     parts = (split.train, split.validation, split.test)
-    return np.concatenate([part.owners * split.n_items + part.values for part in parts])
+    return np.concatenate([part.row_of_each_value * split.n_items + part.values for part in parts])
 
 
 forward(__name__)

@@ -58,7 +58,7 @@ class SplitPart:
         """Return (not raise) the error for a bad pair."""
         return self.source.error(self.line_of(place), found, allowed)
 
-    def numbered(
+    def with_ids(
         self,
         users: Mapping[str, int],
         items: Mapping[str, int],
@@ -94,7 +94,7 @@ def read_pairs(source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, I
     DataError
         On the conditions of :func:`~gossiprec.data.delimited_text.read_columns`.
     """
-    readers = {"user": codes[0].reader("user"), "item": codes[1].reader("item")}
+    readers = {"user": codes[0].make_parser("user"), "item": codes[1].make_parser("item")}
     found = read_columns(source, layout, readers)
     return SplitPart(
         source, found["user"], found["item"], lambda place: find_line_of_row(source, layout, place)
@@ -148,7 +148,7 @@ def _lines(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, list[s
 
 def _cells(source: FileSource, layout: TextFormat, line: int, text: str) -> list[str]:
     """Return the user of a line and the user's items."""
-    cells = [cell.strip() for cell in text.split(layout.mark)]
+    cells = [cell.strip() for cell in text.split(layout.pyarrow_delimiter)]
     if layout.user_delimiter is None:
         return cells
     user, found, item = cells[0].partition(layout.user_delimiter)
@@ -193,7 +193,9 @@ def build_split(data: Interactions, parts: Mapping[str, SplitPart]) -> Split:
     def sets(name: str) -> Ragged:
         none = np.empty(0, np.int64)
         part = parts.get(name)
-        return Ragged.sets(*((none, none) if part is None else (part.users, part.items)), data.n_users)
+        return Ragged.sets_from_pairs(
+            *((none, none) if part is None else (part.users, part.items)), data.n_users
+        )
 
     train, validation, test = map(sets, PARTS)
     return Split(data.name, data.n_users, data.n_items, train, validation, test)

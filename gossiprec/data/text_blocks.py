@@ -79,23 +79,23 @@ class TextFormat:
     user_delimiter: str | None = None
 
     @property
-    def mark(self) -> str:
+    def pyarrow_delimiter(self) -> str:
         """The delimiter in the text that is passed to pyarrow."""
         return self.delimiter if re.fullmatch(r"[\t!-~]", self.delimiter) else PLACEHOLDER
 
     @cached_property
-    def quoted(self) -> str | None:
+    def quoted_cell_pattern(self) -> str | None:
         """Regular expression of a quoted cell; None if quotes are ordinary text."""
-        if self.quote is None or self.mark == PLACEHOLDER:
+        if self.quote is None or self.pyarrow_delimiter == PLACEHOLDER:
             return None
-        quote, mark = re.escape(self.quote), re.escape(self.mark)
+        quote, mark = re.escape(self.quote), re.escape(self.pyarrow_delimiter)
         return rf"(?<![^{mark}\r\n]){quote}(?:[^{quote}]++|{quote}{quote})*+{quote}(?=[{mark}\r\n]|\Z)"
 
-    def marked(self, text: str) -> str:
+    def mark_delimiters(self, text: str) -> str:
         """Return whole lines with `mark` for every delimiter."""
         if self.delimiter == " ":
             return "\n".join(PLACEHOLDER.join(line.split()) for line in text.split("\n"))
-        return text.replace(self.delimiter, self.mark)
+        return text.replace(self.delimiter, self.pyarrow_delimiter)
 
     def parse(self, text: str, names: list[str] | None, **options: Any) -> pa.Table:
         """Return marked lines as a table of text; without `names`, the first line holds them."""
@@ -104,8 +104,8 @@ class TextFormat:
             pa.BufferReader(data),
             arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
             arrow_csv.ParseOptions(
-                delimiter=self.mark,
-                quote_char=self.quoted is not None and self.quote,
+                delimiter=self.pyarrow_delimiter,
+                quote_char=self.quoted_cell_pattern is not None and self.quote,
                 newlines_in_values=True,
                 **options,
             ),
@@ -177,10 +177,12 @@ class TextBlock:
     def line_of(self, row: int) -> int:
         """Return the number of the line on which a row of the table begins."""
         layout, text, line = self.layout, self.text, self.line
-        if layout.quoted is not None:  # line ends within a cell end no row
-            text = re.sub(layout.quoted, lambda cell: "q" + "\0" * count_line_ends(cell[0]), text)
+        if layout.quoted_cell_pattern is not None:  # line ends within a cell end no row
+            text = re.sub(
+                layout.quoted_cell_pattern, lambda cell: "q" + "\0" * count_line_ends(cell[0]), text
+            )
         for one in LINE_END.split(text):
-            if one and (one.strip() or one.count(layout.mark) + 1 == len(layout.columns)):
+            if one and (one.strip() or one.count(layout.pyarrow_delimiter) + 1 == len(layout.columns)):
                 if row == 0:
                     break
                 row -= 1
@@ -189,7 +191,11 @@ class TextBlock:
 
     def _require_closed_quotes(self) -> None:
         """Refuse a cell with an opening quote but no closing one: it would swallow the cells after it."""
-        quote, mark, cell = self.layout.quote or "", re.escape(self.layout.mark), self.layout.quoted
+        quote, mark, cell = (
+            self.layout.quote or "",
+            re.escape(self.layout.pyarrow_delimiter),
+            self.layout.quoted_cell_pattern,
+        )
         if cell is None or quote not in self.text:
             return
         proper = rf"(?:[^{re.escape(quote)}]++|{cell}|(?<=[^{mark}\r\n]){re.escape(quote)})*+"
@@ -233,12 +239,12 @@ def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
             header = re.match(r"\s*[^\r\n]*(?:\r\n?|\n)?", text)[0]  # type: ignore[index]  # it always matches
             line, text = line + count_line_ends(header), text[len(header) :]
         if text and not text.isspace():
-            yield TextBlock(source, layout, line, layout.marked(text))
+            yield TextBlock(source, layout, line, layout.mark_delimiters(text))
 
 
 def _pieces(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, str]]:
     """Yield whole lines, decoded, with the number of the first one; quoted cells are not cut."""
-    quote = layout.quote if layout.quoted is not None else None
+    quote = layout.quote if layout.quoted_cell_pattern is not None else None
     line, held, length, quotes, last = 1, [""], 0, 0, False
     with source.open() as stream:
         for raw, text in _decoded(source, layout, stream):

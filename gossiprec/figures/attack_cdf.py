@@ -63,7 +63,7 @@ def _rows(shown: dict[AttackKey, AccuracyDistribution]) -> list[list[str | int |
 def _figure(shown: dict[AttackKey, AccuracyDistribution]) -> Figure:
     keys = list(shown)
     layout = arrange_panels(keys)
-    names = {key: style.short_name(key.words(layout.line)) for key in keys}
+    names = {key: style.short_name(key.field_text(layout.line)) for key in keys}
     panels = [
         Panel(
             layout.title(inside[0]),

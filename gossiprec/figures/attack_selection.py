@@ -27,12 +27,12 @@ class AttackKey:
     community_size: int
 
     @classmethod
-    def read(cls, run: str, label: str) -> AttackKey:
+    def from_label(cls, run: str, label: str) -> AttackKey:
         """Return the key of an attack of a run, from its label ``observer/relevance/b0.99/k50``."""
         observer, relevance, momentum, size = label.rsplit("/", 3)
         return cls(run, observer, relevance, float(momentum[1:]), int(size[1:]))
 
-    def words(self, field: str) -> str:
+    def field_text(self, field: str) -> str:
         """Return the label text of one field."""
         value = getattr(self, field)
         if field == "relevance":
@@ -59,7 +59,7 @@ class AttackSelection:
     relevances: tuple[str, ...] = ()
     momenta: tuple[float, ...] = ()
 
-    def takes(self, key: AttackKey) -> bool:
+    def accepts(self, key: AttackKey) -> bool:
         """Return whether the figure shows this attack."""
         return (
             key.observer in (self.observers or (key.observer,))
@@ -67,7 +67,7 @@ class AttackSelection:
             and key.momentum in (self.momenta or (key.momentum,))
         )
 
-    def place(self, key: AttackKey) -> tuple[int, ...]:
+    def sort_key(self, key: AttackKey) -> tuple[int, ...]:
         """Return the sort key of a selected attack: the order in which its values were named."""
         named = (
             (self.observers, key.observer),
@@ -98,13 +98,13 @@ def select_attacks(keys: Sequence[AttackKey], selection: AttackSelection) -> lis
     LogError
         If it takes none; the message lists the available attacks.
     """
-    taken = [key for key in keys if selection.takes(key)]
+    taken = [key for key in keys if selection.accepts(key)]
     if not taken:
         there = ", ".join(dict.fromkeys(f"{k.observer}/{k.relevance}/{k.momentum:g}" for k in keys))
         raise LogError(
             f"no attack matches the selection; these runs have (observer/relevance/momentum): {there}"
         )
-    return sorted(taken, key=selection.place)
+    return sorted(taken, key=selection.sort_key)
 
 
 def require_attacks(runs: Sequence[Run], *, file: str) -> None:
@@ -154,7 +154,7 @@ class PanelLayout:
     def title(self, key: AttackKey) -> str:
         """Return a panel's title: observer, relevance, and the fields that vary over panels."""
         names = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
-        return ", ".join(key.words(field) for field in names if field != self.line)
+        return ", ".join(key.field_text(field) for field in names if field != self.line)
 
 
 def arrange_panels(keys: Sequence[AttackKey], *, columns: bool = True) -> PanelLayout:
@@ -244,7 +244,7 @@ def accuracy_distributions(runs: Sequence[Run]) -> dict[AttackKey, AccuracyDistr
     for run, name in zip(runs, run_names(runs), strict=True):
         curves = attack_curves(run, name)
         for label, (_, accuracies) in run.adversaries.items():
-            key = AttackKey.read(name, label)
+            key = AttackKey.from_label(name, label)
             bound = float(curves[key]["random_bound"][0]) if key in curves else float("nan")
             if accuracies.size:
                 found[key] = accuracy_distribution(accuracies, bound)

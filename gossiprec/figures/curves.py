@@ -63,7 +63,7 @@ class RunCurve:
     points: Columns
     quantity: str
 
-    def drawn(self, clock: str) -> tuple[F64, F64]:
+    def points_by_clock(self, clock: str) -> tuple[F64, F64]:
         """Return the known points in the order of a clock, values in percent."""
         x = np.asarray(self.points[clock], dtype=np.float64)
         y = 100 * np.asarray(self.points[self.quantity], dtype=np.float64)
@@ -83,27 +83,29 @@ class CurveRow:
     top: float = WHOLE
 
     @property
-    def highest(self) -> float:
+    def highest_percent(self) -> float:
         """The largest value of its curves in percent."""
         return max((float(y.max()) for _, y in self._drawn("time") if y.size), default=0.0)
 
     @property
     def heading(self) -> str:
         """The title, with an explanation of the thin dots if any are inside the scale."""
-        lowest = [float(y.min()) for _, y in (curve.drawn("time") for curve in self.faint) if y.size]
+        lowest = [
+            float(y.min()) for _, y in (curve.points_by_clock("time") for curve in self.faint) if y.size
+        ]
         return self.title + (" (thin dots: upper bound)" if min(lowest, default=WHOLE) < self.top else "")
 
-    def last(self, clock: str) -> float:
+    def last_clock_value(self, clock: str) -> float:
         """The last round or time of its curves."""
         return max((float(x[-1]) for x, _ in self._drawn(clock) if x.size), default=0.0)
 
-    def ends(self, clock: str) -> list[style.LineEnd]:
+    def line_ends(self, clock: str) -> list[style.LineEnd]:
         """Return the end of each curve, for its label."""
         drawn = zip(self.curves, self._drawn(clock), strict=True)
         return [style.LineEnd(float(x[-1]), float(y[-1]), c.name, c.style) for c, (x, y) in drawn if x.size]
 
     def _drawn(self, clock: str) -> list[tuple[F64, F64]]:
-        return [curve.drawn(clock) for curve in self.curves]
+        return [curve.points_by_clock(clock) for curve in self.curves]
 
 
 def curve_rows(attacks: Attacks, utility: Utility) -> list[CurveRow]:
@@ -119,7 +121,7 @@ def curve_rows(attacks: Attacks, utility: Utility) -> list[CurveRow]:
 
 def _same_scale(rows: list[CurveRow]) -> list[CurveRow]:
     """Give all rows of a quantity the same scale, a little above the largest value."""
-    highest = max((row.highest for row in rows), default=0.0)
+    highest = max((row.highest_percent for row in rows), default=0.0)
     return [replace(row, top=min(1.08 * highest, WHOLE) or WHOLE) for row in rows]
 
 
@@ -144,7 +146,7 @@ def _accuracy_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -
 
 
 def _name(key: AttackKey, field: str) -> str:
-    return style.short_name(key.words(field))
+    return style.short_name(key.field_text(field))
 
 
 def _one_per(keys: Sequence[AttackKey], *names: str) -> list[AttackKey]:
@@ -166,7 +168,7 @@ def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> l
             for key in _one_per(keys, *UPPER_BOUND_DEPENDS_ON)
         ]
         heading = ", ".join(
-            ["Upper bound (fraction of the community met)", *(keys[0].words(name) for name in named)]
+            ["Upper bound (fraction of the community met)", *(keys[0].field_text(name) for name in named)]
         )
         rows.append(CurveRow(heading, "met", curves))
     return rows
@@ -267,13 +269,13 @@ def _figure(rows: Sequence[CurveRow]) -> Figure:
     for row, panels in zip(rows, grid, strict=True):
         for axes, clock in zip(panels, CLOCKS, strict=True):
             _panel(axes, row, clock)
-            axes.set_xlim(0, max(row.last(clock) for row in rows) or 1)
+            axes.set_xlim(0, max(row.last_clock_value(clock) for row in rows) or 1)
             axes.tick_params(labelbottom=panels is grid[-1], labelleft=axes is panels[0])
         first, last = panels[0], panels[-1]
         first.set_title(row.heading)
         first.set_ylabel(f"{row.label} (%)")
         first.yaxis.set_label_coords(-0.4 / (first.get_position().width * style.PAGE_IN), 0.5)
-        style.label_ends(figure, last, row.ends("time"))
+        style.label_ends(figure, last, row.line_ends("time"))
     for axes, words in zip(grid[-1], CLOCKS.values(), strict=True):
         axes.set_xlabel(words)
     return figure
@@ -281,9 +283,11 @@ def _figure(rows: Sequence[CurveRow]) -> Figure:
 
 def _panel(axes: Axes, row: CurveRow, clock: str) -> None:
     for curve in row.faint:
-        axes.plot(*curve.drawn(clock), color=curve.style.color, linestyle=style.THIN_DOTS, linewidth=0.9)
+        axes.plot(
+            *curve.points_by_clock(clock), color=curve.style.color, linestyle=style.THIN_DOTS, linewidth=0.9
+        )
     for place, curve in enumerate(row.curves):
-        x, y = curve.drawn(clock)
+        x, y = curve.points_by_clock(clock)
         step = max(1, x.size // 6)
         axes.plot(x, y, markevery=(place * step // len(row.curves), step), **curve.style.kwargs())
     axes.set_ylim(0, row.top)

@@ -99,7 +99,7 @@ def contact_curve(run: Run, *, n_points: int = N_POINTS) -> ContactCurve:
     messages = run.events("message")
     if not messages["time"].size:
         raise LogError(f"no message was delivered in {run.path}: so there is no exposure to draw")
-    n_nodes = count_nodes(run, messages)
+    n_nodes = count_data_nodes(run, messages)
     between = np.maximum(messages["sender"], messages["receiver"]) < n_nodes
     if not between.any():
         raise LogError(
@@ -114,7 +114,7 @@ def contact_curve(run: Run, *, n_points: int = N_POINTS) -> ContactCurve:
     return ContactCurve(at, views, met.mean(axis=1), low, high, predicted)
 
 
-def count_nodes(run: Run, messages: Columns) -> int:
+def count_data_nodes(run: Run, messages: Columns) -> int:
     """Return the number of nodes with data, from the summary or the highest id; a coordinator is not counted."""
     seen = 1 + max(int(messages["sender"].max()), int(messages["receiver"].max()))
     summary = run.summary or {}

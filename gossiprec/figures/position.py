@@ -116,7 +116,7 @@ def draw(
 
 def _attacks(name: str, table: dict[str, ByNode]) -> list[AttackKey]:
     labels = (measure[len("found[") : -1] for measure in table if measure.startswith("found["))
-    return [AttackKey.read(name, label) for label in labels]
+    return [AttackKey.from_label(name, label) for label in labels]
 
 
 def _relations(
@@ -210,5 +210,5 @@ def _title(relation: PositionRelation, *, several: bool) -> str:
     key = relation.key
     rho = "not defined" if np.isnan(relation.rho) else f"{relation.rho:.2f}".replace("-", "−")
     names = ("run", "observer") if several else ("observer",)
-    first = ", ".join(style.short_name(key.words(name)) for name in names)
+    first = ", ".join(style.short_name(key.field_text(name)) for name in names)
     return f"{first}, {key.relevance}\nrho {rho}, {len(relation.nodes)} nodes"

@@ -252,7 +252,7 @@ class Legend:
         """Height of the legend above the panels in inches."""
         return 0.06 + 0.17 * -(-len(self.handles) // self.n_columns) if self.handles else 0.0
 
-    def put(self, figure: Figure, *, left: float) -> None:
+    def draw(self, figure: Figure, *, left: float) -> None:
         """Draw the legend, starting at this fraction of the figure's width."""
         if self.handles:
             add_legend(figure, self.handles, left=left, ncols=self.n_columns)

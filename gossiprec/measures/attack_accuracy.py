@@ -42,18 +42,18 @@ class Guess(NamedTuple):
     share: F64
     number: I64
 
-    def between(self, low: int, high: int) -> Guess:
+    def of_adversaries(self, low: int, high: int) -> Guess:
         """Return the guesses of some adversaries, without a copy."""
         return Guess(self.border[low:high], self.share[low:high], self.number[low:high])
 
-    def weights(self, scores: Floats, adversaries: I64) -> F64:
+    def guess_probabilities(self, scores: Floats, adversaries: I64) -> F64:
         """Return the probability that victims with these scores are guessed by these adversaries."""
         known = np.maximum(scores, np.finfo(scores.dtype).min)  # keeps NaN, which compares as false
         border = self.border[adversaries]
         return np.asarray((known > border) + self.share[adversaries] * (known == border))
 
 
-def guess(scores: Floats, k: int) -> Guess:
+def guess_top_victims(scores: Floats, k: int) -> Guess:
     """Return the `k` victims that each adversary scores highest.
 
     Parameters
@@ -87,42 +87,48 @@ def accuracies(scores: Floats, guesses: Guess, communities: Communities) -> F64:
     ----------
     scores : ndarray, shape (n_adversaries, n_victims)
     guesses : Guess
-        From :func:`guess`.
+        From :func:`guess_top_victims`.
     communities : Communities
         The true community of each adversary.
     """
     found = np.zeros(len(scores))
     for rows in _blocks(scores):
-        some = communities.between(rows.start, rows.stop)
-        listed = scores[rows][some.owners, some.values]
-        found[rows] = accuracies_of(listed, guesses.between(rows.start, rows.stop), some)
+        some = communities.select_range(rows.start, rows.stop)
+        listed = scores[rows][some.row_of_each_value, some.values]
+        found[rows] = accuracies_from_member_scores(
+            listed, guesses.of_adversaries(rows.start, rows.stop), some
+        )
     return found
 
 
-def accuracies_of(listed: Floats, guesses: Guess, communities: Communities) -> F64:
+def accuracies_from_member_scores(member_scores: Floats, guesses: Guess, communities: Communities) -> F64:
     """Return :func:`accuracies` from the scores of the listed users only, in the order of ``communities.values``."""
-    owners = communities.owners
-    weights = guesses.weights(listed, owners) * (communities.share - communities.rest[owners])
+    owners = communities.row_of_each_value
+    weights = guesses.guess_probabilities(member_scores, owners) * (
+        communities.share - communities.rest[owners]
+    )
     found = np.add.reduceat(weights, communities.offsets[:-1]) + communities.rest * guesses.number
     return np.asarray(np.clip(found / communities.k, 0.0, 1.0))  # rounding may exceed either bound
 
 
-def overlaps(true: Communities, found: Communities) -> F64:
+def overlap_fractions(true: Communities, found: Communities) -> F64:
     """Return the expected share of each community that the other community of its centre contains, shape (n,)."""
     shared = np.zeros(len(true))
     height = max(1, BLOCK_CELLS // true.n_users)
     for low in range(0, len(true), height):
         some = low, min(low + height, len(true))
-        shared[slice(*some)] = (true.between(*some).dense() * found.between(*some).dense()).sum(axis=1)
+        shared[slice(*some)] = (
+            true.select_range(*some).membership_matrix() * found.select_range(*some).membership_matrix()
+        ).sum(axis=1)
     return shared / true.k
 
 
-def shares_met(scores: Floats, communities: Communities) -> F64:
+def community_fractions_met(scores: Floats, communities: Communities) -> F64:
     """Return the share of each community that its adversary has met, shape (n_adversaries,).
 
     Its mean is an upper bound: no ranking of the victims met can find more.
     """
-    owners = communities.owners
+    owners = communities.row_of_each_value
     met = ~np.isnan(scores[owners, communities.values])
     found = np.add.reduceat(met * (communities.share - communities.rest[owners]), communities.offsets[:-1])
     spread = np.flatnonzero(communities.rest)
@@ -132,8 +138,8 @@ def shares_met(scores: Floats, communities: Communities) -> F64:
 
 def certain_hits(scores: Floats, guesses: Guess, communities: Communities) -> tuple[I64, I64]:
     """Return pairs of an adversary (its row) and a community member that it guesses without ties."""
-    owners = communities.owners
-    weights = guesses.weights(scores[owners, communities.values], owners)
+    owners = communities.row_of_each_value
+    weights = guesses.guess_probabilities(scores[owners, communities.values], owners)
     hits = (weights == 1.0) & (communities.share == 1.0)
     return owners[hits], communities.values[hits].astype(np.int64)
 
@@ -150,18 +156,23 @@ def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
     n_victims = communities.n_users
     asked, found = np.zeros(n_victims), np.zeros(n_victims)
     for rows in _blocks(scores):
-        some, mine = communities.between(rows.start, rows.stop), guesses.between(rows.start, rows.stop)
+        some, mine = (
+            communities.select_range(rows.start, rows.stop),
+            guesses.of_adversaries(rows.start, rows.stop),
+        )
         sparse, dense = np.flatnonzero(some.rest == 0.0), np.flatnonzero(some.rest > 0.0)
-        few = some.take(sparse) if len(dense) else some
-        weights = mine.weights(scores[rows][sparse[few.owners], few.values], sparse[few.owners])
+        few = some.select(sparse) if len(dense) else some
+        weights = mine.guess_probabilities(
+            scores[rows][sparse[few.row_of_each_value], few.values], sparse[few.row_of_each_value]
+        )
         asked += np.bincount(few.values, few.share, n_victims)
         found += np.bincount(few.values, few.share * weights, n_victims)
         if not len(dense):
             continue
-        members = some.take(dense).dense()
+        members = some.select(dense).membership_matrix()
         asked += members.sum(axis=0)
         adversaries = np.repeat(dense[:, None], n_victims, axis=1)
-        found += (members * mine.weights(scores[rows][dense], adversaries)).sum(axis=0)
+        found += (members * mine.guess_probabilities(scores[rows][dense], adversaries)).sum(axis=0)
     return np.asarray(np.divide(found, asked, out=np.full(n_victims, np.nan), where=asked > 0))
 
 

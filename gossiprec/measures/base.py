@@ -12,6 +12,7 @@ import numpy as np
 from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
+from gossiprec.old_names import old_members
 
 NOWHERE = np.iinfo(np.int32).max
 """Rank of an item that is not in a list."""
@@ -122,6 +123,7 @@ class MeasureData:
         return np.bincount(self.train.values, minlength=self.n_items)
 
 
+@old_members(of="compute_values")
 class Measure(ABC):
     """A measure of recommendations, cut at the length K of a list; registered in ``MEASURES`` under its name.
 
@@ -150,7 +152,7 @@ class Measure(ABC):
         self.data = data
 
     @abstractmethod
-    def of(self, seen: Any, k: int) -> F64:
+    def compute_values(self, seen: Any, k: int) -> F64:
         """Return the values of which the measure is the mean, usually one per list; NaN values are left out.
 
         Parameters

@@ -48,12 +48,12 @@ class Communities(Ragged):
     n_users: int
 
     @property
-    def tied(self) -> F64:
+    def tied_fractions(self) -> F64:
         """Share of each community that depends on ties, shape (n,)."""
         certain = np.add.reduceat(self.share == 1.0, self.offsets[:-1], dtype=np.float64)
         return np.asarray(1.0 - certain / self.k)
 
-    def take(self, rows: I64) -> Communities:
+    def select(self, rows: I64) -> Communities:
         """Return some of the communities."""
         entries, _ = row_entries(self.offsets, rows)
         sizes = self.sizes[rows]
@@ -62,7 +62,7 @@ class Communities(Ragged):
             offsets, self.values[entries], self.share[entries], self.rest[rows], self.k, self.n_users
         )
 
-    def between(self, low: int, high: int) -> Communities:
+    def select_range(self, low: int, high: int) -> Communities:
         """Return the communities `low` to ``high - 1``, without a copy."""
         begin, end = self.offsets[low], self.offsets[high]
         return Communities(
@@ -70,10 +70,10 @@ class Communities(Ragged):
             self.rest[low:high], self.k, self.n_users,
         )  # fmt: skip
 
-    def dense(self) -> F64:
+    def membership_matrix(self) -> F64:
         """Return the membership of every user in every community, shape (n, n_users)."""
         found = np.repeat(self.rest[:, None], self.n_users, axis=1)
-        found[self.owners, self.values] = self.share
+        found[self.row_of_each_value, self.values] = self.share
         return found
 
     @classmethod

@@ -22,7 +22,7 @@ class Coverage(Measure):
     wants = TopItems
 
     @staticmethod
-    def of(seen: TopItems, k: int) -> F64:
+    def compute_values(seen: TopItems, k: int) -> F64:
         """Return 1.0 for each item that is shown to a user, else 0.0."""
         shown = np.unique(seen.items[:, :k])
         found = np.zeros(seen.n_items)

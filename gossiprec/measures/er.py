@@ -24,7 +24,7 @@ class ExposureRatio(Measure):
     wants = TargetRanks
 
     @staticmethod
-    def of(seen: TargetRanks, k: int) -> F64:
+    def compute_values(seen: TargetRanks, k: int) -> F64:
         """Return the exposure ratio of each target."""
         asked = seen.ranks != NOTHING
         shown = np.count_nonzero(asked & (seen.ranks < k), axis=0)

@@ -12,6 +12,6 @@ class F1(Measure):
     """Harmonic mean of precision, ``hits / K``, and recall: ``2 hits / (K + n_relevant)``."""
 
     @staticmethod
-    def of(seen: RelevantRanks, k: int) -> F64:
+    def compute_values(seen: RelevantRanks, k: int) -> F64:
         """Return the F1 of each list."""
         return 2 * seen.hits(k) / (k + seen.n_relevant)

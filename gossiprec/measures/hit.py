@@ -19,6 +19,6 @@ class Hit(Measure):
     """
 
     @staticmethod
-    def of(seen: RelevantRanks, k: int) -> F64:
+    def compute_values(seen: RelevantRanks, k: int) -> F64:
         """Return 1.0 for a list with a hit, else 0.0."""
         return np.asarray(seen.hits(k) > 0, np.float64)

@@ -43,14 +43,14 @@ class MetricSpec:
     on_validation: bool = False
 
     @property
-    def looks_at(self) -> type[Any]:
+    def input_type(self) -> type[Any]:
         """The input of the measure."""
         return ValidationRanks if self.on_validation else self.measure.wants
 
     @property
-    def of_test_items(self) -> bool:
+    def uses_test_items(self) -> bool:
         """Whether it uses the ranks of test items, so that each user with test items has a value."""
-        return self.looks_at is RelevantRanks
+        return self.input_type is RelevantRanks
 
 
 def measure_name(text: str) -> str:

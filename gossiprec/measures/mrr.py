@@ -16,7 +16,7 @@ class MRR(Measure):
     sampled = True
 
     @staticmethod
-    def of(seen: RelevantRanks, k: int) -> F64:
+    def compute_values(seen: RelevantRanks, k: int) -> F64:
         """Return the reciprocal rank of each list."""
         first = seen.ranks[:, 0]
         return np.where(first < k, 1.0 / (1.0 + first), 0.0)

@@ -23,7 +23,7 @@ class NDCG(Measure):
     sampled = True
 
     @staticmethod
-    def of(seen: RelevantRanks, k: int) -> F64:
+    def compute_values(seen: RelevantRanks, k: int) -> F64:
         """Return the NDCG of each list."""
         hits, most = seen.hits(k), np.minimum(k, seen.n_relevant)
         found = np.zeros(len(hits))

@@ -12,6 +12,6 @@ class Precision(Measure):
     """Relevant items among the first K, divided by K, even if fewer items are left to be recommended."""
 
     @staticmethod
-    def of(seen: RelevantRanks, k: int) -> F64:
+    def compute_values(seen: RelevantRanks, k: int) -> F64:
         """Return the precision of each list."""
         return seen.hits(k) / k

@@ -17,6 +17,6 @@ class Recall(Measure):
     """
 
     @staticmethod
-    def of(seen: RelevantRanks, k: int) -> F64:
+    def compute_values(seen: RelevantRanks, k: int) -> F64:
         """Return the recall of each list."""
         return seen.hits(k) / seen.n_relevant

@@ -37,7 +37,7 @@ class MeasureSelector:
     name: str
     filters: Mapping[str, Any] = field(default_factory=dict)
 
-    def takes(self, labels: Mapping[str, Any]) -> bool:
+    def accepts(self, labels: Mapping[str, Any]) -> bool:
         """Return whether an attack with these labels passes the filters."""
         return all(_is(labels.get(name), wanted) for name, wanted in self.filters.items())
 

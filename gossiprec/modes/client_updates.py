@@ -63,7 +63,7 @@ class ClientUpdates(RunMode):
         from gossiprec.compute.executors import EXECUTORS
 
         model, training, executor = outline.model, outline.training, outline.scenario.executor
-        name = executor.computes
+        name = executor.computing_executor
         missing = _missing_gradient(outline)
         if name == "fused" and missing:
             raise unsupported_with_updates(
@@ -164,7 +164,7 @@ class ClientUpdates(RunMode):
             raise unsupported_with_updates(
                 "churn.model: found 'reset'; expected 'kept', because a client has no model to lose"
             )
-        if scenario.network.bandwidth.limited:
+        if scenario.network.bandwidth.is_limited:
             raise unsupported_with_updates(
                 "network.bandwidth: not supported here, because transfers are planned before the sizes "
                 "of updates are known; remove it"

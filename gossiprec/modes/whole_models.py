@@ -46,8 +46,8 @@ class WholeModels(RunMode):
         if executor.portable:
             require_kernels(missing())
             return "fused"
-        if executor.computes != "auto":
-            return executor.computes
+        if executor.computing_executor != "auto":
+            return executor.computing_executor
         if executor.device == "cuda":
             return "batched"
         private = (settings.kinds == TrainingMode.PRIVATE).any()

@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 
-from gossiprec.base.cache_dir import PRIVATE, cache_dir, distrust
+from gossiprec.base.cache_dir import PRIVATE, cache_dir, why_untrusted
 from gossiprec.native.numba_support import is_plain
 
 _SOURCES = ("jit.py", "kernel_cache.py", "numba_patches.py")
@@ -114,7 +114,7 @@ def unreported_problems() -> list[str]:
 def usable_folder(wanted: str) -> str:
     """Return a folder for machine code: the wanted one, or one for this process if that is unsafe or unwritable."""
     folder = os.path.realpath(wanted)
-    reason = distrust(Path(folder))
+    reason = why_untrusted(Path(folder))
     remedy = "remove it or run `chmod go-w` on it"
     if reason is None:
         try:

@@ -38,7 +38,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 from numba.core.itanium_mangler import mangle
 
-from gossiprec.base.cache_dir import loose
+from gossiprec.base.cache_dir import why_writable_by_others
 from gossiprec.native.kernel_cache import (
     KernelNotCachedError,
     MissingKernelPolicy,
@@ -205,7 +205,7 @@ class _OwnFiles(IndexDataCacheFile):
 
     def _refuses(self, path: str) -> bool:
         try:
-            reason = loose(os.lstat(path), Path(path))
+            reason = why_writable_by_others(os.lstat(path), Path(path))
         except FileNotFoundError:
             return False
         if reason is not None:

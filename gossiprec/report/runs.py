@@ -32,28 +32,30 @@ class ReportRuns:
     runs: Sequence[Run]
 
     @cached_property
-    def named(self) -> dict[str, Run]:
+    def runs_by_name(self) -> dict[str, Run]:
         """Runs by name."""
         return dict(zip(run_names(self.runs), self.runs, strict=True))
 
     @property
-    def is_one(self) -> bool:
+    def is_single_run(self) -> bool:
         """Whether it is a single run."""
         return len(self.runs) == 1
 
     @cached_property
     def attacks(self) -> dict[AttackKey, Columns]:
         """The rows of ``attacks.csv`` of each attack of each run."""
-        return {key: c for name, run in self.named.items() for key, c in attack_curves(run, name).items()}
+        return {
+            key: c for name, run in self.runs_by_name.items() for key, c in attack_curves(run, name).items()
+        }
 
     @cached_property
-    def reached(self) -> dict[str, float]:
+    def log_ends(self) -> dict[str, float]:
         """Virtual time up to which the log of each run has events."""
-        return {name: logged_until(run) for name, run in self.named.items()}
+        return {name: logged_until(run) for name, run in self.runs_by_name.items()}
 
-    def called(self, name: str, words: str) -> str:
+    def label_with_run(self, name: str, words: str) -> str:
         """Return a label for a part of a run: with the run's name if there are several runs."""
-        return words if self.is_one else f"{name}: {words}" if words else name
+        return words if self.is_single_run else f"{name}: {words}" if words else name
 
     @cached_property
     def _varying(self) -> list[str]:
@@ -61,28 +63,29 @@ class ReportRuns:
         return [name for name in LABELS if len({getattr(key, name) for key in self.attacks}) > 1]
 
     @property
-    def common_words(self) -> str:
+    def common_labels_text(self) -> str:
         """The labels that all attacks share apart from their observers, as a sentence; empty if there are none."""
         same = [name for name in LABELS[1:] if name not in self._varying]
         key = next(iter(self.attacks))
-        return f"All with {', '.join(key.words(name) for name in same)}." if same else ""
+        return f"All with {', '.join(key.field_text(name) for name in same)}." if same else ""
 
-    def name_of(self, key: AttackKey) -> str:
+    def attack_text(self, key: AttackKey) -> str:
         """Return an attack as text: its observer, its varying labels, and its run if there are several."""
-        words = (key.words(name) for name in LABELS if name == "observer" or name in self._varying)
-        return self.called(key.run, ", ".join(words))
+        words = (key.field_text(name) for name in LABELS if name == "observer" or name in self._varying)
+        return self.label_with_run(key.run, ", ".join(words))
 
-    def measure_words(self, measure: str, run: str) -> str:
+    def measure_text(self, measure: str, run: str) -> str:
         """Return a measure of nodes as text; it may be ``found[single/ndcg/b0.9/k5]``."""
         kind, bracket, label = measure.removesuffix("]").partition("[")
         if not bracket or kind not in OF_NODES:
             return measure.replace("_", " ")
-        key = AttackKey.read(run, label)
-        return f"{OF_NODES[kind]}, {', '.join(key.words(n) for n in LABELS if n == 'observer' or n in self._varying)}"
+        key = AttackKey.from_label(run, label)
+        shown = (key.field_text(name) for name in LABELS if name == "observer" or name in self._varying)
+        return f"{OF_NODES[kind]}, {', '.join(shown)}"
 
     def events(self, kind: str) -> Iterator[tuple[str, Columns]]:
         """Yield the names of the runs that logged a kind of event, with its rows."""
-        for name, run in self.named.items():
+        for name, run in self.runs_by_name.items():
             if run.log.rows.get(kind):
                 yield name, run.events(kind)
 

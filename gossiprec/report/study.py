@@ -37,26 +37,26 @@ class ReportStudy:
     mark: Mapping[str, Any]
     home: Path
 
-    def name_of(self, point: Point) -> str:
+    def point_text(self, point: Point) -> str:
         """Return a combination as text: the values of the axes that vary."""
-        words = (f"{name} {format_label(point[self.table.axis(name)])}" for name in self.table.varying)
+        words = (f"{name} {format_label(point[self.table.axis_index(name)])}" for name in self.table.varying)
         return ", ".join(words) or "the unmodified scenario"
 
-    def link(self, run: str) -> list[str]:
+    def run_link(self, run: str) -> list[str]:
         """Return the name of a run and the address of its report, which is empty if there is no report."""
         report = self.table.path / RUNS / run / "report.html"
         return [run, os.path.relpath(report, self.home) if report.exists() else ""]
 
-    def runs_behind(self, point: Point, quantities: Iterable[Quantity]) -> TableBlock:
+    def runs_table(self, point: Point, quantities: Iterable[Quantity]) -> TableBlock:
         """Return the table of the single runs of a combination."""
         shown = list(quantities)
         values = [self.table.values[quantity].get(point, {}) for quantity in shown]
         rows = [
-            [seed, self.link(run), *(of.get(seed) for of in values)]
+            [seed, self.run_link(run), *(of.get(seed) for of in values)]
             for seed, run in self.table.runs[point].items()
         ]
         return TableBlock(
-            f"The runs of {self.name_of(point)}",
+            f"The runs of {self.point_text(point)}",
             [TableColumn("seed"), TableColumn("run", "link"), *quantity_columns(shown)],
             rows,
         )
@@ -65,7 +65,8 @@ class ReportStudy:
 def quantity_columns(quantities: Iterable[Quantity]) -> list[TableColumn]:
     """Return a column for each quantity."""
     return [
-        TableColumn(quantity.words(), "percent" if quantity.is_share else "number") for quantity in quantities
+        TableColumn(quantity.name_with_labels(), "percent" if quantity.is_share else "number")
+        for quantity in quantities
     ]
 
 

@@ -71,11 +71,11 @@ class ArrayBlock:
         """Size of the stored bytes."""
         return extents_length(self.stored)
 
-    def whole(self) -> ArrayBlock:
+    def without_base(self) -> ArrayBlock:
         """Return the block with everything that matters stored in this file."""
         return replace(self, stored=self.extents)
 
-    def packed(self) -> list[Any]:
+    def index_entry(self) -> list[Any]:
         """Return the block's entry in the index; a tracked block also lists its stored ranges (None for all)."""
         listed = [self.dtype, list(self.shape), _packed(self.extents), self.crc]
         if self.tracked:

@@ -68,7 +68,7 @@ class RowWriteTimes:
     def __init__(self, n_rows: int) -> None:
         self._at = np.full(n_rows, -np.inf)  # inf: since the last report at which a checkpoint was taken
 
-    def note(self, rows: npt.NDArray[np.integer]) -> None:
+    def note_written(self, rows: npt.NDArray[np.integer]) -> None:
         """Note that rows have been written, or are about to be."""
         self._at[rows] = np.inf
 
@@ -76,15 +76,15 @@ class RowWriteTimes:
         """Add rows that have not been written."""
         self._at = np.concatenate([self._at, np.full(n_rows - len(self._at), -np.inf)])
 
-    def report(self, now: float) -> None:
+    def date_noted_rows(self, now: float) -> None:
         """Date all rows noted so far to `now`, the time of a report at which a checkpoint is taken."""
         self._at[self._at == np.inf] = now
 
-    def ever(self) -> I64:
+    def written_rows(self) -> I64:
         """Return the rows that have been written, ascending."""
         return np.flatnonzero(self._at > -np.inf)
 
-    def since(self, time: float) -> I64:
+    def rows_written_after(self, time: float) -> I64:
         """Return the rows that have been written after a report, ascending."""
         return np.flatnonzero(self._at > time)
 

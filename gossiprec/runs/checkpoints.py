@@ -86,7 +86,7 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     last = _last(before, stamp)
     blocks = [fmt.measure_block(array, last.stamp.time if last else None) for array in arrays]
     if last is not None and not _is_worth(blocks):
-        last, blocks = None, [block.whole() for block in blocks]
+        last, blocks = None, [block.without_base() for block in blocks]
     rests = None if last is None else fmt.DeltaBase(last.stamp.tick, last.crc, last.deltas)
     _check_room(file, sum(block.stored_bytes for block in blocks), "base" if rests is None else "delta")
     head = record_format.pack_record(
@@ -96,7 +96,7 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     flats = (fmt.byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
     done = [fmt.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
     start = len(fmt.MAGIC) + len(head) + sum(block.stored_bytes for block in done)
-    listed = [block.packed() for block in done]
+    listed = [block.index_entry() for block in done]
     run_files.write_all(
         file, record_format.pack_record(record_format.INDEX, {"state": tree, "blocks": listed})
     )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import LogError
+from gossiprec.old_names import old_members
 from gossiprec.runs import record_format
 from gossiprec.runs.record_format import DamagedError, LogRecord
 from gossiprec.runs.run_files import open_to_read
@@ -41,6 +42,7 @@ class _Chunk:
     rows: int
 
 
+@old_members(parts="iter_event_blocks")
 class EventLog:
     """An event log as it was when it was opened: see :func:`read_log`.
 
@@ -121,14 +123,14 @@ class EventLog:
         columns = self.schema[kind].columns
         arrays = {c.name: np.empty(c.shape(self.rows[kind]), c.dtype) for c in columns}
         filled = 0
-        for part in self.parts(kind):
+        for part in self.iter_event_blocks(kind):
             upto = filled + len(part[columns[0].name])
             for name, values in part.items():
                 arrays[name][filled:upto] = values
             filled = upto
         return arrays
 
-    def parts(self, kind: str) -> Iterator[Columns]:
+    def iter_event_blocks(self, kind: str) -> Iterator[Columns]:
         """Yield the rows of one kind piece by piece, as they were written, for logs that are larger than memory."""
         columns = self.schema[kind].columns
         for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
@@ -137,7 +139,7 @@ class EventLog:
                 for column, packed in zip(columns, self._packed(chunk), strict=True)
             }
 
-    def rows_after(self, offset: int) -> tuple[dict[str, int], dict[str, int] | None]:
+    def count_rows_after(self, offset: int) -> tuple[dict[str, int], dict[str, int] | None]:
         """Search for whole records after byte `offset`, at which the log is damaged.
 
         Returns

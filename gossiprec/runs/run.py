@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from gossiprec.base.errors import LogError, ResourceError, suggestion
+from gossiprec.base.errors import LogError, ResourceError, did_you_mean
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
@@ -52,7 +52,7 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
     if name in run.log.kinds:
         return to_arrow(run.events(name))
     known = [*TABLES, ADVERSARIES, *run.log.kinds]
-    raise LogError(f"{run.path} has no table {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+    raise LogError(f"{run.path} has no table {name!r}{did_you_mean(name, known)}; it has {', '.join(known)}")
 
 
 def read_data_frame(run: Run, name: str) -> pd.DataFrame:
@@ -304,7 +304,7 @@ class Run:
         module = FIGURES.get(figure)
         if module is None:
             raise LogError(
-                f"unknown figure {figure!r}{suggestion(figure, FIGURES)}; expected one of {', '.join(FIGURES)}"
+                f"unknown figure {figure!r}{did_you_mean(figure, FIGURES)}; expected one of {', '.join(FIGURES)}"
             )
         drawn: list[Path] = importlib.import_module(module).draw(
             [self, *others], Path(out) if out is not None else self.path / figure, **choice

@@ -152,7 +152,7 @@ class RunDirectory:
                 f"the checkpoint at time {stamp.time:g} records {stamp.tick} earlier reports, but the log "
                 f"has {reports}"
             )
-        before = [run_tables.checked_prefix(path, table, stamp.tables[table.file]) for table in TABLES]
+        before = [run_tables.read_checked_prefix(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / run_files.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with run_files.wrap_write_errors(path):
             for name in run_files.RESULTS:
@@ -186,7 +186,7 @@ class RunDirectory:
             time=time,
             log_bytes=self.log.size_bytes,
             log_digest=self.log.digest,
-            tables={writer.table.file: writer.checked() for writer in self.tables},
+            tables={writer.table.file: writer.length_and_crc() for writer in self.tables},
         )
 
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
@@ -333,7 +333,7 @@ def _make_empty(path: Path) -> None:
         for curves in path.glob(run_files.TENSORBOARD):
             curves.unlink()
         for name in run_files.FILES:
-            for left in run_files.leftovers(path / name):
+            for left in run_files.find_leftovers(path / name):
                 left.unlink(missing_ok=True)
             if name != run_files.EVENTS:
                 (path / name).unlink(missing_ok=True)

@@ -74,19 +74,19 @@ def open_regular(path: str | os.PathLike[str], flags: int) -> int:
         descriptor = os.open(path, flags | _ALWAYS, _MODE)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO) or os.path.islink(path):
-            raise not_regular(path) from error
+            raise not_regular_error(path) from error
         raise
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise not_regular(path)
+        raise not_regular_error(path)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
-def not_regular(path: str | os.PathLike[str]) -> LogError:
+def not_regular_error(path: str | os.PathLike[str]) -> LogError:
     """Return the error for a path that is a link or otherwise no regular file."""
     found = "a link" if os.path.islink(path) else "no regular file"
     return LogError(
@@ -99,7 +99,7 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
 
 
-def leftovers(path: Path) -> list[Path]:
+def find_leftovers(path: Path) -> list[Path]:
     """Return the temporary files of `path` that killed processes have left."""
     return [*path.parent.glob(f".{path.name}.*{TEMPORARY_SUFFIX}")]
 
@@ -134,7 +134,7 @@ def check_own_files(folder: Path) -> None:
     if folder.is_dir():
         for name in (*FILES, CHECKPOINTS):
             if (folder / name).is_symlink():
-                raise not_regular(folder / name)
+                raise not_regular_error(folder / name)
 
 
 def check_folder(path: Path) -> None:

@@ -120,7 +120,7 @@ class TableWriter:
         with run_files.wrap_write_errors(self.path):
             self._file = FileIO(run_files.open_regular(self.path, os.O_WRONLY | os.O_APPEND), "ab")
 
-    def checked(self) -> list[int]:
+    def length_and_crc(self) -> list[int]:
         """Return the table's length in bytes and the CRC-32 of its content."""
         content = run_files.read_regular(self.path)
         return [len(content), zlib.crc32(content)]
@@ -199,8 +199,8 @@ def _lines(rows: list[list[Any]], quoting: Quoting = csv.QUOTE_MINIMAL) -> bytes
     return text.getvalue().encode()
 
 
-def checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> bytes:
-    """Return the content of a table at the time of :meth:`TableWriter.checked`, given its length and CRC.
+def read_checked_prefix(folder: Path, table: TableSchema, checked: list[int]) -> bytes:
+    """Return the content of a table at the time of :meth:`TableWriter.length_and_crc`, given its length and CRC.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.errors import LogError, suggestion
+from gossiprec.base.errors import LogError, did_you_mean
 
 NO_PEER = -1
 """Filler of a view that holds fewer than ``view_size`` peers."""
@@ -37,8 +37,8 @@ class Column:
     meaning : str
         For readers of the log; times are virtual, in mean wake periods.
     size : int or str or None
-        Values per row: None for a single value, an int for a fixed number, or a name that :meth:`EventSchema.sized`
-        resolves when a log is opened.
+        Values per row: None for a single value, an int for a fixed number, or a name that
+        :meth:`EventSchema.with_sizes` resolves when a log is opened.
     codes : tuple of str
         The name of each code, from code 0, if the values are codes.
     """
@@ -133,10 +133,10 @@ class EventSchema:
                 return kind
         known = [kind.name for kind in self.kinds]
         raise LogError(
-            f"unknown event kind {name!r}; this log has: {', '.join(known)}{suggestion(name, known)}"
+            f"unknown event kind {name!r}; this log has: {', '.join(known)}{did_you_mean(name, known)}"
         )
 
-    def sized(self, sizes: Mapping[str, int]) -> EventSchema:
+    def with_sizes(self, sizes: Mapping[str, int]) -> EventSchema:
         """Return the schema with named sizes resolved; kinds that need a missing size are left out."""
 
         def settled(column: Column) -> Column:

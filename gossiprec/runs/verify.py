@@ -141,7 +141,7 @@ def verify_log(path: str | os.PathLike[str]) -> LogVerification:
 def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
     """Return the rows that are readable after the damage, and the rows that are lost, by kind."""
     assert log.damage is not None
-    after, written = log.rows_after(log.damage.offset)
+    after, written = log.count_rows_after(log.damage.offset)
     if written is None:
         return after, None
     return after, {kind: written.get(kind, 0) - log.rows[kind] - after[kind] for kind in log.kinds}

@@ -48,7 +48,7 @@ class EventWriter:
         sizes: Mapping[str, int] | None = None,
         schema: EventSchema = SCHEMA,
     ) -> None:
-        self._begin(path, schema.sized(sizes or {}))
+        self._begin(path, schema.with_sizes(sizes or {}))
         with wrap_write_errors(self.path):
             self._file = FileIO(os.open(self.path, _REPLACE, 0o666), "wb")
         header = {

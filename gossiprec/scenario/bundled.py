@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
 
 STUDIES = "studies"
@@ -57,18 +57,18 @@ class BundledFile:
         return textwrap.shorten(re.split(r"(?<=[.?!]) ", words, maxsplit=1)[0], LONG, placeholder=" ...")
 
     @property
-    def written(self) -> str:
+    def text_to_write(self) -> str:
         """The text to be written: without the folders of a checkout."""
         return FOLDERS.sub("", self.text)
 
     @property
-    def data(self) -> tuple[str, str] | None:
+    def required_data(self) -> tuple[str, str] | None:
         """The required data set and its path, or None if no file is required."""
         dataset = (yaml.safe_load(self.text) or {}).get("dataset", {})
         return (str(dataset["name"]), str(dataset["path"])) if "path" in dataset else None
 
     @property
-    def needs(self) -> list[BundledFile]:
+    def list_needed_files(self) -> list[BundledFile]:
         """Return the scenarios to which it refers, which must be in the same place."""
         return [get_bundled("scenarios", name) for name in dict.fromkeys(BASE.findall(self.text))]
 
@@ -88,7 +88,7 @@ def bundled_files(kind: str) -> dict[str, BundledFile]:
     }
 
 
-def new_path(old: Path) -> Path | None:
+def present_path_of(old: Path) -> Path | None:
     """Return the present path of a shipped scenario that used to be at `old`.
 
     All scenarios were once in one folder; now some are in folders below it. The present path is the path of the
@@ -121,7 +121,7 @@ def get_bundled(kind: str | None, name: str) -> BundledFile:
             each.removesuffix("s").replace("studie", "study") for each in KINDS if kind in (None, each)
         )
         raise ScenarioError(
-            f"no bundled {what} {name!r}{suggestion(plain, known)}; list all with: gossiprec list "
+            f"no bundled {what} {name!r}{did_you_mean(plain, known)}; list all with: gossiprec list "
             f"{kind or 'scenarios, gossiprec list studies'}"
         )
     return known[plain]
@@ -149,7 +149,7 @@ def write_bundled(one: BundledFile, into: Path, *, force: bool = False) -> dict[
     ResourceError
         If a file cannot be written.
     """
-    texts = {into / each.file: each.written.encode() for each in (one, *one.needs)}
+    texts = {into / each.file: each.text_to_write.encode() for each in (one, *one.list_needed_files)}
     same = {file: file.is_file() and file.read_bytes() == text for file, text in texts.items()}
     for file in texts:
         if file.exists() and not same[file] and not force:

@@ -380,7 +380,7 @@ def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Ite
             )
 
 
-def notes_on(scenario: Scenario) -> list[str]:
+def describe_ineffective_options(scenario: Scenario) -> list[str]:
     """Return a sentence for each option that has no effect because of another."""
     return [*_on_item_weight(scenario), *_on_drift(scenario), *_on_reduction(scenario)]
 

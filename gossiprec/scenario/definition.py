@@ -44,7 +44,7 @@ class RegisteredChoice(Options):
     name: str
     options: SerializeAsAny[Options]
 
-    def plain(self) -> dict[str, Any]:
+    def to_plain_data(self) -> dict[str, Any]:
         """Return the section in the form of a scenario file: options next to the name."""
         own = {key: _plain(getattr(self, key)) for key in type(self).own_keys()}
         return {"name": self.name, **own, **_plain(self.options)}
@@ -150,7 +150,7 @@ class Scenario(ScenarioHeader):
         """The origin of each value, for messages about it."""
         return self._source_map
 
-    def located(self, source_map: SourceMap) -> Scenario:
+    def with_source_map(self, source_map: SourceMap) -> Scenario:
         """Return the scenario with the origins of its values attached."""
         copy = self.model_copy()
         copy._source_map = source_map
@@ -190,7 +190,7 @@ class Scenario(ScenarioHeader):
             add_validation_problems(error, Scenario, changes, (), problems)
             problems.raise_any(SourceMap())
             raise
-        return changed.located(self._source_map)
+        return changed.with_source_map(self._source_map)
 
 
 FIXED: dict[str, type[Options]] = {
@@ -206,7 +206,7 @@ FIXED: dict[str, type[Options]] = {
 
 def _plain(value: Any) -> Any:
     if isinstance(value, RegisteredChoice):
-        return value.plain()
+        return value.to_plain_data()
     if isinstance(value, Options):
         return value.model_dump(mode="json", by_alias=True)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -31,7 +31,7 @@ from gossiprec.scenario.problems import (
     add_validation_problems,
     format_value,
     reject_boolean_numbers,
-    unknown_key,
+    unknown_key_message,
 )
 from gossiprec.scenario.registries import Registries
 from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
@@ -70,7 +70,7 @@ def load_scenario(
     scenario, source_map = build_scenario(own, parse_overrides(overrides, problems), problems, registries)
     problems.raise_any(source_map)
     assert scenario is not None, "a scenario that cannot be built has problems"
-    return scenario.located(source_map)
+    return scenario.with_source_map(source_map)
 
 
 def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems) -> SourceLayer:
@@ -130,7 +130,9 @@ def _say_how_to_change_names(
 ) -> None:
     """Explain how to change a name by an override, if keys of the old choice remain in its section."""
     unknown = {
-        path[0] for path, text, _ in problems.located(source_map) if len(path) == 2 and "unknown key" in text
+        path[0]
+        for path, text, _ in problems.with_origins(source_map)
+        if len(path) == 2 and "unknown key" in text
     }
     for override in overrides:
         if len(override.keys) == 2 and override.keys[1] == "name" and override.keys[0] in unknown:
@@ -168,7 +170,7 @@ class _Builder:
         things = self._registries
         for key in data:
             if key not in Scenario.model_fields:
-                self._problems.add((key,), unknown_key(key, [*Scenario.model_fields, "preset"]))
+                self._problems.add((key,), unknown_key_message(key, [*Scenario.model_fields, "preset"]))
         parts: dict[str, Any] = {
             "dataset": self._dataset(data),
             "model": self._choice(RegisteredChoice, data, ("model",), things.models),

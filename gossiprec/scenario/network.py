@@ -207,7 +207,7 @@ class Bandwidth(Options):
     """Both rates of a coordinator; null: no limit."""
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether any rate is limited."""
         return any(rate is not None for rate in (self.up, self.down, self.coordinator))
 
@@ -409,6 +409,6 @@ class Churn(Options):
         return (raw,) if isinstance(raw, dict) else raw
 
     @property
-    def plain(self) -> bool:
+    def is_always_online(self) -> bool:
         """Whether all nodes are always online."""
         return not (self.sessions or self.join or self.leave)

@@ -9,7 +9,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, format_path, format_value
 from gossiprec.scenario.yaml_source import SourceLayer, read_yaml_text
 
@@ -147,7 +147,7 @@ def apply_preset(layer: SourceLayer, chosen: Any, problems: Problems) -> SourceL
         return own
     known = preset_names()
     if chosen not in known:
-        near = suggestion(str(chosen), known)
+        near = did_you_mean(str(chosen), known)
         problems.add(("preset",), f"found {format_value(chosen)}, must be one of {', '.join(known)}{near}")
         return own
     file = resources.files("gossiprec.scenario") / "presets" / f"{chosen}.yaml"

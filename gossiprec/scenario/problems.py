@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from gossiprec.base.errors import ScenarioError, suggestion
+from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.base.options import RegisteredOptions
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -79,13 +79,13 @@ class Problems:
         """Note a problem at `path`; `origin` is looked up in the source map unless given."""
         self._found.append((path, message, origin))
 
-    def located(self, source_map: SourceMap) -> list[tuple[KeyPath, str, Origin]]:
+    def with_origins(self, source_map: SourceMap) -> list[tuple[KeyPath, str, Origin]]:
         """Return key path, message and origin of each problem."""
         return [(path, text, origin or source_map.locate(path)) for path, text, origin in self._found]
 
     def absorb(self, others: Problems, source_map: SourceMap) -> None:
         """Add the problems of another collection, with their origins resolved."""
-        self._found += others.located(source_map)
+        self._found += others.with_origins(source_map)
 
     def raise_any(self, source_map: SourceMap) -> None:
         """Raise the problems, one per line in the order of the file; do nothing if there are none.
@@ -94,7 +94,7 @@ class Problems:
         ------
         ScenarioError
         """
-        located = sorted(self.located(source_map), key=lambda problem: problem[2])
+        located = sorted(self.with_origins(source_map), key=lambda problem: problem[2])
         lines = [
             f"{origin}: {format_path(path)}{': ' if path else ''}{text}" for path, text, origin in located
         ]
@@ -169,7 +169,7 @@ def add_validation_problems(
                     *_keys_at(options, entry["loc"][:-1], raw),
                     *(also_allowed if len(path) == 1 else ()),
                 ]
-                problems.add((*at, *path), unknown_key(str(path[-1]), allowed))
+                problems.add((*at, *path), unknown_key_message(str(path[-1]), allowed))
             elif not _demand(entry):
                 problems.add((*at, *path), _statement(entry))
         if demands:
@@ -203,10 +203,10 @@ def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) 
     raise AssertionError("a scenario that fails validation must report at least one problem")
 
 
-def unknown_key(key: str, allowed: Iterable[str]) -> str:
+def unknown_key_message(key: str, allowed: Iterable[str]) -> str:
     """Return the message for a key that a section does not have."""
     known = sorted(set(allowed))
-    return f"unknown key{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
+    return f"unknown key{did_you_mean(key, known)} (known: {', '.join(known) or 'none'})"
 
 
 def reject_boolean_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
@@ -298,7 +298,7 @@ def _statement(entry: Any) -> str:
         return f"must have a key {ctx['discriminator']}"
     if kind == "union_tag_invalid":
         tags = re.findall(r"'([^']*)'", ctx["expected_tags"])
-        near = suggestion(str(ctx["tag"]), tags)
+        near = did_you_mean(str(ctx["tag"]), tags)
         key = ctx["discriminator"].strip("'")
         return f"found {key} {ctx['tag']!r}, must be one of {', '.join(tags)}{near}"
     message = str(entry["msg"])
@@ -307,7 +307,7 @@ def _statement(entry: Any) -> str:
 
 def _near_word(entries: list[Any]) -> str:
     words = [w for e in entries if e["type"] == "literal_error" for w in re.findall(r"'([^']*)'", e["msg"])]
-    return suggestion(entries[0]["input"], words) if isinstance(entries[0]["input"], str) else ""
+    return did_you_mean(entries[0]["input"], words) if isinstance(entries[0]["input"], str) else ""
 
 
 def _either(demands: list[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gossiprec.base.errors import PluginError, ResourceError, ScenarioError, suggestion
+from gossiprec.base.errors import PluginError, ResourceError, ScenarioError, did_you_mean
 from gossiprec.base.options import LARGEST, iter_registered, options_class
 from gossiprec.base.registry import (
     PREFIX,
@@ -55,7 +55,7 @@ def get_registry(kind: str) -> Registry[Any]:
     """
     if kind not in KINDS:
         known = [*KINDS, "scenarios", "studies"]  # these are files: gossiprec.scenario.bundled
-        raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{suggestion(kind, known)}")
+        raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{did_you_mean(kind, known)}")
     module, _, name = KINDS[kind].partition(":")
     return cast("Registry[Any]", getattr(importlib.import_module(module), name))
 
@@ -161,7 +161,7 @@ def unknown_plugin_groups() -> list[str]:
     groups = [PREFIX + kind for kind in KINDS]
     found = set()
     for group in entry_points().keys() - groups:
-        what = f"the group {group}, which gossiprec does not know{suggestion(group, groups)}"
+        what = f"the group {group}, which gossiprec does not know{did_you_mean(group, groups)}"
         points = itertools.chain.from_iterable(entry_points()[group].values())
         found |= {f"{origin_of(point)} has entry points in {what}" for point in points}
     return sorted(found)
@@ -259,7 +259,7 @@ def check_modules(scenario: Scenario) -> None:
     ResourceError
         If a module cannot be imported.
     """
-    for module, thing in modules_of(scenario).items():
+    for module, thing in late_imports(scenario).items():
         try:
             importlib.import_module(module)
         except ImportError as error:
@@ -269,7 +269,7 @@ def check_modules(scenario: Scenario) -> None:
             ) from error
 
 
-def modules_of(scenario: Scenario) -> dict[str, str]:
+def late_imports(scenario: Scenario) -> dict[str, str]:
     """Return the modules that the things of a scenario import late, each with the thing that needs it."""
     needed = {
         module: f"the {registry.kind} {name}"

@@ -117,14 +117,14 @@ class EvaluateOptions(Options):
         regular = itertools.count(self.every, self.every)
         return (due for due, _ in itertools.groupby(heapq.merge(more, regular)))
 
-    def measured(self) -> tuple[str, ...]:
+    def reportable_measures(self) -> tuple[str, ...]:
         """The measures that a run may report: metrics, also of reference orders, and of the chosen report."""
         baselines = (baseline_metric_name(m, order) for order in self.beside for m in self.metrics)
-        chosen = (m for m in self.metrics if self.validated_by and not read_metric(m).on_validation)
+        chosen = (m for m in self.metrics if self.validation_metric and not read_metric(m).on_validation)
         return (*self.metrics, *baselines, *(baseline_metric_name(m, VALIDATED) for m in chosen))
 
     @property
-    def validated_by(self) -> str | None:
+    def validation_metric(self) -> str | None:
         """The first metric of validation items, which selects the chosen report: the one at which it is highest."""
         return next((metric for metric in self.metrics if read_metric(metric).on_validation), None)
 
@@ -161,7 +161,7 @@ class EvaluateOptions(Options):
 
     @model_validator(mode="after")
     def _groups_have_metrics(self) -> EvaluateOptions:
-        if self.activity_groups and not any(read_metric(metric).of_test_items for metric in self.metrics):
+        if self.activity_groups and not any(read_metric(metric).uses_test_items for metric in self.metrics):
             raise ValueError(
                 f"found activity_groups: {self.activity_groups}, but no metric of test items, such as "
                 "recall@20; add one, or remove activity_groups"
@@ -202,7 +202,7 @@ class ExecutorOptions(Options):
         return self
 
     @property
-    def computes(self) -> str:
+    def computing_executor(self) -> str:
         """The executor that computes, in this process or on Ray."""
         return self.inner if self.name == "ray" else self.name
 

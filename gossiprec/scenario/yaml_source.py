@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from gossiprec.base.errors import MovedWarning, ScenarioError, suggestion
+from gossiprec.base.errors import MovedWarning, ScenarioError, did_you_mean
 from gossiprec.base.inputs import read_regular_file
-from gossiprec.scenario.bundled import STUDIES, bundled_files, new_path
+from gossiprec.scenario.bundled import STUDIES, bundled_files, present_path_of
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
 
 MAX_BYTES = 512 * 1024
@@ -58,7 +58,7 @@ def read_file(path: Path, problems: Problems) -> SourceLayer:
     try:
         raw = read_regular_file(path, most_bytes=MAX_BYTES, error=ScenarioError)
     except FileNotFoundError:
-        moved = new_path(path)
+        moved = present_path_of(path)
         if moved is None:
             raise ScenarioError(f"{path}: no such file{_near(path)}") from None
         warnings.warn(f"{path} has moved to {moved}; use the new path", MovedWarning, stacklevel=2)
@@ -131,7 +131,7 @@ def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (and no folder {path.parent})"
     there = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml"))
-    return suggestion(path.name, there) or (f"; there are: {', '.join(there[:10])}" if there else "")
+    return did_you_mean(path.name, there) or (f"; there are: {', '.join(there[:10])}" if there else "")
 
 
 class _Reader:

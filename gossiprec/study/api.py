@@ -95,7 +95,7 @@ def study(
     runner.check_target()
     start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out
     with folder.locked(plan.study.name):
-        todo = runner.take_stock(stale_runs=keywords.get("stale_runs", "refuse"))
+        todo = runner.find_unfinished(stale_runs=keywords.get("stale_runs", "refuse"))
         runner.carry_out(todo, start, keywords.get("progress") or _NoProgress())
     return StudyResult(folder.path)
 

@@ -96,14 +96,14 @@ class StudyFolder:
                 self.check(name)
             yield
 
-    def run(self, simulation: SharedSimulation) -> Path:
+    def run_directory(self, simulation: SharedSimulation) -> Path:
         """Return the directory of a simulation."""
         return self.runs / simulation.hash
 
-    def finished(self, simulation: SharedSimulation) -> Run | None:
+    def finished_run(self, simulation: SharedSimulation) -> Run | None:
         """Return the finished run of a simulation, whatever code made it, or None."""
         try:
-            run = open_run(self.run(simulation))
+            run = open_run(self.run_directory(simulation))
             complete = run.manifest.get("status") == "complete" and run.summary is not None
             complete = complete and not manifest_fault(run.manifest)
         except GossipRecError:
@@ -155,9 +155,9 @@ def runs_with_other_data(runs: Iterable[tuple[SharedSimulation, Run]]) -> dict[s
     for simulation, run in runs:
         manifest = run.manifest
         if "inputs" in manifest:
-            name = canonical_json([simulation.scenario.dataset.plain(), manifest["inputs"]])
+            name = canonical_json([simulation.scenario.dataset.to_plain_data(), manifest["inputs"]])
         else:
-            name = canonical_json(simulation.scenario.dataset.plain())
+            name = canonical_json(simulation.scenario.dataset.to_plain_data())
         if name not in known:
             known[name] = changed_since(simulation.scenario, manifest)
         changed = known[name]
@@ -228,19 +228,19 @@ class StudyRecord:
         """Number of simulations that serve the variants."""
         return len({simulation.hash for simulation in self._served_by.values()})
 
-    def serve_apart(self, parts: list[SharedSimulation]) -> None:
+    def serve_separately(self, parts: list[SharedSimulation]) -> None:
         """Let variants be served by these simulations instead of the shared one."""
         self._served_by |= {served: simulation for simulation in parts for served in simulation.serves}
 
-    def finish(self, hash_: str, code: str) -> None:
+    def note_finished(self, hash_: str, code: str) -> None:
         """Note that a simulation is finished."""
         self.codes[hash_] = code
 
-    def labels(self, hash_: str) -> list[str]:
+    def variant_labels(self, hash_: str) -> list[str]:
         """Return the labels of the variants of a simulation."""
         return [_label(variant) for variant in self._variants(hash_)]
 
-    def headline(self, hash_: str) -> str:
+    def first_measure_text(self, hash_: str) -> str:
         """Return the first measure of a simulation as text."""
         rows = [row for variant in self._variants(hash_)[:1] for row in self._rows_of(variant)]
         return _words(rows[0]) if rows and rows[0]["measure"] else ""
@@ -275,15 +275,20 @@ class StudyRecord:
 
     def _measured(self, variant: Variant, simulation: SharedSimulation) -> list[Row]:
         scenario = variant.scenario
-        summary, keys = open_run(self.folder.run(simulation)).summary or {}, scenario_table_keys(scenario)
+        summary, keys = (
+            open_run(self.folder.run_directory(simulation)).summary or {},
+            scenario_table_keys(scenario),
+        )
         lacking = first_missing_attack(summary, keys)
         if lacking:
             raise LogError(
-                f"{self.folder.run(simulation)} has no attack named {lacking}, although its scenario defines "
+                f"{self.folder.run_directory(simulation)} has no attack named {lacking}, although its scenario defines "
                 "one: the attack's table_keys do not match the rows it reports; this is a bug in the attack"
             )
         attacks = {choice.name for choice in scenario.observers}
-        return extract_rows(summary, scenario.evaluate.measured(), keys, self.plan.measures, attacks)
+        return extract_rows(
+            summary, scenario.evaluate.reportable_measures(), keys, self.plan.measures, attacks
+        )
 
     def _mark(self, status: str, n_rows: int) -> dict[str, Any]:
         plan, outcome = self.plan, self.outcome
@@ -310,7 +315,7 @@ class StudyRecord:
         }
 
     def _failure(self, done: TaskResult) -> dict[str, Any]:
-        about = {"run": done.hash, "variants": self.labels(done.hash), "problem": done.problem}
+        about = {"run": done.hash, "variants": self.variant_labels(done.hash), "problem": done.problem}
         return {**about, "trace": done.trace} if done.trace else about
 
 

@@ -51,7 +51,7 @@ class LoadedStudy:
         """The name of the study."""
         return self.file.name
 
-    def plain(self) -> dict[str, Any]:
+    def to_plain_data(self) -> dict[str, Any]:
         """Return the study as plain data that can be loaded from anywhere, with its bases included."""
         content = self.file.model_dump(mode="json", by_alias=True, exclude_unset=True)
         for at, base in self.bases.items():

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from gossiprec.base.arrays import F64
-from gossiprec.base.errors import suggestion
+from gossiprec.base.errors import did_you_mean
 from gossiprec.base.rng import generator
 from gossiprec.measures.selectors import MeasureSelector
 from gossiprec.scenario.cross_checks import collect_size_problems
@@ -130,7 +130,7 @@ def _listed(study: LoadedStudy, problems: Problems) -> list[Point]:
         at = ("search", "list", place)
         for name in row:
             if name not in axes:
-                near = suggestion(name, axes)
+                near = did_you_mean(name, axes)
                 problems.add((*at, name), f"is not an axis; axes are: {', '.join(axes) or 'none'}{near}")
         for name in axes:
             if name not in row:
@@ -219,11 +219,11 @@ class ProblemCollector:
 
     def add(self, found: Problems, source_map: SourceMap, labels: Mapping[str, Label]) -> None:
         """Note the problems of one variant."""
-        for path, text, origin in found.located(source_map):
+        for path, text, origin in found.with_origins(source_map):
             _, variants = self._found.setdefault((path, text), (origin, []))
             variants.append(", ".join(f"{name}={value}" for name, value in labels.items()))
 
-    def tell(self, problems: Problems, n_variants: int) -> None:
+    def report_to(self, problems: Problems, n_variants: int) -> None:
         """Add the collected problems to `problems`.
 
         A problem of all variants is a problem of the base. A problem of a value in the study is reported at the line
@@ -357,10 +357,10 @@ def _variants(study: LoadedStudy, points: Sequence[Point], problems: Problems) -
             scenario, source_map = build_scenario(_base(study, point), [*common, *chosen, *given], found)
             gathered.add(found, source_map, labels)
             if scenario is not None and not found:
-                variants.append(Variant(labels, scenario.located(source_map), run_hash(scenario)))
+                variants.append(Variant(labels, scenario.with_source_map(source_map), run_hash(scenario)))
             if found:
                 break  # other seeds have the same problems
-    gathered.tell(problems, len(points))
+    gathered.report_to(problems, len(points))
     return variants
 
 
@@ -418,14 +418,14 @@ def _check_against_data(study: LoadedStudy, variants: Sequence[Variant], problem
         if content in checked:
             continue
         checked.add(content)
-        data = canonical_json(scenario.dataset.plain())
+        data = canonical_json(scenario.dataset.to_plain_data())
         if data not in sizes:
             outline = data_sizes(scenario)
             sizes[data] = (outline.n_users, outline.split.n_items)
         found = Problems()
         collect_size_problems(scenario, *sizes[data], found)
         gathered.add(found, scenario.source_map, variant.labels)
-    gathered.tell(problems, len(checked))
+    gathered.report_to(problems, len(checked))
 
 
 def _check_observers(study: LoadedStudy, variants: Sequence[Variant], problems: Problems) -> None:
@@ -440,4 +440,4 @@ def _check_observers(study: LoadedStudy, variants: Sequence[Variant], problems: 
                 "community_size of one of them",
             )
         gathered.add(found, scenario.source_map, variant.labels)
-    gathered.tell(problems, len(variants))
+    gathered.report_to(problems, len(variants))

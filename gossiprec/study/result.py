@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.base.errors import LogError, suggestion
+from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.figures.study.estimates import NOTE, mean_with_interval, tabulate_means
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.figures.study.table_reader import StudyTable, order_quantities, read_study
@@ -60,7 +60,7 @@ class StudyResult:
     def _words(self) -> str:
         mark, table = self.mark, self._found
         failed = f", {len(mark['failed'])} failed" if mark["failed"] else ""
-        axes = " x ".join(f"{name} ({len(table.labels(name))})" for name in table.varying)
+        axes = " x ".join(f"{name} ({len(table.axis_values(name))})" for name in table.varying)
         finished = f"{mark['finished']} of {mark['simulations']} runs finished{failed}"
         return ", ".join([self.status, finished, *([axes] if axes else [])])
 
@@ -93,7 +93,7 @@ class StudyResult:
 
         if name not in TABLES:
             raise LogError(
-                f"unknown table {name!r}{suggestion(name, TABLES)}; a study has {', '.join(TABLES)}"
+                f"unknown table {name!r}{did_you_mean(name, TABLES)}; a study has {', '.join(TABLES)}"
             )
         with open_to_read(self.path / PARQUET) as file:
             runs = pq.read_table(file)
@@ -141,7 +141,7 @@ class StudyResult:
         for name in labels:
             if name not in known:
                 raise LogError(
-                    f"{self.path} has no axis {name!r}{suggestion(name, known)}; it has {', '.join(known)}"
+                    f"{self.path} has no axis {name!r}{did_you_mean(name, known)}; it has {', '.join(known)}"
                 )
         rows = self.table("runs").select([*known, "run", "status"]).to_pylist()
         wanted = [
@@ -186,7 +186,7 @@ class StudyResult:
 
         if kind is not None and kind not in KINDS:
             raise LogError(
-                f"unknown figure {kind!r}{suggestion(kind, KINDS)}; expected one of {', '.join(KINDS)}"
+                f"unknown figure {kind!r}{did_you_mean(kind, KINDS)}; expected one of {', '.join(KINDS)}"
             )
         chosen, against = (
             {name: format_label(value) for name, value in (labels or {}).items()} for labels in (where, to)

@@ -135,7 +135,7 @@ class SharedSimulation:
     scenario: Scenario
     serves: tuple[str, ...]
 
-    def apart(self, scenarios: Mapping[str, Scenario]) -> list[SharedSimulation]:
+    def split_by_variant(self, scenarios: Mapping[str, Scenario]) -> list[SharedSimulation]:
         """Return one simulation per variant served, given the variants' scenarios by hash."""
         return [SharedSimulation(hash_, scenarios[hash_], (hash_,)) for hash_ in self.serves]
 

@@ -84,9 +84,9 @@ class StudyRunner:
         ResourceError
         """
         if any(simulation.scenario.executor.portable for simulation in self.plan.simulations):
-            portable.require()
+            portable.require_portable()
 
-    def take_stock(self, *, stale_runs: StaleRuns) -> list[SharedSimulation]:
+    def find_unfinished(self, *, stale_runs: StaleRuns) -> list[SharedSimulation]:
         """Find the finished simulations; return the others by seed, so that all combinations get early results.
 
         Raises
@@ -94,7 +94,7 @@ class StudyRunner:
         LogError
             If there are runs of another code version or of other data, and `stale_runs` is "refuse".
         """
-        runs = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
+        runs = {s.hash: self.folder.finished_run(s) for s in self.plan.simulations}
         found = {hash_: run_code_version(run) for hash_, run in runs.items() if run is not None}
         ours = {s.hash: scenario_code_version(s.scenario) for s in self.plan.simulations}
         others = {hash_: code for hash_, code in found.items() if code != ours[hash_]}
@@ -109,7 +109,7 @@ class StudyRunner:
         others |= self._of_other_data(runs, refused=stale_runs == "refuse")
         for hash_, code in found.items():
             if not (hash_ in others and stale_runs == "again"):
-                self.record.finish(hash_, code)
+                self.record.note_finished(hash_, code)
         self.outcome.kept = len(self.record.codes)
         seeds = list(dict.fromkeys(variant.seed for variant in self.plan.variants))
         todo = [s for s in self.plan.simulations if s.hash not in self.record.codes]
@@ -145,7 +145,7 @@ class StudyRunner:
         if todo:
             prepare_trackers(self._track)
         self.outcome.left = len(todo)
-        self.folder.write_spec(self.plan.study.plain())
+        self.folder.write_spec(self.plan.study.to_plain_data())
         self.record.write("running")
         progress.begin(total=self.record.n_simulations, kept=self.outcome.kept)
         status = "interrupted"
@@ -163,7 +163,7 @@ class StudyRunner:
     ) -> list[SharedSimulation]:
         """Run simulations; return those that replace shared ones that failed."""
         instead: list[SharedSimulation] = []
-        ends = start([self.task_of(simulation) for simulation in todo])
+        ends = start([self.make_task(simulation) for simulation in todo])
         try:
             for done in ends:
                 instead += self._note(done, progress)
@@ -172,12 +172,12 @@ class StudyRunner:
             ends.close()
         return instead
 
-    def task_of(self, simulation: SharedSimulation) -> StudyTask:
+    def make_task(self, simulation: SharedSimulation) -> StudyTask:
         """Return the task of a simulation, as sent to a worker."""
         return StudyTask(
             hash=simulation.hash,
             scenario=simulation.scenario.resolved(),
-            path=str(self.folder.run(simulation).absolute()),
+            path=str(self.folder.run_directory(simulation).absolute()),
             signature=kernel_signature(simulation.scenario),
             code=code_version(),
             plugins=scenario_plugins(simulation.scenario),
@@ -187,7 +187,7 @@ class StudyRunner:
 
     def _called(self, hash_: str) -> str:
         """Return one label for a simulation that may serve several variants."""
-        first, *more = self.record.labels(hash_)
+        first, *more = self.record.variant_labels(hash_)
         return f"{first} (and {len(more)} more)" if more else first
 
     def _note(self, done: TaskResult, progress: StudyProgress) -> list[SharedSimulation]:
@@ -202,20 +202,22 @@ class StudyRunner:
             self.outcome.failed[done.hash] = done
         else:
             self.outcome.made += 1
-            self.record.finish(done.hash, scenario_code_version(simulation.scenario))
-        progress.ended(done, self.record.labels(done.hash)[0], self.record.headline(done.hash))
+            self.record.note_finished(done.hash, scenario_code_version(simulation.scenario))
+        progress.ended(
+            done, self.record.variant_labels(done.hash)[0], self.record.first_measure_text(done.hash)
+        )
         return []
 
     def _apart(self, shared: SharedSimulation, progress: StudyProgress) -> list[SharedSimulation]:
         """Return a simulation for each variant of a shared one, without the finished ones."""
-        parts = shared.apart({variant.hash: variant.scenario for variant in self.plan.variants})
+        parts = shared.split_by_variant({variant.hash: variant.scenario for variant in self.plan.variants})
         self._by_hash |= {part.hash: part for part in parts}
-        self.record.serve_apart(parts)
+        self.record.serve_separately(parts)
         todo = []
         for part in parts:
-            run, code = self.folder.finished(part), scenario_code_version(part.scenario)
+            run, code = self.folder.finished_run(part), scenario_code_version(part.scenario)
             if run is not None and run_code_version(run) == code:
-                self.record.finish(part.hash, code)
+                self.record.note_finished(part.hash, code)
                 self.outcome.kept += 1
             else:
                 todo.append(part)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from gossiprec.base.errors import suggestion
+from gossiprec.base.errors import did_you_mean
 from gossiprec.base.options import Options
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.measures.selectors import read_measure
@@ -70,7 +70,7 @@ class FigureSpec(Options):
         for name in (self.x, by, *(name for name, _ in chosen)):
             if name is not None and name not in axes:
                 known = ", ".join(axes) or "none"
-                raise ValueError(f"found the axis {name!r}; the axes are: {known}{suggestion(name, axes)}")
+                raise ValueError(f"found the axis {name!r}; the axes are: {known}{did_you_mean(name, axes)}")
         for name, value in chosen:
             labels = axes[name]
             if labels is not None and format_label(value) not in map(format_label, labels):
@@ -195,7 +195,7 @@ class StudyAxis(Options):
         return self.low is not None
 
     @property
-    def brings_base(self) -> bool:
+    def names_bases(self) -> bool:
         """Whether each of its values names a base."""
         return self.key is None and all("base" in sets for sets in dict(self.values or {}).values())
 
@@ -293,7 +293,7 @@ class StudyFile(Options):
 
     @model_validator(mode="after")
     def _has_a_base(self) -> StudyFile:
-        if self.base is None and not any(axis.brings_base for axis in self.axes.values()):
+        if self.base is None and not any(axis.names_bases for axis in self.axes.values()):
             raise ValueError("base is missing; name a scenario file, or set a base in each value of an axis")
         return self
 

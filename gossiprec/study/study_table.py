@@ -15,7 +15,7 @@ from typing import Any
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
-from gossiprec.base.errors import suggestion
+from gossiprec.base.errors import did_you_mean
 from gossiprec.base.options import registered_name
 from gossiprec.figures.study.quantity import RUN_WORDS
 from gossiprec.measures.metric import read_metric
@@ -68,7 +68,7 @@ def check_measures(
 ) -> None:
     """Refuse measures that no run will have."""
     scenarios = list(scenarios)
-    metrics = {metric for scenario in scenarios for metric in scenario.evaluate.measured()}
+    metrics = {metric for scenario in scenarios for metric in scenario.evaluate.reportable_measures()}
     attacks = {choice.name for scenario in scenarios for choice in scenario.observers}
     parts = set[str]().union(*(_coordinator_parts(scenario) for scenario in scenarios))
     found = [scenario_table_keys(scenario) for scenario in scenarios]
@@ -96,7 +96,7 @@ def check_measures(
 def _is_of_any(measure: MeasureSelector, keys: Iterable[TableKey]) -> bool:
     """Return whether a measure selects any of these attacks, judged by the labels in their keys."""
     filters = {name: value for name, value in measure.filters.items() if name in FILTERS}
-    return any(MeasureSelector(measure.name, filters).takes(key_to_labels(key)) for key in keys)
+    return any(MeasureSelector(measure.name, filters).accepts(key_to_labels(key)) for key in keys)
 
 
 def _known(measure: MeasureSelector) -> MeasureSelector:
@@ -119,7 +119,7 @@ def _known(measure: MeasureSelector) -> MeasureSelector:
     elif name not in of_attacks and name not in RUN_WORDS:
         known = [*of_attacks, *RUN_WORDS]
         raise ValueError(
-            f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
+            f"unknown measure {name!r}{did_you_mean(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
         )
     if measure.filters and name not in of_attacks:
         raise ValueError(f"{name!r} describes the whole run; remove the brackets")
@@ -207,7 +207,7 @@ def _rows(
         ]
     ranked = [] if observers is None or name in OF_ATTACKS else summary.get("attacks", [])
     for labels, value in _own(lines, keys, ranked):
-        if measure.takes(labels):
+        if measure.accepts(labels):
             yield _row(name, labels, value)
     if not lines and (name in utility or _looked_up(summary, name) is not None):
         yield _row(name, {}, utility.get(name, _looked_up(summary, name)))

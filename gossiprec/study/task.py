@@ -251,7 +251,7 @@ class DataCache:
 
     def __call__(self, scenario: Scenario) -> Split:
         """Return the scenario's data, split; see :func:`gossiprec.emulation.assembly.prepare.load_data`."""
-        key = canonical_json([scenario.dataset.plain(), scenario.seed])
+        key = canonical_json([scenario.dataset.to_plain_data(), scenario.seed])
         found = self._held.pop(key, None)
         if found is None:
             with record_inputs() as inputs:

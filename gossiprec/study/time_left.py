@@ -38,7 +38,7 @@ class PlannedRun:
     seconds: float | None = None
 
 
-def planned_run(estimate: RunEstimate | GossipRecError) -> PlannedRun:
+def plan_run(estimate: RunEstimate | GossipRecError) -> PlannedRun:
     """Return the plan of a run from its estimate; a run that must fail takes no time."""
     if isinstance(estimate, GossipRecError):
         return PlannedRun("", 0.0, 0.0)
@@ -73,22 +73,22 @@ class TimeLeft:
         self._instead: list[PlannedRun] = []
         self._took: dict[str, list[tuple[PlannedRun, float]]] = defaultdict(list)
 
-    def started(self, hash_: str) -> None:
+    def note_start(self, hash_: str) -> None:
         """Note that a run has started; repeated calls for a running one have no effect."""
         if hash_ not in self._running:
             self._running[hash_] = (self._plan(hash_), self._clock())
 
-    def ended(self, hash_: str, seconds: float, *, failed: bool = False) -> None:
+    def note_end(self, hash_: str, seconds: float, *, failed: bool = False) -> None:
         """Note the end of a run and its seconds without compiling; the time of a failed run is ignored."""
         plan = self._over(hash_)
         if not failed:
             self._took[plan.kind].append((plan, seconds))
 
-    def split(self, hash_: str, number: int) -> None:
+    def note_split(self, hash_: str, number: int) -> None:
         """Note that `number` similar runs replace this one."""
         self._instead += [self._over(hash_)] * number
 
-    def seconds(self) -> float | None:
+    def estimate_seconds(self) -> float | None:
         """Return the seconds left, or None while nothing is known."""
         now = self._clock()
         whole = {hash_: self._expected(plan) for hash_, (plan, _) in self._running.items()}
@@ -160,7 +160,7 @@ def estimate_runs(simulations: Iterable[SharedSimulation]) -> dict[str, RunEstim
     outlines: dict[str, DataSizes] = {}
 
     def outline(scenario: Scenario) -> DataSizes:
-        data = canonical_json(scenario.dataset.plain())
+        data = canonical_json(scenario.dataset.to_plain_data())
         if data not in outlines:
             outlines[data] = data_sizes(scenario)
         return outlines[data]

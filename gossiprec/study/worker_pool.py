@@ -38,7 +38,7 @@ class TaskQueue:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def take(self) -> StudyTask | None:
+    def take_startable(self) -> StudyTask | None:
         """Return the next task that may start now, if any."""
         task = next((task for task in self._tasks if task.signature not in self._compiling), None)
         if task is not None:
@@ -51,7 +51,7 @@ class TaskQueue:
         """Put a task back at the front of the queue."""
         self._tasks.appendleft(task)
 
-    def compiled(self, task: StudyTask) -> None:
+    def note_compiled(self, task: StudyTask) -> None:
         """Note that the kernels of a task exist, or that no worker is compiling them any more."""
         self._compiling.discard(task.signature)
         self._compiled.add(task.signature)
@@ -125,7 +125,7 @@ class WorkerPool:
             worker = next((worker for worker in self._workers if worker.task is None), None)
             if worker is None and len(self._workers) == self.jobs:
                 return
-            task = waiting.take()
+            task = waiting.take_startable()
             if task is None:
                 return
             if worker is None:
@@ -157,11 +157,11 @@ class WorkerPool:
         assert task is not None, "an idle worker sends nothing"
         if isinstance(heard, TaskResult):
             worker.task = None
-            waiting.compiled(task)
+            waiting.note_compiled(task)
             yield heard
         else:
             if heard.startswith(AT_WORK):
-                waiting.compiled(task)
+                waiting.note_compiled(task)
             self.say(task.hash, heard)
 
     def _end(self) -> None:
@@ -183,7 +183,7 @@ def leave_if_imported_by_worker() -> None:
 
 def _lost(task: StudyTask, code: int, waiting: TaskQueue, attempts: dict[str, int]) -> Iterator[TaskResult]:
     """Put the task of a dead worker back into the queue, or report it as failed."""
-    waiting.compiled(task)
+    waiting.note_compiled(task)
     if attempts[task.hash] < ATTEMPTS:
         waiting.put_back(task)
         return

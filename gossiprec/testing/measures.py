@@ -37,7 +37,7 @@ class MeasureCase:
         for part in vars(seen).values():
             if isinstance(part, np.ndarray):
                 part.setflags(write=False)
-        return self.made.of(seen, k)
+        return self.made.compute_values(seen, k)
 
 
 def check_measure(measure: type[Measure]) -> None:

@@ -46,7 +46,7 @@ def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | 
 def tiny_split() -> Split:
     """Return data of which the items have names and texts, one of them empty."""
     users, items = np.nonzero(np.random.default_rng(SEED).random((N_USERS, N_ITEMS)) < 0.5)
-    train = Ragged.sets(users, items, N_USERS)
+    train = Ragged.sets_from_pairs(users, items, N_USERS)
     nothing = Ragged.from_sizes(np.zeros(N_USERS, np.int64), np.empty(0, np.int32))
     names = tuple(f"item-{item}" for item in range(N_ITEMS))
     return Split("tiny", N_USERS, N_ITEMS, train, nothing, nothing, item_names=names, item_texts=TEXTS)

@@ -215,7 +215,7 @@ def a_missed_wake_uses_its_draws(sampled: SamplingCase) -> None:
     awake, away = sampled.views(sampled.fewest), sampled.views(sampled.fewest)
     awake.next_receivers(2, 0.0)
     away.on_missed_wake(2, 0.0)
-    assert awake._streams.take(2) == away._streams.take(2), "The words of wake 1 differ."
+    assert awake._streams.next_draw(2) == away._streams.next_draw(2), "The words of wake 1 differ."
 
 
 def a_single_online_node_sends_nothing(sampled: SamplingCase) -> None:

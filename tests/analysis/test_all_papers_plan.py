@@ -21,7 +21,7 @@ GUESSES = [{"name": "entropy-mia", "who": "coordinator", "community_size": 5}]
 @cache
 def scenarios(folder=None, scale="tiny"):
     """Return the resolved scenario of every experiment that can be run."""
-    plan = make_plan(STUDY.study(STUDY.experiments, data=folder, scale=scale), check_data=False)
+    plan = make_plan(STUDY.make_study(STUDY.experiments, data=folder, scale=scale), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
@@ -114,7 +114,7 @@ def test_rows_and_kinds_of_runs_can_be_asked_for():
 
 def test_movielens_1m_is_a_study_of_its_own(tmp_path):
     (tmp_path / "ml-1m").mkdir()
-    study = STUDY.study(["fedncf"], data=tmp_path, dataset="movielens-1m")
+    study = STUDY.make_study(["fedncf"], data=tmp_path, dataset="movielens-1m")
     assert study.name == "all-papers-movielens-1m"
     (one,) = make_plan(study, check_data=False).variants
     told = load_scenario(one.scenario.resolved()).resolved()["dataset"]

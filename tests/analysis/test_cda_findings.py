@@ -17,8 +17,8 @@ from analysis.papers.verdict import (
     NOT_MEASURED,
     UNDECIDED,
     confidence_half_width,
-    decide,
     describe_margin,
+    judge_margins,
 )
 
 
@@ -65,7 +65,7 @@ def test_without_runs_nothing_is_held_or_reached():
     ],
 )
 def test_paired_differences_decide_where_their_interval_is_on_one_side(differences, expected):
-    assert decide(dict(enumerate(differences, start=1))) == expected
+    assert judge_margins(dict(enumerate(differences, start=1))) == expected
 
 
 def test_the_interval_is_students_over_seeds():

@@ -55,7 +55,7 @@ def select_experiments(names):
 
 
 def tiny(names, seeds=1):
-    return make_plan(STUDY.study(names, data=None, scale="tiny", seeds=seeds), check_data=False)
+    return make_plan(STUDY.make_study(names, data=None, scale="tiny", seeds=seeds), check_data=False)
 
 
 def cells_of(table, row, column):
@@ -68,12 +68,12 @@ def cells_of(table, row, column):
 
 def test_every_printed_number_is_compared_or_says_why_not():
     covered = {cell.printed for cell in report_cells() if cell.measure is not None or cell.why_not}
-    assert set(PUBLISHED.printed) <= covered
+    assert set(PUBLISHED.printed_numbers) <= covered
 
 
 def test_the_print_is_all_there():
-    tables = [number for number in PUBLISHED.printed if number.table != "text"]
-    assert (len(tables), len(PUBLISHED.printed) - len(tables)) == (91, 22)
+    tables = [number for number in PUBLISHED.printed_numbers if number.table != "text"]
+    assert (len(tables), len(PUBLISHED.printed_numbers) - len(tables)) == (91, 22)
 
 
 def test_only_numbers_that_need_no_run_or_contradict_themselves_are_not_compared():
@@ -287,32 +287,32 @@ def test_each_experiment_has_a_simulation_of_its_own_and_the_seeds_asked_for():
 def test_every_community_of_the_tiny_study_fits_its_data():
     """At most half of the users are a community; a study with other data or more users would be refused at once."""
     names = [name for name in STUDY.experiments if name.startswith("table") and "switch" not in name]
-    plan = make_plan(STUDY.study(names, data=None, scale="tiny", seeds=1))
+    plan = make_plan(STUDY.make_study(names, data=None, scale="tiny", seeds=1))
     assert {str(one.labels["experiment"]) for one in plan.variants} == set(names)
 
 
 def test_missing_data_are_no_error(tmp_path):
     (tmp_path / "ml-100k").mkdir()
     names = ["table5-ml100k-authors100", "table4-gowalla100-fedavg-gmf"]
-    lacking = STUDY.missing_data(names, data=tmp_path, scale="full")
+    lacking = STUDY.find_missing_data(names, data=tmp_path, scale="full")
     assert list(lacking) == names[1:]
     assert lacking[names[1]].startswith("data missing: no gowalla or")
-    assert STUDY.missing_data(names, data=None, scale="tiny") == {}
+    assert STUDY.find_missing_data(names, data=None, scale="tiny") == {}
 
 
 def test_a_data_folder_without_data_is_refused(tmp_path):
     with pytest.raises(
         DataError, match=r"found none of the data sets in .*; expected at least one of ml-100k or"
     ):
-        STUDY.missing_data([], data=tmp_path, scale="full")
+        STUDY.find_missing_data([], data=tmp_path, scale="full")
     with pytest.raises(DataError, match="--data is missing"):
-        STUDY.missing_data([], data=None, scale="full")
+        STUDY.find_missing_data([], data=None, scale="full")
 
 
 def test_the_data_are_named_by_their_whole_path(tmp_path, monkeypatch):
     (tmp_path / "ml-100k").mkdir()
     monkeypatch.chdir(tmp_path)
-    study = STUDY.study(["table5-ml100k-authors100"], data=Path(), scale="full", seeds=1)
+    study = STUDY.make_study(["table5-ml100k-authors100"], data=Path(), scale="full", seeds=1)
     variant, *_ = make_plan(study, check_data=False).variants
     assert variant.scenario.resolved()["dataset"]["path"] == str(tmp_path.resolve() / "ml-100k")
 

@@ -15,9 +15,9 @@ from analysis.cda_paper.cells import (
     CSV_HEADER,
     NumberResults,
     ReportCell,
-    cell_result,
+    collect_number_results,
+    compute_cell_result,
     csv_rows,
-    number_results,
 )
 from analysis.cda_paper.figures import paper_figures
 from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
@@ -34,12 +34,12 @@ class Told(RunNumber):
 
     values: tuple[float, ...] = ()
     experiments: tuple[str, ...] = ()
-    uses_rule: bool = True
+    uses_relevance_rule: bool = True
 
-    def of_seed(self, runs, rule):
+    def value_of_runs(self, runs, relevance_rule):
         raise NotImplementedError
 
-    def per_seed(self, runs, rule=MAIN_RULE):
+    def values_by_seed(self, runs, relevance_rule=MAIN_RULE):
         return dict(enumerate(self.values, start=1))
 
 
@@ -47,11 +47,11 @@ def group(table, row, column, *told, dataset="movielens-100k", value=None, **of_
     """Return a printed number with results by setting: name to values, the first of which is compared first."""
     if value is None:
         about = (table, dataset, row, column)
-        (number,) = [p for p in PUBLISHED.printed if (p.table, p.dataset, p.row, p.column) == about]
+        (number,) = [p for p in PUBLISHED.printed_numbers if (p.table, p.dataset, p.row, p.column) == about]
     else:
         number = PrintedNumber(table, dataset, row, column, value)
     cells = [ReportCell(number, name, Told(tuple(values)), **of_cell) for name, values in told]
-    return NumberResults(number, tuple(cell_result(cell, {}) for cell in cells))
+    return NumberResults(number, tuple(compute_cell_result(cell, {}) for cell in cells))
 
 
 def section(groups, runs=None):
@@ -128,7 +128,7 @@ def test_seeds_are_a_mean_with_its_interval():
 
 def test_the_best_tenth_is_judged_as_a_minimum_and_shown_as_a_mean(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.4))
-    own = [one for one in number_results(runs) if one.printed.table == "table4"]
+    own = [one for one in collect_number_results(runs) if one.printed.table == "table4"]
     (told,) = [one for one in rows(section(own, runs)[0]) if one["data"] == "MovieLens-100k"]
     assert "✗ 60.0; n = 1" in told["Best 10 % AAC, least %: ours"]
     assert told["Best 10 % AAC, mean %: ours"] == "64.0; n = 1"
@@ -141,7 +141,7 @@ def test_fractions_are_told_as_printed():
 
 def test_statistics_count_users_and_are_whole_numbers(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, [line("coordinator", 0.5)], coordinator=943)
-    own = [one for one in number_results(runs) if one.printed.table == "table2"]
+    own = [one for one in collect_number_results(runs) if one.printed.table == "table2"]
     told, _ = rows(section(own, runs)[0])
     assert told == {
         "data": "MovieLens-100k",
@@ -228,7 +228,7 @@ def test_what_is_said_of_a_further_setting_alone_is_in_its_fold():
         ReportCell(number, "a", Told((1.0,)), note="both"),
         ReportCell(number, "b", Told((2.0,)), note="late\nboth"),
     ]
-    _, remark, fold = section([NumberResults(number, tuple(cell_result(cell, {}) for cell in cells))])
+    _, remark, fold = section([NumberResults(number, tuple(compute_cell_result(cell, {}) for cell in cells))])
     assert remark.markdown() == "- both"
     assert fold.blocks[1].markdown() == "- late"
 
@@ -246,7 +246,9 @@ def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
     number = group("table4", "fedavg gmf", "max_aac").printed
     found = [
-        NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG)), runs),))
+        NumberResults(
+            number, (compute_cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG)), runs),)
+        )
     ]
     assert by_rule(found, runs) == [
         {
@@ -268,7 +270,9 @@ def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.47, k=10))
     number = group("table9", "K=10", "full").printed
     found = [
-        NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG, 10)), runs),))
+        NumberResults(
+            number, (compute_cell_result(ReportCell(number, "a", single_attack(ex.ML_FEDAVG, 10)), runs),)
+        )
     ]
     (told,) = by_rule(found, runs)
     assert told["printed / random"] == "49.0"
@@ -276,7 +280,7 @@ def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
 
 def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.5))
-    own = [one for one in number_results(runs) if one.printed.table == "text"]
+    own = [one for one in collect_number_results(runs) if one.printed.table == "text"]
     told = {one["quantity"]: one["ours"] for one in rows(section(own, runs)[0]) if one["quantity"]}
     assert told["Adversaries above random guess, FedAvg GMF (%)"] == "○ 100.0; n = 1"
     assert told["FedAvg adversaries with 0 % accuracy (%)"] == "○ 0.00; n = 1"
@@ -302,7 +306,11 @@ def test_a_band_that_guessing_reaches_is_said(tmp_path):
         runs = one_run(tmp_path / dataset, ex.ML_RAND, every_rule("single", aac))
         number = group("table5", row, "max_aac", dataset=dataset).printed
         return text_of(
-            [NumberResults(number, (cell_result(ReportCell(number, "a", single_attack(ex.ML_RAND)), runs),))],
+            [
+                NumberResults(
+                    number, (compute_cell_result(ReportCell(number, "a", single_attack(ex.ML_RAND)), runs),)
+                )
+            ],
             runs,
         )
 
@@ -339,7 +347,7 @@ def test_every_printed_number_is_in_the_list_once(study):
     report = (folder / "report.md").read_text()
     listed = report[report.index("Each number, by its verdict") : report.index("**Findings**")]
     lines = [one for one in listed.splitlines() if one.startswith(("| Table", "| Text"))]
-    assert len(lines) == len(set(lines)) == len(PUBLISHED.printed) == 113
+    assert len(lines) == len(set(lines)) == len(PUBLISHED.printed_numbers) == 113
     assert "| all, nearest setting | 113 |" in report
 
 
@@ -409,7 +417,7 @@ def test_what_a_run_says_is_escaped(study):
 
 
 def csv_of(runs, *cells):
-    found = [NumberResults(cells[0].printed, tuple(cell_result(cell, runs) for cell in cells))]
+    found = [NumberResults(cells[0].printed, tuple(compute_cell_result(cell, runs) for cell in cells))]
     return [dict(zip(CSV_HEADER, one, strict=True)) for one in csv_rows(found, runs)]
 
 

@@ -11,9 +11,9 @@ from analysis.cda_paper.cells import (
     CellResult,
     NumberResults,
     ReportCell,
+    collect_number_results,
     count_verdicts,
-    number_results,
-    printed_results,
+    select_printed_results,
 )
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.verdict import Verdict, confidence_half_width, judge_agreement, tolerance_band
@@ -88,15 +88,15 @@ def test_the_interval_is_students():
 
 
 def test_every_printed_number_has_a_band_or_a_reason_for_none():
-    for told in PUBLISHED.printed:
+    for told in PUBLISHED.printed_numbers:
         assert (told.band is None) == bool(told.unjudged), told
         assert told.band is None or told.band[0] <= told.value <= told.band[1], told
-    unjudged = {told.row for told in PUBLISHED.printed if told.band is None and told.table != "text"}
+    unjudged = {told.row for told in PUBLISHED.printed_numbers if told.band is None and told.table != "text"}
     assert unjudged == {"aia", "cda"}  # their times
 
 
 def test_kinds_of_bands_are_those_of_the_quantities():
-    of = {(told.table, told.row, told.column): told.band for told in PUBLISHED.printed}
+    of = {(told.table, told.row, told.column): told.band for told in PUBLISHED.printed_numbers}
     assert of["table10", "entropy mia 0.2", "precision"] == pytest.approx((0.39, 0.49))
     assert of["table10", "cda", "max_aac"] == pytest.approx((48.45, 65.55))
     assert of["table9", "K=10", "random"] == pytest.approx((0.5, 1.5))
@@ -105,8 +105,8 @@ def test_kinds_of_bands_are_those_of_the_quantities():
 
 
 def test_each_printed_number_is_judged_once_and_second_readings_are_not_counted():
-    found = printed_results(number_results({}))
-    assert [group.printed for group in found] == list(PUBLISHED.printed)
+    found = select_printed_results(collect_number_results({}))
+    assert [group.printed for group in found] == list(PUBLISHED.printed_numbers)
     told = dict(zip(Verdict, count_verdicts(group.first for group in found), strict=True))
     assert sum(told.values()) == 113
     assert told[Verdict.WITHIN] == told[Verdict.NEAR] == told[Verdict.OUTSIDE] == 0
@@ -119,9 +119,13 @@ def test_the_nearest_setting_is_the_verdict_and_the_first_stays_beside_it():
         for name, values in (("a", by_seed(30.0)), ("b", by_seed(50.0)), ("c", by_seed(50.1)), ("d", {}))
     )
     group = NumberResults(told, results)
-    assert (group.first.cell.variant, group.best.cell.variant, group.shown.cell.variant) == ("a", "b", "a")
-    assert NumberResults(told, results[::-1]).shown.cell.variant == "c"
+    assert (group.first.cell.variant, group.nearest.cell.variant, group.first_with_run.cell.variant) == (
+        "a",
+        "b",
+        "a",
+    )
+    assert NumberResults(told, results[::-1]).first_with_run.cell.variant == "c"
 
 
 def test_of_equal_verdicts_the_setting_compared_first_stays():
-    assert all(group.best is group.first for group in number_results({}))
+    assert all(group.nearest is group.first for group in collect_number_results({}))

@@ -37,7 +37,7 @@ def scenarios(scale="full", **more):
     """Return the resolved scenario of every experiment."""
     data = _data() if scale == "full" else None
     plan = make_plan(
-        STUDY.study(STUDY.experiments, data=data, scale=scale, seeds=1, **more), check_data=False
+        STUDY.make_study(STUDY.experiments, data=data, scale=scale, seeds=1, **more), check_data=False
     )
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -95,21 +95,21 @@ def test_a_name_says_split_loop_and_method(name):
 
 def test_every_row_has_an_experiment_in_every_setting_and_every_printed_row_is_one():
     for table, rows in TABLE_ROWS.items():
-        assert {one.row for one in PAPER.published.printed if one.table == table} <= rows.keys()
+        assert {one.row for one in PAPER.published.printed_numbers if one.table == table} <= rows.keys()
         for setting in SETTINGS:
             assert {experiment_name(setting, method) for method in rows.values()} <= STUDY.experiments.keys()
-    assert {one.table for one in PAPER.published.printed} == {"table1", *TABLE_ROWS}
+    assert {one.table for one in PAPER.published.printed_numbers} == {"table1", *TABLE_ROWS}
 
 
 def test_a_method_is_printed_alike_in_every_table():
     for column in ("Recall@20", "NDCG@20"):
         of_method = {}
         for table, rows in TABLE_ROWS.items():
-            for one in PAPER.published.printed:
+            for one in PAPER.published.printed_numbers:
                 if (one.table, one.column) == (table, column):
                     of_method.setdefault(rows[one.row], set()).add(one.value)
         assert all(len(values) == 1 for values in of_method.values())
-    assert PAPER.published.value_of("table2", "Original", "Recall@20") == 0.04444
+    assert PAPER.published.printed_value("table2", "Original", "Recall@20") == 0.04444
 
 
 def test_every_figure_shows_experiments_that_there_are():
@@ -137,7 +137,7 @@ def test_tables_and_settings_can_be_asked_for():
 
 
 def test_a_shorter_study_has_so_many_epochs_and_seeds():
-    study = STUDY.study(["file-sum1-original"], data=_data(), seeds=2, epochs=4)
+    study = STUDY.make_study(["file-sum1-original"], data=_data(), seeds=2, epochs=4)
     plan = make_plan(study, check_data=False)
     assert [one.seed for one in plan.variants] == [1, 2]
     assert {one.scenario.resolved()["protocol"]["rounds"] for one in plan.variants} == {4}
@@ -147,11 +147,11 @@ def test_a_shorter_study_has_so_many_epochs_and_seeds():
 def test_data_are_found_under_either_name_and_missing_data_are_refused(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
     names = list(STUDY.experiments)
-    assert STUDY.missing_data(names, data=tmp_path, scale="full") == {}
-    assert STUDY.missing_data(names, data=None, scale="tiny") == {}
-    (variant,) = make_plan(STUDY.study(names[:1], data=tmp_path, seeds=1), check_data=False).variants
+    assert STUDY.find_missing_data(names, data=tmp_path, scale="full") == {}
+    assert STUDY.find_missing_data(names, data=None, scale="tiny") == {}
+    (variant,) = make_plan(STUDY.make_study(names[:1], data=tmp_path, seeds=1), check_data=False).variants
     assert variant.scenario.resolved()["dataset"]["path"] == str(tmp_path.resolve() / "ml-1m.zip")
     with pytest.raises(DataError, match="--data is missing"):
-        STUDY.missing_data(names, data=None, scale="full")
+        STUDY.find_missing_data(names, data=None, scale="full")
     with pytest.raises(DataError, match=r"none of the data sets in nowhere; .* one of ml-1m or ml-1m\.zip"):
-        STUDY.missing_data(names, data=Path("nowhere"), scale="full")
+        STUDY.find_missing_data(names, data=Path("nowhere"), scale="full")

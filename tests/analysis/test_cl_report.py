@@ -49,10 +49,10 @@ def test_looks_choose_epochs_seed_by_seed(tmp_path):
     }
     runs = runs_of(tmp_path, told)
     assert reported_epochs(PAPER, runs, PLAIN, LAST) == {1: 3, 2: 3, 3: 1}
-    assert reported_epochs(PAPER, runs, PLAIN, PAPER.at_print) == {1: 2, 2: 3}
+    assert reported_epochs(PAPER, runs, PLAIN, PAPER.point_at_printed_value) == {1: 2, 2: 3}
     assert reported_epochs(PAPER, runs, PLAIN, BEST) == {1: 2}
     assert reported_score(PAPER, runs, PLAIN, "Recall@20", LAST) == {1: 0.2, 2: 0.6, 3: 0.7}
-    assert reported_score(PAPER, runs, PLAIN, "Recall@20", PAPER.at_print) == {1: 0.3, 2: 0.6}
+    assert reported_score(PAPER, runs, PLAIN, "Recall@20", PAPER.point_at_printed_value) == {1: 0.3, 2: 0.6}
     assert metric_by_epoch_and_seed(runs, PLAIN, RECALL) == {1: {1: 0.1, 2: 0.4, 3: 0.7}}
 
 
@@ -78,7 +78,7 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
 
 
 def test_each_printed_order_is_there_once_and_in_the_printed_direction():
-    words = [one.words for one in printed_orders(PAPER, SETTING)]
+    words = [one.text for one in printed_orders(PAPER, SETTING)]
     assert "Table 2, NDCG@20: Original over SimGCL" in words
     assert "Table 4, Recall@20: rCL4FedRec over -user contrastive learning" in words
     assert "Table 3, Recall@20: CL4FedRec+Regularizer over CL4FedRec" not in words  # of Table 2 already

@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full", epochs=None):
     """Return the resolved scenario of every experiment."""
-    study = STUDY.study(STUDY.experiments, data=folder, scale=scale, seeds=1, epochs=epochs)
+    study = STUDY.make_study(STUDY.experiments, data=folder, scale=scale, seeds=1, epochs=epochs)
     plan = make_plan(study, check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -88,7 +88,7 @@ def test_a_name_says_where_it_is_measured(folder, name):
     assert Path(data["path"]).is_relative_to(folder)
     assert told["evaluate"]["mask"] == "train+validation"
     assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
-    if not PAPER.is_apart(name):
+    if not PAPER.has_other_epochs(name):
         users = 22363 if is_beauty else 6035
         assert round(told["protocol"]["participation"] * users) == 16
         assert told["protocol"]["rounds"] % told["evaluate"]["every"] == 0
@@ -173,19 +173,19 @@ def test_epochs_are_passes_over_all_clients(folder):
     assert short["ml-1m-ncf-fed"]["protocol"]["rounds"] == 3 * 377
     assert short["ml-1m-ncf"]["protocol"]["epochs"] == 3
     rounds = {name: one["protocol"].get("rounds") for name, one in scenarios(folder).items()}
-    assert rounds["beauty-bert4rec-bil"] == STUDY.epochs_of("full", None) * 1398
-    assert rounds["ml-1m-bert4rec-bil"] == STUDY.epochs_of("full", None) * 377
+    assert rounds["beauty-bert4rec-bil"] == STUDY.count_epochs("full", None) * 1398
+    assert rounds["ml-1m-bert4rec-bil"] == STUDY.count_epochs("full", None) * 377
 
 
 def test_each_study_tells_how_long_its_runs_are():
-    told = [one.lengths_in_words() for one in (CL4FEDREC, PDC_FRS, PERFEDREC_PP, STUDY)]
+    told = [one.describe_epochs() for one in (CL4FEDREC, PDC_FRS, PERFEDREC_PP, STUDY)]
     assert told == ["20", "20", "300; centralised 30 to 200", "10; centralised 20"]
 
 
 def test_every_row_and_drawing_has_its_experiments():
     there = set(STUDY.experiments)
     for setting in SETTINGS:
-        for table in PAPER.tables_in(setting):
+        for table in PAPER.tables_of_setting(setting):
             assert {f"{setting}-{method}" for method in TABLE_ROWS[table].values()} <= there
     drawn = {f"{name}-{s}" for s in SETTINGS for name in MODELS.values()}
     sweeps = {f"{option}-beauty" for option in (*SWEEPS, "epsilon", "spread", "ablations", "leaks")}
@@ -194,7 +194,7 @@ def test_every_row_and_drawing_has_its_experiments():
 
 def test_orders_are_those_of_the_table_of_a_setting():
     for setting, table in (("beauty", "Table 2"), ("ml-1m", "Table 3")):
-        words = [one.words for one in printed_orders(PAPER, setting)]
+        words = [one.text for one in printed_orders(PAPER, setting)]
         assert f"{table}, HR@10: NCF+BIL over NCF+Fed" in words
         assert len(words) == 4 * 11
         assert all(one.startswith(table) for one in words)
@@ -214,12 +214,12 @@ def test_only_names_tables_models_and_sweeps():
 
 def test_missing_data_keep_their_own_experiments_alone_from_being_run(folder, tmp_path):
     (tmp_path / "ml-1m").mkdir()
-    lacking = STUDY.missing_data(STUDY.experiments, data=tmp_path, scale="full")
+    lacking = STUDY.find_missing_data(STUDY.experiments, data=tmp_path, scale="full")
     assert set(lacking) == {name for name in STUDY.experiments if STUDY.dataset_name(name) == "beauty"}
     assert "no amazon/Beauty.txt.gz or amazon/Beauty.txt in" in lacking["beauty-ncf"]
-    assert STUDY.missing_data(STUDY.experiments, data=folder, scale="full") == {}
+    assert STUDY.find_missing_data(STUDY.experiments, data=folder, scale="full") == {}
     with pytest.raises(DataError, match="found none of the data sets"):
-        STUDY.missing_data(STUDY.experiments, data=tmp_path / "nowhere", scale="full")
+        STUDY.find_missing_data(STUDY.experiments, data=tmp_path / "nowhere", scale="full")
 
 
 @pytest.mark.skipif(not PRINTED[0].exists(), reason="the list of printed numbers is not here")
@@ -237,7 +237,7 @@ def test_printed_numbers_are_those_of_the_list():
     }
     found = {
         (one.table.replace("table", "Table "), DATA_SETS[one.table], one.row, one.column): one.value
-        for one in PAPER.published.printed
+        for one in PAPER.published.printed_numbers
         if one.table in DATA_SETS
     }
     assert len({(one["table"], one["dataset"], one["method"], one["metric"]) for one in listed}) == len(

@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full"):
     """Return the resolved scenario of every experiment."""
-    plan = make_plan(STUDY.study(STUDY.experiments, data=folder, scale=scale, seeds=1), check_data=False)
+    plan = make_plan(STUDY.make_study(STUDY.experiments, data=folder, scale=scale, seeds=1), check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
 
@@ -117,7 +117,9 @@ def test_numbers_are_those_of_the_shared_list_of_printed_results():
         if (one["paper"], one["table"]) == ("pdc-frs", "Table 1")
     }  # fmt: skip
     found = {
-        (one.table, one.row, one.column): one.value for one in PAPER.published.printed if one.table != "data"
+        (one.table, one.row, one.column): one.value
+        for one in PAPER.published.printed_numbers
+        if one.table != "data"
     }
     assert found == wanted
 
@@ -130,9 +132,9 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
 
 def test_a_method_in_two_printed_rows_has_no_order():
     assert "Office, Recall@20: PDC-FRS over FedNCF+Aug" in [
-        one.words for one in printed_orders(PAPER, "office")
+        one.text for one in printed_orders(PAPER, "office")
     ]
-    words = [one.words for one in printed_orders(PAPER, "file")]
+    words = [one.text for one in printed_orders(PAPER, "file")]
     assert "Table 1, Recall@20: PDC-FRS over FedNCF+Aug" in words
     assert "Table 1, Recall@20: FedNCF over FedMF" in words
     assert not any("FedMF over FCF" in one for one in words)
@@ -151,7 +153,7 @@ def test_tables_sweeps_and_settings_can_be_asked_for():
 def test_a_data_set_that_is_missing_is_told_and_the_other_is_run(tmp_path):
     (tmp_path / "ml-1m.zip").touch()
     names = ["file-pdc-frs", "office-pdc-frs"]
-    lacking = STUDY.missing_data(names, data=tmp_path, scale="full")
+    lacking = STUDY.find_missing_data(names, data=tmp_path, scale="full")
     assert lacking == {"office-pdc-frs": f"data missing: no amazon/Office_Products.txt in {tmp_path}"}
     with pytest.raises(DataError, match="found none of the data sets in nowhere"):
-        STUDY.missing_data(names, data=Path("nowhere"), scale="full")
+        STUDY.find_missing_data(names, data=Path("nowhere"), scale="full")

@@ -96,8 +96,8 @@ def test_what_is_kept_and_told_is_judged_by_similarity(known):
 
 def test_each_data_set_is_compared_with_its_own_print(known):
     folder, runs = known
-    assert reported_epochs(PAPER, runs, "office-pdc-frs", PAPER.at_print) == {1: 1, 2: 1, 3: 1}
-    assert reported_epochs(PAPER, runs, "file-pdc-frs", PAPER.at_print) == {1: 2, 2: 2, 3: 2}
+    assert reported_epochs(PAPER, runs, "office-pdc-frs", PAPER.point_at_printed_value) == {1: 1, 2: 1, 3: 1}
+    assert reported_epochs(PAPER, runs, "file-pdc-frs", PAPER.point_at_printed_value) == {1: 2, 2: 2, 3: 2}
     with (folder / "cells.csv").open() as file:
         told = {(row["setting"], row["published"]) for row in csv.DictReader(file) if row["row"] == "FedNCF"}
     assert told == {("file", "0.01529"), ("file", "0.02355"), ("office", "0.00875"), ("office", "0.00385")}

@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 @cache
 def scenarios(folder, scale="full", epochs=None):
     """Return the resolved scenario of every experiment."""
-    study = STUDY.study(STUDY.experiments, data=folder, scale=scale, seeds=1, epochs=epochs)
+    study = STUDY.make_study(STUDY.experiments, data=folder, scale=scale, seeds=1, epochs=epochs)
     plan = make_plan(study, check_data=False)
     return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
 
@@ -219,7 +219,7 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
 
 
 def test_printed_orders_are_between_neighbours_of_table_4():
-    words = [one.words for one in printed_orders(PAPER, "paper")]
+    words = [one.text for one in printed_orders(PAPER, "paper")]
     assert "Table 4, Recall@20: PerFedRec++ over FedGNN" in words
     assert "Table 4, Recall@20: FedGNN over PerFedRec" in words
     assert "Table 4, NDCG@20: PerFedRec++ over MF" in words
@@ -247,5 +247,5 @@ def test_the_most_wanted_come_first():
 
 def test_missing_data_are_told(tmp_path):
     with pytest.raises(DataError, match="expected at least one of yelp"):
-        STUDY.missing_data(list(STUDY.experiments), data=tmp_path, scale="full")
-    assert STUDY.missing_data(list(STUDY.experiments), data=None, scale="tiny") == {}
+        STUDY.find_missing_data(list(STUDY.experiments), data=tmp_path, scale="full")
+    assert STUDY.find_missing_data(list(STUDY.experiments), data=None, scale="tiny") == {}

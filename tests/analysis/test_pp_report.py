@@ -116,12 +116,12 @@ def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
     paper, authors = (
         {row.row: row for row in federated_rows(setting)} for setting in ("paper", "authors_code")
     )
-    assert PRICE.kept(runs, paper["FedGNN"], "Recall@20") == pytest.approx(
+    assert PRICE.kept_utility(runs, paper["FedGNN"], "Recall@20") == pytest.approx(
         {1: 100 * 0.06 / 0.1, 2: 100 * 0.0601 / 0.1001, 3: 100 * 0.0602 / 0.1002}
     )
-    assert PRICE.kept(runs, authors["PerFedRec++"], "Recall@20")[1] == pytest.approx(30)
-    assert PRICE.kept(runs, paper["FedMF"], "Recall@20") == {}, "centralised MF was not run"
-    assert PRICE.printed_kept("paper", paper["PerFedRec++"], "Recall@20") == pytest.approx(
+    assert PRICE.kept_utility(runs, authors["PerFedRec++"], "Recall@20")[1] == pytest.approx(30)
+    assert PRICE.kept_utility(runs, paper["FedMF"], "Recall@20") == {}, "centralised MF was not run"
+    assert PRICE.printed_kept_utility("paper", paper["PerFedRec++"], "Recall@20") == pytest.approx(
         100 * 0.0534 / 0.069
     )
     below = claim(runs, "Federated rows stay below")
@@ -136,15 +136,15 @@ def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
 
 def test_centralised_rows_are_compared_at_their_best_epoch_alone(known):
     runs = known[1]
-    found = {order.words: order for order in printed_orders(PAPER, "paper")}
+    found = {order.text: order for order in printed_orders(PAPER, "paper")}
     other = {**runs, "paper-mf": runs["paper-lightgcn"]}
     order = found["Table 4, Recall@20: MF over PerFedRec++"]
     assert order.margins(PAPER, other, "paper", LAST) == {}
     assert order.margins(PAPER, other, "paper", BEST) == pytest.approx({1: 0.05, 2: 0.05, 3: 0.05})
     federated = found["Table 4, Recall@20: PerFedRec++ over FedGNN"]
     assert federated.margins(PAPER, runs, "paper", LAST) == pytest.approx(dict.fromkeys((1, 2, 3), -0.005))
-    assert reported_epochs(PAPER, runs, "paper-fedmf", PAPER.at_print) == {1: 2, 2: 2, 3: 2}
-    assert reported_epochs(PAPER, runs, "paper-lightgcn", PAPER.at_print) == {}
+    assert reported_epochs(PAPER, runs, "paper-fedmf", PAPER.point_at_printed_value) == {1: 2, 2: 2, 3: 2}
+    assert reported_epochs(PAPER, runs, "paper-lightgcn", PAPER.point_at_printed_value) == {}
 
 
 def test_gains_are_told_and_judged_by_activity(known):

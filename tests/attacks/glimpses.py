@@ -62,7 +62,7 @@ def make_world(*, seed=0, **others) -> Observed:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, N_ITEMS // 2 + 1, N_USERS)
     items = np.concatenate([rng.choice(N_ITEMS, size, replace=False) for size in sizes])
-    targets = Ragged.sets(np.repeat(np.arange(N_USERS), sizes), items, N_USERS)
+    targets = Ragged.sets_from_pairs(np.repeat(np.arange(N_USERS), sizes), items, N_USERS)
     return world_of(targets, N_ITEMS, seed=seed, **others)
 
 

@@ -142,7 +142,7 @@ def test_rows_of_norm_zero_stay_and_a_diverged_client_comes_last():
 
 
 def test_users_with_too_few_items_to_train_on_are_refused():
-    targets = Ragged.sets(np.array([0, 1, 1]), np.array([3, 3, 4]), 2)
+    targets = Ragged.sets_from_pairs(np.array([0, 1, 1]), np.array([3, 3, 4]), 2)
     with pytest.raises(ScenarioError, match="user 0 has 1 of 24 items"):
         AIA(AIAOptions(adversaries=(0,)), world_of(targets, N_ITEMS, coordinator=2))
 

@@ -134,7 +134,7 @@ def test_rates_of_a_hand_worked_example():
     """
     from gossiprec.adversaries.attacks.base import MembershipGuesses
 
-    train = Ragged.sets(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
+    train = Ragged.sets_from_pairs(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
     guesses = MembershipGuesses(
         observer="coordinator",
         momentum=0.99,

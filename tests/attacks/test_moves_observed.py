@@ -158,7 +158,7 @@ def test_moves_are_scored_by_the_closed_form_of_momentum(form, user_table, pairs
 @all_forms
 def test_a_worked_example(form):
     """Two places a quarter of the globe apart weigh (1 + 10,007.5)^0.25 = 10.0021; the victim's user is at 0."""
-    targets = Ragged.sets(np.array([0, 0, 1]), np.array([0, 1, 2]), 2)
+    targets = Ragged.sets_from_pairs(np.array([0, 0, 1]), np.array([0, 1, 2]), 2)
     moves = Moves(np.array([0, 2, 3]), np.int32([0, 1, 2]), np.int32([-1, 0, -1]))
     degrees = np.array([[0, 0], [0, 90], [90, 0], [0, 0], [90, 0]])
     world = world_of(targets, 5, form=form, moves=moves, degrees=degrees)

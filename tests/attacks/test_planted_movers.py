@@ -6,7 +6,7 @@ import pytest
 from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.measures.attack_accuracy import accuracies as accuracies_of
-from gossiprec.measures.attack_accuracy import guess
+from gossiprec.measures.attack_accuracy import guess_top_victims
 from gossiprec.measures.communities import Communities
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 from tests.moves import Moves
@@ -26,7 +26,7 @@ def planted(*, form, hidden):
     draw = np.random.default_rng(0)
     items = [draw.choice(PLACES, 12, replace=False) + PLACES * (user % GROUPS) for user in range(N)]
     previous = [np.where(np.arange(12) % 3 > 0, to[(np.arange(12) + 5) % 12], -1) for to in items]
-    targets = Ragged.sets(np.repeat(np.arange(N), 12), np.concatenate(items), N)
+    targets = Ragged.sets_from_pairs(np.repeat(np.arange(N), 12), np.concatenate(items), N)
     offsets = np.arange(0, 12 * N + 1, 12)
     moves = Moves(offsets, np.concatenate(items).astype(np.int32), np.concatenate(previous).astype(np.int32))
     world = world_of(
@@ -56,7 +56,7 @@ def accuracy(ranking):
     """Return the mean share of the planted communities that adversaries find."""
     k, near = COMMUNITY.shape[1], np.zeros((len(ranking.adversaries), len(COMMUNITY)))
     np.put_along_axis(near, COMMUNITY[ranking.adversaries], 1.0, axis=1)
-    found = guess(ranking.scores, k)
+    found = guess_top_victims(ranking.scores, k)
     return accuracies_of(ranking.scores, found, Communities.nearest(near, k)).mean()
 
 

@@ -6,7 +6,7 @@ import pytest
 from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.measures.attack_accuracy import accuracies as accuracies_of
-from gossiprec.measures.attack_accuracy import guess
+from gossiprec.measures.attack_accuracy import guess_top_victims
 from gossiprec.measures.communities import Communities
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 
@@ -21,7 +21,7 @@ def planted(*, form):
     """Return a world of hidden users, and every user's trained model sent to every other."""
     draw = np.random.default_rng(0)
     items = [draw.choice(TASTES, 12, replace=False) + TASTES * (user % GROUPS) for user in range(N)]
-    targets = Ragged.sets(np.repeat(np.arange(N), 12), np.concatenate(items), N)
+    targets = Ragged.sets_from_pairs(np.repeat(np.arange(N), 12), np.concatenate(items), N)
     world = world_of(targets, GROUPS * TASTES, form=form, coordinator=N, hidden=range(N))
     start = world.scorer.model.initial_rows(world.layout, 1, 0)[0]  # one for all: merged models agree on axes
     eager = trainer(world, learning_rate=0.05)
@@ -37,7 +37,7 @@ def accuracy(ranking):
     """Return the mean share of the planted communities that adversaries find."""
     k, near = COMMUNITY.shape[1], np.zeros((len(ranking.adversaries), len(COMMUNITY)))
     np.put_along_axis(near, COMMUNITY[ranking.adversaries], 1.0, axis=1)
-    found = guess(ranking.scores, k)
+    found = guess_top_victims(ranking.scores, k)
     return accuracies_of(ranking.scores, found, Communities.nearest(near, k)).mean()
 
 

@@ -40,7 +40,7 @@ def rows(elements, least, most):
 def observed(who, form, rule, targets, references):
     """Return what an observer makes of a victim whose model gives these very logits to its items."""
     n_items, n_targets = len(targets) + len(references), len(targets)
-    sets = Ragged.sets(np.r_[np.zeros(n_targets, int), 1], np.r_[:n_targets, 0], 2)
+    sets = Ragged.sets_from_pairs(np.r_[np.zeros(n_targets, int), 1], np.r_[:n_targets, 0], 2)
     world = world_of(sets, n_items, form=form)
     received = Receptions.drawn([(1, 0)], world)
     layout, version = world.layout, received.rows[0]

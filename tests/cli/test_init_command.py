@@ -31,7 +31,7 @@ def test_what_is_written_says_the_same_and_can_be_loaded_where_it_lies(kind, nam
     where = bundled_files(kind)[name].path
     assert where.is_relative_to(ROOT / "scenarios")
     if kind == "studies":
-        assert load_study(file).plain() == load_study(where).plain()
+        assert load_study(file).to_plain_data() == load_study(where).to_plain_data()
     else:
         assert load_scenario(file).resolved() == load_scenario(where).resolved()
     assert f"\nnext: gossiprec {'study' if kind == 'studies' else 'simulate'} {file}\n" in out

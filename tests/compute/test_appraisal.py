@@ -106,7 +106,7 @@ def test_worth_is_hit_ratio_times_ndcg():
 def test_worth_is_the_product_of_the_measures_that_scenarios_ask_for():
     scores = np.random.default_rng(0).integers(0, 60, (40, 100)).astype(np.float32)
     ranks = RelevantRanks(candidate_ranks(scores[:, 0], scores[:, 1:])[:, None])
-    hr, ndcg = (MEASURES[name].of(ranks, CUTOFF).mean() for name in ("hr", "ndcg"))
+    hr, ndcg = (MEASURES[name].compute_values(ranks, CUTOFF).mean() for name in ("hr", "ndcg"))
 
     assert performance_score(scores) == np.float32(hr * ndcg)
     assert 0 < hr * ndcg < 1
@@ -124,7 +124,7 @@ def test_weights_follow_worth_and_the_own_version_stays_if_neither_has_any():
 def split_of(train, validation, n_items=40):
     def sets(items):
         users = np.repeat(np.arange(len(items)), [len(part) for part in items])
-        return Ragged.sets(users, np.concatenate([[], *items]).astype(np.int64), len(items))
+        return Ragged.sets_from_pairs(users, np.concatenate([[], *items]).astype(np.int64), len(items))
 
     none = sets([[] for _ in train])
     return Split("mine", len(train), n_items, sets(train), sets(validation), none)

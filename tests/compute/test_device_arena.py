@@ -150,7 +150,7 @@ def test_whatever_is_done_to_it_an_arena_on_a_device_holds_what_one_on_the_host_
     host, device = (up_to_date(arena) for arena in arenas)
     for name in ("rows", "first", "second", "steps"):
         assert getattr(device, name).tobytes() == getattr(host, name).tobytes(), name
-    assert device._rows_written.ever().tolist() == host._rows_written.ever().tolist()
+    assert device._rows_written.written_rows().tolist() == host._rows_written.written_rows().tolist()
 
 
 @pytest.mark.parametrize("what", READS)

@@ -62,7 +62,9 @@ class World:
         rng = np.random.default_rng(self.seed)
         sizes = rng.integers(1, min(self.n_items, 60), self.n_nodes)
         items = [rng.choice(self.n_items, size, replace=False) for size in sizes]
-        return Ragged.sets(np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes)
+        return Ragged.sets_from_pairs(
+            np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes
+        )
 
     def split(self) -> Split:
         """Return the positives as training data, and moves to each and to some again, on a globe.

@@ -12,7 +12,7 @@ from gossiprec.base.errors import PluginError
 from gossiprec.base.options import Options
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring import attack_scores
-from gossiprec.measures.attack_accuracy import accuracies, guess
+from gossiprec.measures.attack_accuracy import accuracies, guess_top_victims
 from gossiprec.measures.communities import Communities
 from gossiprec.testing import check_attack, check_ties, temporarily_registered
 from tests.emulation.guessing_attack import Guessing
@@ -76,7 +76,7 @@ def test_an_attack_that_is_credited_for_the_order_of_ids_is_caught(monkeypatch):
 
     def by_ids(scores, guesses, truth):
         set_apart = scores - np.float32(1e-5) * np.arange(scores.shape[1], dtype=np.float32)
-        return accuracies(set_apart, guess(set_apart, truth.k), truth)
+        return accuracies(set_apart, guess_top_victims(set_apart, truth.k), truth)
 
     def of_ids(similarity, k):
         return nearest(similarity - 1e-9 * np.arange(similarity.shape[1]), k)

@@ -20,7 +20,7 @@ class ShareOfHits(Measure):
     """Which share of the first k is relevant."""
 
     @staticmethod
-    def of(seen, k):
+    def compute_values(seen, k):
         return seen.hits(k) / k
 
 
@@ -29,7 +29,7 @@ class ShareOfTestItems(Measure):
 
     wants = TopItems
 
-    def of(self, seen, k):
+    def compute_values(self, seen, k):
         shares = [
             np.isin(self.data.test[u], row[:k]).mean() for u, row in zip(seen.users, seen.items, strict=True)
         ]
@@ -37,8 +37,8 @@ class ShareOfTestItems(Measure):
 
 
 class ForgetsWhoseListsTheyAre(ShareOfTestItems):
-    def of(self, seen, k):
-        return super().of(TopItems(seen.items, seen.n_items, np.arange(len(seen.items))), k)
+    def compute_values(self, seen, k):
+        return super().compute_values(TopItems(seen.items, seen.n_items, np.arange(len(seen.items))), k)
 
 
 class ChangesTheData(ShareOfTestItems):
@@ -49,37 +49,37 @@ class ChangesTheData(ShareOfTestItems):
 
 class CountsHits(ShareOfHits):
     @staticmethod
-    def of(seen, k):
+    def compute_values(seen, k):
         return seen.hits(k).astype(float)
 
 
 class GivesAColumn(ShareOfHits):
     @staticmethod
-    def of(seen, k):
-        return ShareOfHits.of(seen, k)[:, None]
+    def compute_values(seen, k):
+        return ShareOfHits.compute_values(seen, k)[:, None]
 
 
 class GivesHalves(ShareOfHits):
     @staticmethod
-    def of(seen, k):
-        return ShareOfHits.of(seen, k).astype(np.float16)
+    def compute_values(seen, k):
+        return ShareOfHits.compute_values(seen, k).astype(np.float16)
 
 
 class KnowsNothing(ShareOfHits):
     @staticmethod
-    def of(seen, k):
+    def compute_values(seen, k):
         return np.full(3, np.nan)
 
 
 class TakesTheFirstUser(ShareOfHits):
     @staticmethod
-    def of(seen, k):
-        return ShareOfHits.of(seen, k)[:1]
+    def compute_values(seen, k):
+        return ShareOfHits.compute_values(seen, k)[:1]
 
 
 class LooksBehindTheFirst(ShareOfHits):
     @staticmethod
-    def of(seen, k):
+    def compute_values(seen, k):
         return 1 / (1.0 + seen.ranks[:, 0])
 
 
@@ -87,7 +87,7 @@ class Sorts(ShareOfHits):
     wants = TopItems
 
     @staticmethod
-    def of(seen, k):
+    def compute_values(seen, k):
         seen.items.sort(axis=1)
         return np.zeros(len(seen.items))
 

@@ -8,7 +8,7 @@ import pytest
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.base import isolation
-from gossiprec.base.isolation import CallOnly, copied
+from gossiprec.base.isolation import CallOnly, copy_data
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.message_encoder import MessageEncoder
 from gossiprec.defences import POLICIES
@@ -85,7 +85,11 @@ def test_the_walk_finds_what_a_weak_reference_names():
 def test_a_copy_owns_its_data_and_a_call_only_function_holds_no_reference():
     secret = np.arange(10)
     function = CallOnly(closing_over(secret[2:5]))
-    for given in (copied({"a": (secret[::2], Ragged(np.array([0, 2]), secret[4:6]))}), function, function()):
+    for given in (
+        copy_data({"a": (secret[::2], Ragged(np.array([0, 2]), secret[4:6]))}),
+        function,
+        function(),
+    ):
         for _, each in blinding.reachable(given, "given"):
             if isinstance(each, np.ndarray):
                 assert each.base is None

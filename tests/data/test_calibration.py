@@ -24,7 +24,7 @@ RANK = 8
 
 def matrix(sets, n_items):
     rows = np.zeros((len(sets), n_items), np.float32)
-    rows[sets.owners, sets.values] = 1
+    rows[sets.row_of_each_value, sets.values] = 1
     return rows
 
 

@@ -91,7 +91,7 @@ def test_the_section_and_the_option_can_be_pasted(tmp_path):
     base = {"name": "own", "model": {"name": "gmf"}, "protocol": {"name": "rand-gossip", "wakes": 2}}
     one = load_scenario({**base, **pasted})
     other = load_scenario({**base, "dataset": {"name": "synthetic"}}, [option])
-    assert one.dataset.plain() == other.dataset.plain()
+    assert one.dataset.to_plain_data() == other.dataset.to_plain_data()
 
 
 def test_lists_and_parquet_are_told_as_such(tmp_path):

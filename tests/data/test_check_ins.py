@@ -28,7 +28,7 @@ def visits(rows, n_items):
 def split_of(data, train, test):
     def sets(parts):
         pairs = np.array([(u, i) for u, part in enumerate(parts) for i in part], np.int64).reshape(-1, 2)
-        return Ragged.sets(pairs[:, 0], pairs[:, 1], data.n_users)
+        return Ragged.sets_from_pairs(pairs[:, 0], pairs[:, 1], data.n_users)
 
     return Split("tiny", data.n_users, data.n_items, sets(train), sets([[]] * data.n_users), sets(test))
 

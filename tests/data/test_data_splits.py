@@ -123,7 +123,7 @@ def test_published_is_refused_where_there_is_none():
 
 def split_with_training(pairs, n_users, n_items):
     pairs = np.array(pairs)
-    train = Ragged.sets(pairs[:, 0], pairs[:, 1], n_users)
+    train = Ragged.sets_from_pairs(pairs[:, 0], pairs[:, 1], n_users)
     none = Ragged(np.zeros(n_users + 1, np.int64), np.empty(0, np.int32))
     return Split("tiny", n_users, n_items, train, none, none)
 

@@ -32,7 +32,7 @@ def by_definition(sets, k):
 )
 def test_top_jaccard_is_its_definition(users, k):
     pairs = np.array([(u, i) for u, items in enumerate(users) for i in items], np.int64).reshape(-1, 2)
-    sets = Ragged.sets(pairs[:, 0], pairs[:, 1], len(users))
+    sets = Ragged.sets_from_pairs(pairs[:, 0], pairs[:, 1], len(users))
     assert top_jaccard(sets, 7, k) == pytest.approx(by_definition(sets, k))
 
 

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from small_data import dataset, load, pack
 
 from gossiprec.data import load_split
-from gossiprec.data.column_parsers import DIGITS, LATEST, seconds_and_fractions, unix_times
+from gossiprec.data.column_parsers import DIGITS, LATEST, seconds_and_fractions, unix_time_parser
 
 START = 1_433_222_503
 PARTS = (".000", ".000000001", ".150", ".1500001", ".300000000000001", ".750")
@@ -114,7 +114,7 @@ def test_a_file_that_is_written_again_keeps_its_times(tmp_path):
 @settings(max_examples=30)
 @given(st.decimals(0, 10**10, places=12, allow_nan=False), st.sampled_from(sorted(DIGITS)))
 def test_a_number_is_its_seconds_and_the_nearest_fraction(number, unit):
-    parse, exact = unix_times(DIGITS[unit]), number.scaleb(-DIGITS[unit])
+    parse, exact = unix_time_parser(DIGITS[unit]), number.scaleb(-DIGITS[unit])
     for text in (f"{number:f}", f" {number:f} ", f"{number:.30e}", f"+{number:f}"):
         seconds, fractions = seconds_and_fractions(parse(pa.array([text])))
         assert seconds[0] == int(exact)
@@ -125,7 +125,7 @@ def test_a_number_is_its_seconds_and_the_nearest_fraction(number, unit):
 @pytest.mark.parametrize("text", ["0x10", "1_0", "-2", "1e400", "5s", "", "1.2.3"])
 def test_what_is_no_number_is_no_time(text):
     try:
-        seconds, _ = seconds_and_fractions(unix_times(0)(pa.array([text])))
+        seconds, _ = seconds_and_fractions(unix_time_parser(0)(pa.array([text])))
     except pa.ArrowInvalid:
         return
     assert seconds[0] < -1 or seconds[0] >= LATEST

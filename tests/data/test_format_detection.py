@@ -159,7 +159,7 @@ def test_the_delimiter_of_lists_is_recognised(tmp_path, text, delimiter):
     if text == "bob\n":
         assert "no line with an item" in refusal(tmp_path / "a.txt", form="lists")
         return
-    assert made.understood.layout.delimiter == delimiter
+    assert made.parsed_file.layout.delimiter == delimiter
     assert made.load(0).user_names[-1] == "bob"
 
 
@@ -256,7 +256,7 @@ def test_a_byte_order_mark_states_the_encoding_and_the_section_repeats_it(tmp_pa
     for encoding in ("utf-16", "utf-32"):
         path = pack(tmp_path / "a.csv", "user,item\nann,é\n".encode(encoding))
         assert load(path).item_names == ("é",)
-        assert dataset("file", path=path).understood.layout.encoding == encoding
+        assert dataset("file", path=path).parsed_file.layout.encoding == encoding
         assert "encoding: latin-1; expected only one of them" in refusal(path, encoding="latin-1")
 
 

@@ -20,7 +20,7 @@ N, N_ITEMS, SIZES = 13, 30, (2, 5)
 def drawn_split(seed=0):
     rng = np.random.default_rng(seed)
     items = np.concatenate([rng.choice(N_ITEMS, 8, replace=False) for _ in range(N)])
-    train = Ragged.sets(np.repeat(np.arange(N), 8), items, N)
+    train = Ragged.sets_from_pairs(np.repeat(np.arange(N), 8), items, N)
     empty = Ragged(np.zeros(N + 1, np.int64), np.zeros(0, np.int32))
     return Split("drawn", N, N_ITEMS, train, empty, empty)
 

@@ -181,6 +181,7 @@ def test_popularity_on_movielens_1m_is_what_trials_have_found():
     blocks = np.array_split(ranker.users, 30)
     seen = [RelevantRanks(ranker.rank(users, order.of_all(users))[0].seen) for users in blocks]
     found = [
-        np.concatenate([MEASURES[name].of(some, 20) for some in seen]).mean() for name in ("recall", "ndcg")
+        np.concatenate([MEASURES[name].compute_values(some, 20) for some in seen]).mean()
+        for name in ("recall", "ndcg")
     ]
     assert found == pytest.approx([0.114, 0.195], abs=5 * 0.0015)

@@ -30,7 +30,7 @@ def uneven_split():
     """Return a split whose user u has ``sizes[u]`` training items; users 2 and 5 have no test items."""
     even, sizes = drawn_split(), [3, 9, 1, 9, 4, 2, 3]
     pairs = [(user, item) for user, size in enumerate(sizes) for item in even.train[user][:size].tolist()]
-    return replace(even, train=Ragged.sets(*np.array(pairs).T, N_USERS))
+    return replace(even, train=Ragged.sets_from_pairs(*np.array(pairs).T, N_USERS))
 
 
 def evaluating(**more):
@@ -65,7 +65,7 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
 
     def alone(user):
         pairs = [(user, item) for item in split.test[user].tolist()]
-        only = replace(split, test=Ragged.sets(*np.array(pairs).T, N_USERS))
+        only = replace(split, test=Ragged.sets_from_pairs(*np.array(pairs).T, N_USERS))
         return UtilityEvaluator(only, TESTED[2:], executor, 3).measure(CURRENT)
 
     utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3, UtilityOptions(keep_users=True))
@@ -233,7 +233,7 @@ def test_groups_without_a_metric_of_test_items_are_refused():
 def test_a_measure_without_a_value_for_each_list_has_no_groups(tmp_path):
     class First(Measure):
         @staticmethod
-        def of(seen, k):
+        def compute_values(seen, k):
             return (seen.ranks[:1, 0] < k).astype(np.float64)
 
     MEASURES._members["first"] = First

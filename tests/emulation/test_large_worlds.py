@@ -47,9 +47,9 @@ def test_communities_of_some_are_those_that_they_have_among_all(monkeypatch):
     monkeypatch.setattr(communities, "BLOCK_CELLS", 2 * N)
 
     found = jaccard_communities(split.train, some, n_items=N_ITEMS, k=5)
-    assert (found.dense() == of_all.dense()[some]).all()
-    assert (of_all.take(some).dense() == of_all.dense()[some]).all()
-    assert (of_all.between(2, 9).dense() == of_all.dense()[2:9]).all()
+    assert (found.membership_matrix() == of_all.membership_matrix()[some]).all()
+    assert (of_all.select(some).membership_matrix() == of_all.membership_matrix()[some]).all()
+    assert (of_all.select_range(2, 9).membership_matrix() == of_all.membership_matrix()[2:9]).all()
     assert len(jaccard_communities(split.train, some[:0], n_items=N_ITEMS, k=5)) == 0
 
 
@@ -138,7 +138,7 @@ def test_accuracies_do_not_depend_on_how_many_adversaries_are_ranked_at_a_time(s
     truth = Communities.nearest(similarity, 3)
 
     def found():
-        guesses = attack_accuracy.guess(scores, 3)
+        guesses = attack_accuracy.guess_top_victims(scores, 3)
         about = (scores, guesses, truth)
         return [*guesses, attack_accuracy.accuracies(*about), attack_accuracy.exposures(*about)]
 

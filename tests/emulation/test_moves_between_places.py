@@ -43,7 +43,7 @@ def drawn_split(seed=0):
     test = [np.sort(items[: 3 - (u > 0)]) for u, items in enumerate(order)]
 
     def sets(parts):
-        return Ragged.sets(
+        return Ragged.sets_from_pairs(
             np.repeat(np.arange(N_USERS), [len(p) for p in parts]), np.concatenate(parts), N_USERS
         )
 

@@ -26,7 +26,7 @@ def drawn_split(n_items=N_ITEMS, sizes=(12, 3, 4), seed=0):
         for part, items in zip(parts, np.split(order, np.cumsum(sizes)[:2]), strict=True):
             if part is not parts[2] or user not in TESTLESS:
                 part += [(user, item) for item in items]
-    sets = [Ragged.sets(*np.array(part, np.int64).reshape(-1, 2).T, N_USERS) for part in parts]
+    sets = [Ragged.sets_from_pairs(*np.array(part, np.int64).reshape(-1, 2).T, N_USERS) for part in parts]
     return Split("drawn", N_USERS, n_items, *sets)
 
 

@@ -57,7 +57,7 @@ def with_users_shuffled(split, seed):
     """Return the split in which users have one another's items."""
     order = np.random.default_rng(seed).permutation(N)
     items = np.concatenate([split.train[user] for user in order])
-    train = Ragged.sets(np.repeat(np.arange(N), split.train.sizes[order]), items, N)
+    train = Ragged.sets_from_pairs(np.repeat(np.arange(N), split.train.sizes[order]), items, N)
     return Split(split.name, N, split.n_items, train, split.validation, split.test)
 
 

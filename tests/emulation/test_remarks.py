@@ -121,7 +121,7 @@ def test_a_run_that_recommends_nothing_says_so_everywhere(tmp_path, n_shards):
     notes = summary["notes"]
     assert any(note.startswith("utility is not above popularity: hr@5 0.0 % against") for note in notes)
     assert any("all scores of 12 of 12 users are equal" in note for note in notes)
-    printed = summary_text.noted(summary).splitlines()
+    printed = summary_text.format_notes(summary).splitlines()
     assert [line.split(maxsplit=1) for line in printed] == [["note", note] for note in notes]
     write_report([run.path], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()

@@ -204,7 +204,7 @@ def test_guesses_without_a_ranking_are_in_the_summary_the_table_and_studies(tmp_
 def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
     """Adversaries ask about whatever items they choose, each of everybody but itself."""
     draw, n_items = np.random.default_rng(3), 9
-    train = Ragged.sets(*np.nonzero(draw.random((5, n_items)) < 0.4), 5)
+    train = Ragged.sets_from_pairs(*np.nonzero(draw.random((5, n_items)) < 0.4), 5)
     owned = {(u, i) for u in range(5) for i in train[u].tolist()}
     asked = [draw.choice(n_items, 6, replace=False).astype(np.int32) for _ in range(3)]
     victims, adversaries = np.array([0, 2, 3, 4]), np.array([0, 1, 4])

@@ -67,7 +67,7 @@ def test_metrics_of_test_items_are_as_without_metrics_of_validation_items(mask):
 def test_users_with_validation_items_count_and_nobody_else():
     even = drawn_split(sizes=(12, 6, 4))
     pairs = [(user, item) for user in (1, 2, 5) for item in even.validation[user].tolist()]
-    split = replace(even, validation=Ragged.sets(*np.array(pairs).T, N_USERS))
+    split = replace(even, validation=Ragged.sets_from_pairs(*np.array(pairs).T, N_USERS))
     executor = executor_for(split)
     recalls = [
         np.mean(
@@ -81,7 +81,7 @@ def test_users_with_validation_items_count_and_nobody_else():
     for metrics in (["val_recall@40"], ["recall@40", "val_recall@40"], ["val_recall@40", "coverage@3"]):
         found = UtilityEvaluator(split, metrics, executor, 3).measure(CURRENT)
         assert found["val_recall@40"] == pytest.approx(np.mean(recalls))
-    testless = replace(split, test=Ragged.sets(np.zeros(0, int), np.zeros(0, int), N_USERS))
+    testless = replace(split, test=Ragged.sets_from_pairs(np.zeros(0, int), np.zeros(0, int), N_USERS))
     assert list(UtilityEvaluator(testless, ["recall@9", "val_recall@9"], executor, 3).measure(CURRENT)) == [
         "val_recall@9"
     ]
@@ -116,7 +116,7 @@ def test_the_summary_tells_what_metrics_were_where_the_first_one_of_validation_i
         assert utility[f"{name}[validated]"] == values[name][best]
         assert utility[name] == values[name][-1]
     assert set(run.metrics["metric"].tolist()).isdisjoint(f"{name}[validated]" for name in ASKED)
-    asked = load_scenario(tiny(evaluate=evaluate)).evaluate.measured()
+    asked = load_scenario(tiny(evaluate=evaluate)).evaluate.reportable_measures()
     assert set(asked) == set(utility)
 
 

@@ -88,7 +88,7 @@ def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
 def test_users_weigh_alike_however_many_test_items_they_have():
     even = drawn_split()
     pairs = [(user, item) for user in range(N_USERS) for item in even.test[user][: 1 + user % 4].tolist()]
-    split = replace(even, test=Ragged.sets(*np.array(pairs).T, N_USERS))
+    split = replace(even, test=Ragged.sets_from_pairs(*np.array(pairs).T, N_USERS))
     executor = executor_for(split)
     executor.asked.clear()
     found = UtilityEvaluator(split, ["hr@20"], executor, 3).measure(CURRENT)["hr@20"]

@@ -38,7 +38,7 @@ class Rows:
 
     def write(self, rows):
         self.array[rows] = self.draw.random((len(rows), WIDTH))
-        self.written.note(np.array(rows, np.int64))
+        self.written.note_written(np.array(rows, np.int64))
 
     def grow(self, n_more):
         """Add rows that matter from now on."""
@@ -51,12 +51,12 @@ class Rows:
     def state(self):
         """Return the state at the next report, and what of it must come back."""
         self.tick += 1
-        self.written.report(float(self.tick))
+        self.written.date_noted_rows(float(self.tick))
         needed, written = self.needed.copy(), self.written
         live = PartialArray(
             self.array.copy(),
             lambda: rows_to_extents(needed, WIDTH),
-            lambda time: rows_to_extents(np.intersect1d(needed, written.since(time)), WIDTH),
+            lambda time: rows_to_extents(np.intersect1d(needed, written.rows_written_after(time)), WIDTH),
         )
         kept = np.where(np.isin(np.arange(len(self.array)), needed)[:, None], self.array, np.float32(0))
         plain = np.arange(self.tick)

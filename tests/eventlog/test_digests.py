@@ -15,7 +15,7 @@ from gossiprec.runs.manifest import manifest_fault, read_manifest, with_digest
 from gossiprec.runs.run import open_run
 from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.runs.run_files import FILES
-from gossiprec.runs.run_tables import FINDINGS, METRICS, TableWriter, checked_prefix, read_run_table
+from gossiprec.runs.run_tables import FINDINGS, METRICS, TableWriter, read_checked_prefix, read_run_table
 from gossiprec.runs.verify import verify_log
 
 ROW = {"time": 1.0, "round": 1, "metric": "hr@5", "value": 0.5}
@@ -164,7 +164,7 @@ def test_a_number_beyond_all_floats_in_a_table_gives_a_message(tmp_path, cell, c
 
 def test_a_damaged_table_without_rows_is_written_again(tmp_path):
     writer = TableWriter(tmp_path, FINDINGS)
-    checked = writer.checked()
+    checked = writer.length_and_crc()
     writer.close()
     header = (tmp_path / "findings.csv").read_bytes()
     for damaged in (b"", b"time,rounD\n", None):
@@ -172,4 +172,4 @@ def test_a_damaged_table_without_rows_is_written_again(tmp_path):
             (tmp_path / "findings.csv").unlink()
         else:
             (tmp_path / "findings.csv").write_bytes(damaged)
-        assert checked_prefix(tmp_path, FINDINGS, checked) == header
+        assert read_checked_prefix(tmp_path, FINDINGS, checked) == header

@@ -12,21 +12,21 @@ def test_every_kind_begins_with_time_in_float64():
 
 
 def test_a_schema_survives_its_header():
-    settled = SCHEMA.sized({"view_size": 5})
+    settled = SCHEMA.with_sizes({"view_size": 5})
 
     assert EventSchema.from_header(settled.to_header()) == settled
 
 
 def test_attributes_of_a_later_version_are_passed_over():
-    header = SCHEMA.sized({"view_size": 2}).to_header()
+    header = SCHEMA.with_sizes({"view_size": 2}).to_header()
     header["kinds"][0]["columns"][0]["unit"] = "wake periods"
 
-    assert EventSchema.from_header(header) == SCHEMA.sized({"view_size": 2})
+    assert EventSchema.from_header(header) == SCHEMA.with_sizes({"view_size": 2})
 
 
 def test_a_kind_whose_size_is_not_given_is_left_out():
-    assert "view" not in [kind.name for kind in SCHEMA.sized({}).kinds]
-    assert SCHEMA.sized({"view_size": 4})["view"].columns[2].shape(7) == (7, 4)
+    assert "view" not in [kind.name for kind in SCHEMA.with_sizes({}).kinds]
+    assert SCHEMA.with_sizes({"view_size": 4})["view"].columns[2].shape(7) == (7, 4)
 
 
 def test_an_unknown_kind_names_the_near_one():

@@ -17,7 +17,7 @@ from gossiprec.runs.reader import read_log
 from gossiprec.runs.schema import SCHEMA
 from gossiprec.runs.writer import EventWriter
 
-KINDS = SCHEMA.sized(SIZES).kinds
+KINDS = SCHEMA.with_sizes(SIZES).kinds
 
 
 @st.composite

@@ -27,7 +27,7 @@ POSITIVES = {0: [3], 1: [0, 7, 8, 19], 2: [i for i in range(N_ITEMS) if i != 11]
 @pytest.fixture(scope="module")
 def positives():
     users = np.repeat(list(POSITIVES), [len(items) for items in POSITIVES.values()])
-    return Ragged.sets(users, np.concatenate(list(POSITIVES.values())), len(POSITIVES))
+    return Ragged.sets_from_pairs(users, np.concatenate(list(POSITIVES.values())), len(POSITIVES))
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_a_set_of_items_is_what_a_single_node_would_have_learnt_from(any_feed):
 
 @pytest.mark.parametrize("change", [{"node": 2}, {"update": 4}, {"seed": 6}])
 def test_another_node_update_or_seed_draws_other_negatives(change):
-    feed = PointwiseFeed(Ragged.sets(np.arange(3), np.zeros(3, np.int64), 3), 10_000)
+    feed = PointwiseFeed(Ragged.sets_from_pairs(np.arange(3), np.zeros(3, np.int64), 3), 10_000)
     base = {"node": 1, "update": 3, "seed": 5}
 
     found = [feed.samples(negatives=8, **arguments)["items"] for arguments in (base, base | change)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gossiprec.cli.plot import plot
 from gossiprec.cli.study_display import means_table
-from gossiprec.figures.study.quantity import Quantity, fold_labels
+from gossiprec.figures.study.quantity import Quantity, join_labels
 from gossiprec.figures.study.table_reader import is_numeric, read_study
 from gossiprec.study.study_table import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles
@@ -87,7 +87,7 @@ def test_what_axes_tell_apart_is_chosen_by_their_values(placed):
         r"differs along the axes .*placement, fraction.*--where AXIS=VALUE", str(result.exception)
     )
     assert drawn(placed, "--y", "max_aac[coalition-5%]", "--where", "fraction=0.05").exit_code == 0
-    assert [q.observer for q in read_study(placed).where({"fraction": "0.05"}).values] == [
+    assert [q.observer for q in read_study(placed).restrict_to({"fraction": "0.05"}).values] == [
         "coalition-5%",
         "single",
     ]
@@ -111,7 +111,7 @@ def of(observer, momentum=0.9, relevance="ndcg"):
 def merged(values):
     """Return the quantities of values given as sets of points."""
     mappings = {quantity: dict.fromkeys(points) for quantity, points in values.items()}
-    joined = fold_labels(mappings, lambda parts: {point: None for part in parts for point in part})
+    joined = join_labels(mappings, lambda parts: {point: None for part in parts for point in part})
     return {quantity: set(points) for quantity, points in joined.items()}
 
 
@@ -158,17 +158,17 @@ def test_nothing_is_lost_nor_mixed(values):
 def test_labels_that_are_numbers_are_places_on_a_scale(tmp_path):
     rows = [{"x": label, "observer": "single"} for label in ("10", "0.5", "2")]
     table = read_study(written(tmp_path / "numbers", rows, {"x": "string"}))
-    assert table.labels("x") == ["0.5", "2", "10"]
-    assert is_numeric(table.labels("x"))
+    assert table.axis_values("x") == ["0.5", "2", "10"]
+    assert is_numeric(table.axis_values("x"))
     assert drawn(tmp_path / "numbers").exit_code == 0
     assert not any(map(is_numeric, (["1", "none"], ["1", "nan"], ["1", True], [None])))
 
 
 def test_a_single_combination_has_a_name(placed):
     table = read_study(placed)
-    assert table.names_of([("degree", 0.1)]) == ({("degree", 0.1): "placement degree, fraction 0.1"}, "")
+    assert table.name_points([("degree", 0.1)]) == ({("degree", 0.1): "placement degree, fraction 0.1"}, "")
     long = [("greedy-cover and random at a time", 0.1), ("degree", 0.2)]
-    assert table.names_of(long).axes == "placement, fraction"
+    assert table.name_points(long).axes == "placement, fraction"
 
 
 def test_an_axis_on_which_a_measure_has_one_value_alone_is_not_told(tmp_path):

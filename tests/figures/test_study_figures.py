@@ -163,10 +163,10 @@ def test_where_names_of_axes_leave_no_room_values_stand_alone(tmp_path):
     long = "as-near-as-it-gets-to-a-ring"
     table = read_study(write_study(tmp_path / "study", graphs=("ring", long)))
     points = [(2, "ring"), (2, long)]
-    assert list(table.names_of(points).of.values()) == ["graph ring", f"graph {long}"]
+    assert list(table.name_points(points).of.values()) == ["graph ring", f"graph {long}"]
     points = [(1, "ring"), *points]
-    assert list(table.names_of(points).of.values()) == ["1, ring", "2, ring", f"2, {long}"]
-    assert list(table.names_of([(1, "ring"), (2, "tree")]).of.values()) == [
+    assert list(table.name_points(points).of.values()) == ["1, ring", "2, ring", f"2, {long}"]
+    assert list(table.name_points([(1, "ring"), (2, "tree")]).of.values()) == [
         "fanout 1, graph ring",
         "fanout 2, graph tree",
     ]

@@ -70,7 +70,7 @@ def test_levels_of_differences_are_paired_by_seed(tmp_path):
         {"fanout": "int64", "graph": "string"},
     )
     table = read_study(tmp_path)
-    [quantity] = table.quantities(SINGLE)
+    [quantity] = table.find_quantities(SINGLE)
     ring = next(d for d in differences_to_baseline(table, quantity) if d.point == (1, "ring"))
     assert ring.levels == {AT_MOST: pytest.approx(0.5 - (0.2 + 0.025))}
 

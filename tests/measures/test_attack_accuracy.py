@@ -11,11 +11,11 @@ from gossiprec.measures.attack_accuracy import (
     average_attack_accuracy,
     best_decile,
     certain_hits,
+    community_fractions_met,
     exposures,
-    guess,
-    overlaps,
+    guess_top_victims,
+    overlap_fractions,
     random_bound,
-    shares_met,
 )
 from gossiprec.measures.communities import Communities
 from tests.chances import chances, expected_accuracy
@@ -27,7 +27,7 @@ def found_in(values, community):
     """Return the accuracies of rankings of communities of these members, without ties."""
     values = np.asarray(values, np.float32)
     truth = community_of(community, values.shape[1])
-    return accuracies(values, guess(values, truth.k), truth)
+    return accuracies(values, guess_top_victims(values, truth.k), truth)
 
 
 def community_of(members, n_users):
@@ -62,13 +62,13 @@ def memberships(similarity, k):
 @given(worlds())
 def test_every_number_is_its_expectation_over_random_orders(world):
     scores, similarity, k = world
-    truth, guesses = Communities.nearest(similarity, k), guess(scores, k)
+    truth, guesses = Communities.nearest(similarity, k), guess_top_victims(scores, k)
     members, guessed = memberships(similarity, k), [likely(row, k) for row in scores]
     expected = [expected_accuracy(*pair, k) for pair in zip(guessed, members, strict=True)]
     assert accuracies(scores, guesses, truth) == pytest.approx(expected, abs=1e-12)
     met = [dict.fromkeys(one, 1) for one in guessed]
     bounds = [expected_accuracy(*pair, k) for pair in zip(met, members, strict=True)]
-    assert shares_met(scores, truth) == pytest.approx(bounds, abs=1e-12)
+    assert community_fractions_met(scores, truth) == pytest.approx(bounds, abs=1e-12)
     certain = {
         (a, v) for a in range(len(scores)) for v, m in members[a].items() if m == guessed[a].get(v, 0) == 1
     }
@@ -84,9 +84,9 @@ def test_every_number_is_its_expectation_over_random_orders(world):
 def test_accuracies_are_shares_below_the_upper_bound(world):
     scores, similarity, k = world
     truth = Communities.nearest(similarity, k)
-    found = accuracies(scores, guess(scores, k), truth)
+    found = accuracies(scores, guess_top_victims(scores, k), truth)
     assert (found >= 0).all()
-    assert (found <= shares_met(scores, truth) + 1e-12).all()
+    assert (found <= community_fractions_met(scores, truth) + 1e-12).all()
     assert (found <= 1).all()
 
 
@@ -98,7 +98,7 @@ def test_two_communities_overlap_by_their_expected_share(world):
     pairs = zip(memberships(similarity, k), memberships(other, k), strict=True)
     expected = [expected_accuracy(*pair, k) for pair in pairs]
     truth, found = (Communities.nearest(each, k) for each in (similarity, other))
-    assert overlaps(truth, found) == pytest.approx(expected)
+    assert overlap_fractions(truth, found) == pytest.approx(expected)
 
 
 def test_the_best_scored_victims_are_found_and_ties_give_no_more_than_a_guess():
@@ -124,7 +124,7 @@ def test_accuracy_divides_by_the_community_size_even_when_few_were_met():
 
 def test_the_upper_bound_is_the_share_of_the_community_met():
     scores = np.array([[np.nan, 1, 1, np.nan], [1, np.nan, np.nan, np.nan]], np.float32)
-    assert shares_met(scores, community_of([[1, 2], [2, 3]], 4)).tolist() == [1.0, 0.0]
+    assert community_fractions_met(scores, community_of([[1, 2], [2, 3]], 4)).tolist() == [1.0, 0.0]
 
 
 def test_best_decile_rounds_the_number_of_adversaries_up():
@@ -148,5 +148,5 @@ def test_a_guesser_reaches_the_random_bound():
 def test_a_victim_is_exposed_by_the_share_of_the_interested_that_found_it():
     scores = np.array([[0, 2, 0, 0, 2], [0, 0, 2, 0, 2], [0, 0, 2, 0, 2]], np.float32)
     community = community_of([[1, 2], [2, 3], [0, 2]], 5)
-    found = exposures(scores, guess(scores, 2), community)
+    found = exposures(scores, guess_top_victims(scores, 2), community)
     assert found.tolist() == pytest.approx([0, 1, 2 / 3, 0, np.nan], nan_ok=True)

@@ -38,26 +38,26 @@ def test_a_hand_worked_network():
     lists = [[0, 1, 2], [0, 1], [2, 3], [0, 1, 2, 3]]
     # user 0: 2/3 with 1, 1/4 with 2, 3/4 with 3; user 2: 1/4 with 0, 0 with 1, 2/4 with 3; user 3: 2/4 with 1 and 2
     found = jaccard_communities(packed(lists), n_items=4, k=2)
-    assert found.dense().tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 0.5, 0.5, 0]]
-    assert found.tied.tolist() == [0, 0, 0, 0.5]
+    assert found.membership_matrix().tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 0.5, 0.5, 0]]
+    assert found.tied_fractions.tolist() == [0, 0, 0, 0.5]
 
 
 def test_users_tied_at_the_border_are_members_by_equal_fractions():
     found = jaccard_communities(packed([[0], [1], [1], [1]]), n_items=2, k=1)
     half, third = 1 / 2, 1 / 3
-    assert found.dense().tolist() == [
+    assert found.membership_matrix().tolist() == [
         [0, third, third, third],
         [0, 0, half, half],
         [0, half, 0, half],
         [0, half, half, 0],
     ]
-    assert found.tied.tolist() == [1, 1, 1, 1]
+    assert found.tied_fractions.tolist() == [1, 1, 1, 1]
 
 
 def test_what_has_no_tie_at_the_border_is_whole():
     found = jaccard_communities(packed([[0], [1], [1], [1]]), n_items=2, k=2)
-    assert found.dense()[1].tolist() == [0, 0, 1, 1]
-    assert found.tied.tolist() == [1, 0, 0, 0]
+    assert found.membership_matrix()[1].tolist() == [0, 0, 1, 1]
+    assert found.tied_fractions.tolist() == [1, 0, 0, 0]
 
 
 def test_ties_are_not_stored_for_every_user():
@@ -72,14 +72,16 @@ def test_ties_are_not_stored_for_every_user():
 @given(item_lists, st.integers(1, 6), st.permutations(range(7)))
 def test_names_of_users_are_no_matter(lists, k, order):
     k, order = min(k, len(lists) - 1), [user for user in order if user < len(lists)]
-    found = jaccard_communities(packed(lists), n_items=N_ITEMS, k=k).dense()
-    renamed = jaccard_communities(packed([lists[user] for user in order]), n_items=N_ITEMS, k=k).dense()
+    found = jaccard_communities(packed(lists), n_items=N_ITEMS, k=k).membership_matrix()
+    renamed = jaccard_communities(
+        packed([lists[user] for user in order]), n_items=N_ITEMS, k=k
+    ).membership_matrix()
     assert (renamed == found[np.ix_(order, order)]).all()
 
 
 def test_nobody_is_in_their_own_community():
     found = jaccard_communities(packed([[0]] * 5), n_items=1, k=4)
-    assert found.dense().tolist() == (1 - np.eye(5)).tolist()
+    assert found.membership_matrix().tolist() == (1 - np.eye(5)).tolist()
 
 
 @pytest.mark.slow
@@ -89,9 +91,9 @@ def test_agrees_with_set_arithmetic_whatever_the_block(lists, k, cells):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(communities, "BLOCK_CELLS", cells)
         found = jaccard_communities(packed(lists), n_items=N_ITEMS, k=k)
-    assert found.dense() == pytest.approx(by_definition(lists, k))
-    certain = found.dense() == 1
-    assert found.tied == pytest.approx(1 - certain.sum(axis=1) / k)
+    assert found.membership_matrix() == pytest.approx(by_definition(lists, k))
+    certain = found.membership_matrix() == 1
+    assert found.tied_fractions == pytest.approx(1 - certain.sum(axis=1) / k)
 
 
 @pytest.mark.parametrize("k", [0, 3])

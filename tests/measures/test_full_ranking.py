@@ -30,7 +30,7 @@ def ranks_of_one(scores, candidates, relevant):
 
 
 def recall(scores, relevant, k):
-    return MEASURES["recall"].of(ranks_of(scores, np.ones_like(relevant), relevant), k).tolist()
+    return MEASURES["recall"].compute_values(ranks_of(scores, np.ones_like(relevant), relevant), k).tolist()
 
 
 def sort_key(scores):
@@ -89,8 +89,12 @@ def test_measures_agree_with_a_full_sort(scores, candidates, relevant, k):
     cut = ranks_of(scores, candidates, relevant, k)
     assert cut.n_relevant.tolist() == ranks.n_relevant.tolist()
     for name in by_definition([True], 1):
-        assert MEASURES[name].of(ranks, k) == pytest.approx([values[name] for values in expected]), name
-        assert MEASURES[name].of(cut, k).tolist() == MEASURES[name].of(ranks, k).tolist(), name
+        assert MEASURES[name].compute_values(ranks, k) == pytest.approx(
+            [values[name] for values in expected]
+        ), name
+        assert (
+            MEASURES[name].compute_values(cut, k).tolist() == MEASURES[name].compute_values(ranks, k).tolist()
+        ), name
 
 
 @pytest.mark.slow
@@ -150,13 +154,13 @@ def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():
     scores = draw.permuted(np.tile(np.arange(60.0), (30, 1)), axis=1)
     relevant = draw.random((30, 60)) < 0.2
     relevant[:, 0] = True
-    found = MEASURES["ndcg"].of(ranks_of(scores, np.ones_like(relevant), relevant), 10)
+    found = MEASURES["ndcg"].compute_values(ranks_of(scores, np.ones_like(relevant), relevant), 10)
     assert found.mean() == pytest.approx(ndcg_score(relevant, scores, k=10))
 
 
 def test_lists_measured_together_have_the_bits_they_have_alone():
     draw = np.random.default_rng(6)
     lists = [np.sort(draw.choice(90, size, replace=False)) for size in draw.integers(1, 40, 200)]
-    together = MEASURES["ndcg"].of(side_by_side(lists), 60)
-    alone = [MEASURES["ndcg"].of(side_by_side([ranks]), 60)[0] for ranks in lists]
+    together = MEASURES["ndcg"].compute_values(side_by_side(lists), 60)
+    alone = [MEASURES["ndcg"].compute_values(side_by_side([ranks]), 60)[0] for ranks in lists]
     assert together.tolist() == alone

@@ -62,7 +62,7 @@ def test_a_measure_of_anybody_is_asked_for_like_ours(monkeypatch):
         """The last rank of a relevant item."""
 
         @staticmethod
-        def of(seen, k):
+        def compute_values(seen, k):
             return seen.ranks.max(axis=1)
 
     monkeypatch.setitem(MEASURES._members, "deepest", Deepest)
@@ -90,6 +90,6 @@ def test_a_metric_of_another_order_is_told_from_one_of_a_target(name, parts):
 def test_validation_items_are_asked_for_by_a_prefix():
     found = read_metric("val_full_ndcg@200")
     assert (found.measure, found.k, found.full, found.on_validation) == (MEASURES["ndcg"], 200, True, True)
-    assert found.looks_at is not read_metric("full_ndcg@200").looks_at
+    assert found.input_type is not read_metric("full_ndcg@200").input_type
     assert not read_metric("full_ndcg@200").on_validation
     assert measure_name("val_full_ndcg@200") == "ndcg"

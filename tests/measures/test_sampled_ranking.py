@@ -33,7 +33,7 @@ def test_ties_count_against_the_relevant_item():
 
 def test_constant_scores_earn_no_hit():
     ranks = candidate_ranks(np.zeros(4), np.zeros((4, 99)))
-    assert HitRatio.of(alone(ranks), 20).sum() == 0.0
+    assert HitRatio.compute_values(alone(ranks), 20).sum() == 0.0
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(np.nan, 0.0), (0.0, np.nan), (np.nan, np.nan)])
@@ -50,15 +50,15 @@ def test_ranks_equal_those_of_a_brute_force_count(scores):
 
 def test_hit_ratio_and_ndcg_of_known_ranks():
     ranks = np.array([0, 1, 2, 19, 20])
-    assert HitRatio.of(alone(ranks), 20).tolist() == [1, 1, 1, 1, 0]
-    assert NDCG.of(alone(ranks), 20) == pytest.approx([1.0, 0.63092975, 0.5, 0.22767025, 0.0])
+    assert HitRatio.compute_values(alone(ranks), 20).tolist() == [1, 1, 1, 1, 0]
+    assert NDCG.compute_values(alone(ranks), 20) == pytest.approx([1.0, 0.63092975, 0.5, 0.22767025, 0.0])
 
 
 def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():
     scores = np.random.default_rng(0).permuted(np.tile(np.arange(100.0), (40, 1)), axis=1)
     truth = np.zeros_like(scores)
     truth[:, 0] = 1
-    ours = NDCG.of(alone(candidate_ranks(scores[:, 0], scores[:, 1:])), 20)
+    ours = NDCG.compute_values(alone(candidate_ranks(scores[:, 0], scores[:, 1:])), 20)
     assert ours.mean() == pytest.approx(ndcg_score(truth, scores, k=20))
 
 
@@ -80,5 +80,5 @@ def test_mean_over_no_users_is_not_a_number():
 def test_random_scores_hit_k_over_the_number_of_candidates():
     # HR@20 of 100 has mean 0.2; 20,000 draws: standard error 0.0028, tolerance four of them.
     scores = np.random.default_rng(1).random((20_000, 100))
-    hits = HitRatio.of(alone(candidate_ranks(scores[:, 0], scores[:, 1:])), 20)
+    hits = HitRatio.compute_values(alone(candidate_ranks(scores[:, 0], scores[:, 1:])), 20)
     assert hits.mean() == pytest.approx(0.2, abs=0.0113)

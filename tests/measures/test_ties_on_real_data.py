@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from gossiprec.base.ragged import Ragged
-from gossiprec.measures.attack_accuracy import accuracies, guess, random_bound, shares_met
+from gossiprec.measures.attack_accuracy import (
+    accuracies,
+    community_fractions_met,
+    guess_top_victims,
+    random_bound,
+)
 from gossiprec.measures.communities import jaccard_communities
 from tests.slow import slow_except_first
 
@@ -49,17 +54,19 @@ def test_equal_scores_find_what_guessing_finds(name):
     if not DATA.is_dir():
         pytest.skip(f"no {DATA}")
     users, items = (np.unique(ids, return_inverse=True)[1] for ids in interactions(name))
-    sets = Ragged.sets(users[users < N_USERS], items[users < N_USERS], min(N_USERS, int(users.max()) + 1))
+    sets = Ragged.sets_from_pairs(
+        users[users < N_USERS], items[users < N_USERS], min(N_USERS, int(users.max()) + 1)
+    )
     n = len(sets)
     truth = jaccard_communities(sets, n_items=int(items.max()) + 1, k=K)
     scores = np.ones((n, n), np.float32)
     np.fill_diagonal(scores, np.nan)
-    found = accuracies(scores, guess(scores, K), truth)
+    found = accuracies(scores, guess_top_victims(scores, K), truth)
     assert found == pytest.approx(K / (n - 1))
     assert found.mean() == pytest.approx(random_bound(K, n), rel=2 / n)
-    assert shares_met(scores, truth) == pytest.approx(1.0)
+    assert community_fractions_met(scores, truth) == pytest.approx(1.0)
     scores[np.arange(n) % 2 == 0] = np.where(np.arange(n) < n // 2, 1.0, np.nan)  # half of the others are met
     np.fill_diagonal(scores, np.nan)
-    bound = shares_met(scores, truth)
+    bound = community_fractions_met(scores, truth)
     met = np.count_nonzero(~np.isnan(scores), axis=1)
-    assert accuracies(scores, guess(scores, K), truth) == pytest.approx(bound * K / met)
+    assert accuracies(scores, guess_top_victims(scores, K), truth) == pytest.approx(bound * K / met)

@@ -46,7 +46,7 @@ def batch(positives, seed, size=12):
     """Return samples: a user, one of its items, and an item that is not."""
     draw = np.random.default_rng(seed)
     chosen = draw.choice(len(positives.values), size, replace=False)
-    users, items = positives.owners[chosen], positives.values[chosen].astype(np.int64)
+    users, items = positives.row_of_each_value[chosen], positives.values[chosen].astype(np.int64)
     others = [draw.choice(np.setdiff1d(np.arange(N_ITEMS), positives[user])) for user in users]
     columns = {"user": users, "items": items, "negatives": np.array(others)}
     return {name: torch.from_numpy(column) for name, column in columns.items()} | {
@@ -214,7 +214,7 @@ def test_a_contrastive_loss_is_that_of_loops(positives, graph, name):
     ours = model(name, l2=0.01)
     b, views = batch(positives, 5), ours.views(graph, np.random.default_rng(2))
     p = ours.encode_step(tables(), graph, views, np.random.default_rng(7))
-    sets = [Ragged.sets(view.users, view.items, N_USERS) for view in views]
+    sets = [Ragged.sets_from_pairs(view.users, view.items, N_USERS) for view in views]
     expected = expected_loss(name, ours.options, positives, sets, b)
     assert float(ours.loss(p, b)) == pytest.approx(expected, rel=CLOSE)
 

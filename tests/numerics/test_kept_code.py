@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.base.cache_dir import distrust, exposed
+from gossiprec.base.cache_dir import why_replaceable, why_untrusted
 
 OTHER = 12345
 """A user id that is neither ours nor root's."""
@@ -180,15 +180,15 @@ def test_a_folder_above_that_others_can_write_to_is_not_safe_unless_it_is_sticky
     shared = tmp_path / "shared"
     inner = shared / "own"
     inner.mkdir(parents=True)
-    assert distrust(inner) is None
+    assert why_untrusted(inner) is None
 
     shared.chmod(0o777)
-    assert str(shared) in exposed(inner)
-    assert distrust(inner) == exposed(inner)
+    assert str(shared) in why_replaceable(inner)
+    assert why_untrusted(inner) == why_replaceable(inner)
     shared.chmod(0o1777)
-    assert distrust(inner) is None
-    assert distrust(shared) == f"other users can write to {shared}"
-    assert distrust(shared / "new") is None
+    assert why_untrusted(inner) is None
+    assert why_untrusted(shared) == f"other users can write to {shared}"
+    assert why_untrusted(shared / "new") is None
 
 
 def test_a_link_is_judged_by_the_folder_that_it_names(tmp_path):
@@ -196,4 +196,4 @@ def test_a_link_is_judged_by_the_folder_that_it_names(tmp_path):
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "link").symlink_to("open")
 
-    assert distrust(tmp_path / "link") == f"other users can write to {tmp_path / 'open'}"
+    assert why_untrusted(tmp_path / "link") == f"other users can write to {tmp_path / 'open'}"

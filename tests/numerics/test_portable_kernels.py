@@ -75,7 +75,7 @@ def told(tmp_path_factory):
     for processor, is_portable in RUNS:
         running[processor, is_portable] = subprocess.Popen(
             [sys.executable, "-c", PRETEND, processor, json.dumps(PROCESSORS[processor])],
-            env=portable.environment(own) if is_portable else own,
+            env=portable.portable_environment(own) if is_portable else own,
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -216,7 +216,7 @@ def test_picks_of_one_wake_are_those_that_are_made_for_many_at_once(n_picks, siz
 
 def test_words_of_a_wake_depend_on_nothing_but_node_and_number():
     few, many = (WordStreams(n, 5, seed=1, purpose=CHOICE) for n in (3, 30))
-    of_few = [[few.take(node) for _ in range(40)] for node in (0, 2)]
+    of_few = [[few.next_draw(node) for _ in range(40)] for node in (0, 2)]
 
-    assert [[many.take(node) for _ in range(40)] for node in (0, 2)] == of_few
+    assert [[many.next_draw(node) for _ in range(40)] for node in (0, 2)] == of_few
     assert len({tuple(words) for words in of_few[0]}) == 40

@@ -144,7 +144,7 @@ def test_a_peer_found_offline_comes_back_only_on_an_entry_that_is_newer(name):
 
 def profiles(items, places=None):
     users = np.repeat(np.arange(len(items)), [len(own) for own in items])
-    sets = Ragged.sets(users, np.concatenate(items), len(items))
+    sets = Ragged.sets_from_pairs(users, np.concatenate(items), len(items))
     if places is None:
         return UserProfiles("toy", sets)
     return UserProfiles("toy", sets, check_ins(places, [[user] for user in range(len(items))]))

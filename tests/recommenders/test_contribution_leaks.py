@@ -52,7 +52,7 @@ def community(given):
 
 def test_sets_that_are_not_perturbed_tell_everything():
     bare = contribution(1e5)
-    members = jaccard_communities(TRAIN, n_items=N_ITEMS, k=K).dense()
+    members = jaccard_communities(TRAIN, n_items=N_ITEMS, k=K).membership_matrix()
     known = float((members**2).sum() / members.sum())  # of users tied at the border, a guess at random
     assert 0.5 < known < 1
     assert community(bare).accuracy == pytest.approx(known)

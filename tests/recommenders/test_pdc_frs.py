@@ -120,7 +120,7 @@ def test_batches_together_are_a_pass(monkeypatch):
         for user, item, label in zip(*(batch[k].tolist() for k in ("user", "items", "labels")), strict=True)
         if label
     }
-    assert positive == set(zip(SETS.owners.tolist(), SETS.values.tolist(), strict=True))
+    assert positive == set(zip(SETS.row_of_each_value.tolist(), SETS.values.tolist(), strict=True))
     assert sum(len(batch["items"]) for batch in seen) == 3 * len(SETS.values)
     first = [batch["user"].tolist() for batch in seen]
     seen.clear()
@@ -300,7 +300,7 @@ def test_scores_that_are_the_truth_give_all_away():
         [np.sort(draw.choice(200, 40, replace=False)).astype(np.int32) for _ in range(20)]
     )
     held = np.zeros((20, 200), np.float32)
-    held[train.owners, train.values] = 1.0
+    held[train.row_of_each_value, train.values] = 1.0
     found, of_model = attacked(train, held, n_items=200, k=3)
     assert found.accuracy > 0.85  # ties are broken in another way
     assert of_model == 1.0

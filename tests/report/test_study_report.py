@@ -83,7 +83,7 @@ def test_a_point_opens_the_runs_behind_it_and_links_those_with_a_report(tmp_path
     report = tmp_path / "s" / "runs" / "r" / "report.html"
     report.parent.mkdir(parents=True)
     report.write_text("")
-    assert study.link("r") == ["r", "runs/r/report.html"]
+    assert study.run_link("r") == ["r", "runs/r/report.html"]
 
 
 def test_differences_are_paired_by_seed(tmp_path):

@@ -85,10 +85,10 @@ def test_a_study_over_old_paths_works_and_says_so_once(clone, capsys):
     assert code == 0, err
     assert err.count(NOTE) == 1
     with pytest.warns(MovedWarning):
-        told = load_study("old.yaml").plain()
+        told = load_study("old.yaml").to_plain_data()
     study["axes"]["clients"]["values"]["few"]["base"] = FEDMF
     study["axes"]["clients"]["values"]["many"]["base"] = FEDMF
-    assert told == load_study(study).plain()
+    assert told == load_study(study).to_plain_data()
 
 
 def test_a_file_at_the_old_path_wins(clone, capsys):
@@ -110,8 +110,8 @@ def test_a_path_that_never_was_is_refused(old, clone):
 def test_init_writes_a_moved_scenario_into_the_working_folder(clone, capsys):
     code, out, _ = run(capsys, "init", "cda_table6_ml100k_full_batch")
     assert (code, out.splitlines()[0]) == (0, "cda_table6_ml100k_full_batch.yaml: written")
-    assert get_bundled("scenarios", "fedmf").written.count("papers/") == 0
-    assert "this is fcf.yaml" in get_bundled("scenarios", "fedmf").written
+    assert get_bundled("scenarios", "fedmf").text_to_write.count("papers/") == 0
+    assert "this is fcf.yaml" in get_bundled("scenarios", "fedmf").text_to_write
 
 
 def test_the_top_folder_holds_the_scenarios_that_the_readme_names():

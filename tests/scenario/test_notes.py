@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gossiprec.cli.scenario import show
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.cross_checks import notes_on
+from gossiprec.scenario.cross_checks import describe_ineffective_options
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 CLIENTS = {"name": "fedavg", "rounds": 2, "slice": 5, "client_model": "none", "merge": "touched-mean"}
@@ -30,7 +30,7 @@ NOTED = {
 
 @pytest.mark.parametrize("where", NOTED)
 def test_an_option_without_effect_is_noted(where):
-    (note,) = notes_on(load_scenario(tiny(**NOTED[where])))
+    (note,) = describe_ineffective_options(load_scenario(tiny(**NOTED[where])))
     assert note.startswith(where)
 
 
@@ -41,7 +41,7 @@ def test_options_that_have_an_effect_are_not():
         {"training": {"optimizer": "sgd"}, "model": {"name": "gmf", "loss_reduction": "sum"}},
         {**NOTED["recommender.item_weight"], "recommender": {**PDC, "item_optimizer": "sgd"}},
     ):
-        assert notes_on(load_scenario(tiny(**sections))) == []
+        assert describe_ineffective_options(load_scenario(tiny(**sections))) == []
 
 
 def test_what_the_note_on_share_less_says_is_so():

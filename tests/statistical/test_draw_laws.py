@@ -226,8 +226,8 @@ def test_streams_give_each_node_its_draws_in_any_order_of_asking():
         )
 
     one, other = stream(), stream()
-    in_turn = [[one.take(node) for node in range(3)] for _ in range(100)]
-    node_by_node = [[other.take(node) for _ in range(100)] for node in range(3)]
+    in_turn = [[one.next_draw(node) for node in range(3)] for _ in range(100)]
+    node_by_node = [[other.next_draw(node) for _ in range(100)] for node in range(3)]
 
     assert node_by_node == [[1000 * node + k for k in range(100)] for node in range(3)]
     assert np.transpose(in_turn).tolist() == node_by_node

@@ -136,7 +136,7 @@ def test_descriptors_converge_to_the_likest():
         for favourite in rng.integers(0, 400, N)
     ]
     users = np.repeat(np.arange(N), [len(own) for own in items])
-    profiles = UserProfiles("toy", Ragged.sets(users, np.concatenate(items), N))
+    profiles = UserProfiles("toy", Ragged.sets_from_pairs(users, np.concatenate(items), N))
     views = exchange({"sampling": "descriptors", "size": 8, "rank": "taste"}, N, profiles=profiles)
     rounds(views, 25)
 

@@ -59,7 +59,7 @@ def carried_out(plan, path, *, start=in_turn, other_code="refuse"):
     folder = StudyFolder(path)
     conduct = StudyRunner(plan, folder)
     with folder.locked(plan.study.name):
-        conduct.carry_out(conduct.take_stock(stale_runs=other_code), start, StudyProgressState(str))
+        conduct.carry_out(conduct.find_unfinished(stale_runs=other_code), start, StudyProgressState(str))
     return conduct
 
 

@@ -69,13 +69,14 @@ def test_what_is_set_holds_for_every_run_and_axes_have_the_last_word(tmp_path):
     assert {p.wakes for p in protocols} == {4}
     assert {p.fanout for p in protocols} == {1, 2, 3}
     assert {variant.scenario.model.options.dim for variant in plan.variants} == {3}
-    assert plan.study.plain()["set"]["protocol.wakes"] == 4
-    assert load_study(plan.study.plain()).file.sets == plan.study.file.sets
+    assert plan.study.to_plain_data()["set"]["protocol.wakes"] == 4
+    assert load_study(plan.study.to_plain_data()).file.sets == plan.study.file.sets
 
 
 def test_without_options_nothing_changes(tmp_path):
     assert (
-        with_overrides(load_study(study_file(tmp_path))).plain() == load_study(study_file(tmp_path)).plain()
+        with_overrides(load_study(study_file(tmp_path))).to_plain_data()
+        == load_study(study_file(tmp_path)).to_plain_data()
     )
 
 

@@ -74,8 +74,8 @@ def test_a_value_can_bring_a_base_and_seeds_of_its_own(tmp_path):
 
 def test_a_study_with_several_bases_told_anew_is_the_same_study(tmp_path):
     study = load_study(worlds(tmp_path))
-    again = load_study(study.plain())
-    assert again.plain() == study.plain()
+    again = load_study(study.to_plain_data())
+    assert again.to_plain_data() == study.to_plain_data()
     assert [v.hash for v in make_plan(again).variants] == [v.hash for v in make_plan(study).variants]
 
 
@@ -225,7 +225,7 @@ def test_a_study_told_anew_is_the_same_study(tmp_path):
     study = load_study(study_file(tmp_path, base="base.yaml", baseline={"fanout": 3}))
     again = tmp_path / "elsewhere" / "study.yaml"
     again.parent.mkdir()
-    again.write_text(yaml.safe_dump(study.plain()))
+    again.write_text(yaml.safe_dump(study.to_plain_data()))
     one, other = make_plan(study), make_plan(load_study(again))
     assert [v.hash for v in one.variants] == [v.hash for v in other.variants]
     assert [s.hash for s in one.simulations] == [s.hash for s in other.simulations]

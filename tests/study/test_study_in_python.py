@@ -117,7 +117,7 @@ def test_pictures_and_pages_lie_in_its_folder(placed, tmp_path):
 def test_its_folder_keeps_what_the_file_says_of_pictures(placed):
     table = read_study(placed.path)
     assert table.picture == PLACED["picture"]
-    assert (table.called("fraction"), table.called("fanout")) == ("colluders", "fanout")
+    assert (table.axis_label("fraction"), table.axis_label("fanout")) == ("colluders", "fanout")
     assert (
         format_table_note(table, placed.path).splitlines()[1].endswith(f"gossiprec plot study {placed.path}")
     )

@@ -49,7 +49,7 @@ def with_progress(progress):
 def begun(tmp_path, plan, stop=4, **changes):
     """Leave the run of a plan as an attempt would that ended at a report; return its directory."""
     (simulation,) = plan.simulations
-    path = StudyFolder(tmp_path / "out").run(simulation)
+    path = StudyFolder(tmp_path / "out").run_directory(simulation)
     scenario = simulation.scenario.resolved() | changes
     simulate(
         {**scenario, "executor": {**scenario["executor"], "threads": 1}}, out=path, progress=Patient(stop)

@@ -37,7 +37,7 @@ def test_a_run_of_a_study_is_the_run_that_simulate_makes(tmp_path):
     plan = planned(tmp_path, seeds=[5], axes={})
     conduct = carried_out(plan, tmp_path / "out")
     alone = simulate(BASE, out=tmp_path / "alone")
-    run = conduct.folder.run(plan.simulations[0])
+    run = conduct.folder.run_directory(plan.simulations[0])
     for name in ("events.mplog", "metrics.csv", "attacks.csv", "adversaries.npz"):
         assert (run / name).read_bytes() == (alone.path / name).read_bytes()
 
@@ -69,7 +69,7 @@ def test_the_order_in_which_runs_end_leaves_no_trace(tmp_path):
 
 def test_first_seeds_are_run_first(tmp_path):
     plan = planned(tmp_path, seeds=[7, 3])
-    todo = StudyRunner(plan, StudyFolder(tmp_path / "out")).take_stock(stale_runs="refuse")
+    todo = StudyRunner(plan, StudyFolder(tmp_path / "out")).find_unfinished(stale_runs="refuse")
     told = [(s.scenario.resolved()["protocol"]["fanout"], s.scenario.seed) for s in todo]
     assert told == [(1, 7), (2, 7), (3, 7), (1, 3), (2, 3), (3, 3)]
 
@@ -82,7 +82,7 @@ def test_the_peak_of_memory_is_the_runs_own(tmp_path):
     before = peak_rss_mib()
     conduct = carried_out(planned(tmp_path, axes={}, seeds=1), tmp_path / "out")
     (simulation,) = conduct.plan.simulations
-    assert conduct.folder.finished(simulation).summary["peak_rss_mib"] < before - 256
+    assert conduct.folder.finished_run(simulation).summary["peak_rss_mib"] < before - 256
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_peak_of_memory_is_the_runs_own(tmp_path):
 def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
-    before, run = tables(tmp_path / "out"), conduct.folder.run(plan.simulations[2])
+    before, run = tables(tmp_path / "out"), conduct.folder.run_directory(plan.simulations[2])
     if spoil == "status":
         change_manifest(run, status="running")
     elif "." in spoil:
@@ -107,7 +107,7 @@ def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
 
 def with_other_code(conduct, plan, *places):
     for place in places:
-        change_manifest(conduct.folder.run(plan.simulations[place]), code="0123456789abcdef")
+        change_manifest(conduct.folder.run_directory(plan.simulations[place]), code="0123456789abcdef")
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
         return holding[0]
 
     with folder.locked("small"), pytest.raises(KeyboardInterrupt):
-        conduct.carry_out(conduct.take_stock(stale_runs="refuse"), start, Impatient(str))
+        conduct.carry_out(conduct.find_unfinished(stale_runs="refuse"), start, Impatient(str))
     assert ended == [True]
     assert mark(tmp_path / "out")["finished"] == 1
 

@@ -61,7 +61,7 @@ def test_names_are_known_before_the_run(tmp_path):
     ]
     plan = planned(tmp_path, axes={}, set={"observers": entries}, seeds=1)
     conduct = carried_out(plan, tmp_path / "out")
-    attacks = conduct.folder.finished(plan.simulations[0]).summary["attacks"]
+    attacks = conduct.folder.finished_run(plan.simulations[0]).summary["attacks"]
     names = ("observer", "relevance", "momentum", "community_size")
     found = {tuple(line[name] for name in names) for line in attacks}
     assert set(scenario_table_keys(plan.variants[0].scenario)) == found
@@ -75,7 +75,7 @@ def test_names_of_a_coordinators_attacks_are_known_before_the_run(tmp_path):
     ]
     keys = {"observers": entries, "protocol": {"name": "fedavg", "rounds": 1}}
     plan = planned(tmp_path, axes={}, base={**BASE, **keys}, seeds=1)
-    attacks = carried_out(plan, tmp_path / "out").folder.finished(plan.simulations[0]).summary["attacks"]
+    attacks = carried_out(plan, tmp_path / "out").folder.finished_run(plan.simulations[0]).summary["attacks"]
     names = ("observer", "relevance", "momentum", "community_size")
     assert set(scenario_table_keys(plan.variants[0].scenario)) == {
         tuple(a[n] for n in names) for a in attacks

@@ -35,12 +35,12 @@ def task(name, signature="s"):
 
 def test_a_resumed_run_has_its_kernels_so_others_that_need_them_may_start():
     queue, (here, there) = TaskQueue([task("a"), task("b")]), mp.Pipe()
-    first = queue.take()
-    assert queue.take() is None
+    first = queue.take_startable()
+    assert queue.take_startable() is None
     there.send("resuming at virtual time 3")
     worker = pool_module._Worker(mp.current_process(), here, first)
     assert list(WorkerPool(2, 1, silent)._hear(worker, queue, {})) == []
-    assert queue.take() == task("b")
+    assert queue.take_startable() == task("b")
 
 
 def command(*arguments):
@@ -177,21 +177,21 @@ def test_the_workers_of_a_study_that_is_killed_end_with_it(tmp_path):
 
 def test_no_two_tasks_compile_the_same_kernels_at_a_time():
     waiting = TaskQueue([task("a"), task("b"), task("c", "t")])
-    first = waiting.take()
+    first = waiting.take_startable()
     assert first.hash == "a"
-    assert waiting.take().hash == "c"
-    assert waiting.take() is None
-    waiting.compiled(first)
-    assert waiting.take().hash == "b"
+    assert waiting.take_startable().hash == "c"
+    assert waiting.take_startable() is None
+    waiting.note_compiled(first)
+    assert waiting.take_startable().hash == "b"
     assert not waiting
 
 
 def test_a_task_that_is_put_back_comes_next():
     waiting = TaskQueue([task("a"), task("b")])
-    first = waiting.take()
+    first = waiting.take_startable()
     waiting.put_back(first)
-    waiting.compiled(first)
-    assert [waiting.take().hash, waiting.take().hash] == ["a", "b"]
+    waiting.note_compiled(first)
+    assert [waiting.take_startable().hash, waiting.take_startable().hash] == ["a", "b"]
 
 
 @pytest.mark.parametrize("options", [("--again", "--keep"), ("--jobs", "0")])

@@ -5,7 +5,7 @@ import pytest
 from gossiprec.base.errors import DataError
 from gossiprec.cli.study_display import StudyProgressState, format_clock_time
 from gossiprec.study.task import TaskResult
-from gossiprec.study.time_left import PlannedRun, TimeLeft, planned_run
+from gossiprec.study.time_left import PlannedRun, TimeLeft, plan_run
 
 
 class Clock:
@@ -37,10 +37,10 @@ def carried_out(planned, jobs, seconds):
     for now, starts, hash_ in events:
         clock.now = now
         if starts:
-            left.started(hash_)
+            left.note_start(hash_)
         else:
-            left.ended(hash_, seconds(hash_))
-            yield hash_, left.seconds(), max(free) - now
+            left.note_end(hash_, seconds(hash_))
+            yield hash_, left.estimate_seconds(), max(free) - now
 
 
 def test_experiments_take_what_runs_of_their_own_take():
@@ -70,32 +70,32 @@ def test_one_that_trains_something_else_is_taken_to_last_as_long_as_others_whate
 def test_earlier_runs_on_this_machine_tell_before_anything_has_ended():
     clock = Clock()
     left = TimeLeft({"a": PlannedRun("x", 1.0, 30.0), "b": PlannedRun("y", 1.0, 10.0)}, 1, clock)
-    assert left.seconds() == pytest.approx(40.0)
-    left.started("a")
+    assert left.estimate_seconds() == pytest.approx(40.0)
+    left.note_start("a")
     clock.now = 60.0
-    left.ended("a", 60.0)  # the machine is busy: half as fast as it was
-    assert left.seconds() == pytest.approx(20.0)
+    left.note_end("a", 60.0)  # the machine is busy: half as fast as it was
+    assert left.estimate_seconds() == pytest.approx(20.0)
 
 
 def test_nothing_is_said_while_nothing_is_known():
     left = TimeLeft(STUDY, 2, Clock())
-    left.started("dear 0")
-    assert left.seconds() is None
-    left.ended("dear 0", 3.0, failed=True)
-    assert left.seconds() is None
+    left.note_start("dear 0")
+    assert left.estimate_seconds() is None
+    left.note_end("dear 0", 3.0, failed=True)
+    assert left.estimate_seconds() is None
 
 
 def test_what_is_under_way_is_counted_as_far_as_it_is_not_done():
     clock = Clock()
     left = TimeLeft({"a": CHEAP, "b": CHEAP, "c": CHEAP}, 1, clock)
-    left.started("a")
+    left.note_start("a")
     clock.now = 10.0
-    left.ended("a", 10.0)
-    left.started("b")
+    left.note_end("a", 10.0)
+    left.note_start("b")
     clock.now = 14.0
-    assert left.seconds() == pytest.approx(16.0)
+    assert left.estimate_seconds() == pytest.approx(16.0)
     clock.now = 100.0
-    assert left.seconds() == pytest.approx(11.0)
+    assert left.estimate_seconds() == pytest.approx(11.0)
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
@@ -107,48 +107,48 @@ def test_several_at_a_time_share_what_is_left(jobs):
 
 def test_no_number_of_workers_shortens_the_longest_run():
     left = TimeLeft({"long": PlannedRun("x", 1.0, 100.0), "short": PlannedRun("x", 1.0, 2.0)}, 8, Clock())
-    assert left.seconds() == pytest.approx(100.0)
+    assert left.estimate_seconds() == pytest.approx(100.0)
 
 
 def test_where_jobs_are_not_told_they_are_counted():
     clock = Clock()
     left = TimeLeft({str(k): CHEAP for k in range(8)}, None, clock)
     for k in range(4):
-        left.started(str(k))
+        left.note_start(str(k))
     clock.now = 10.0
     for k in range(4):
-        left.ended(str(k), 10.0)
-    assert left.seconds() == pytest.approx(10.0)
+        left.note_end(str(k), 10.0)
+    assert left.estimate_seconds() == pytest.approx(10.0)
 
 
 def test_a_shared_run_that_failed_is_replaced_by_runs_like_it():
     clock = Clock()
     tally = StudyProgressState(str, TimeLeft({"shared": CHEAP, "other": CHEAP}, 1, clock))
     tally.begin(total=2, kept=0)
-    tally.say("other", "simulating")
+    tally.note_activity("other", "simulating")
     clock.now = 5.0
     tally.ended(TaskResult("other", 5.0), "other", "")
-    tally.say("shared", "simulating")
+    tally.note_activity("shared", "simulating")
     tally.split("shared", 3, 1)
-    assert tally.facts() == ["2 of 4 runs", "about 0:10 left"]
-    tally.say("part", "simulating")
+    assert tally.describe_progress() == ["2 of 4 runs", "about 0:10 left"]
+    tally.note_activity("part", "simulating")
     clock.now = 10.0
     tally.ended(TaskResult("part", 5.0), "part", "")
-    assert tally.facts() == ["3 of 4 runs", "about 0:05 left"]
+    assert tally.describe_progress() == ["3 of 4 runs", "about 0:05 left"]
 
 
 def test_compiling_kernels_does_not_count_for_runs_to_come():
     tally = StudyProgressState(str, TimeLeft({"first": CHEAP, "second": CHEAP}, 1, Clock()))
     tally.begin(total=2, kept=0)
     tally.ended(TaskResult("first", 45.0, compiling=42.0), "first", "")
-    assert tally.facts()[-1] == "about 0:03 left"
+    assert tally.describe_progress()[-1] == "about 0:03 left"
 
 
 def test_a_run_that_is_bound_to_fail_takes_no_time():
     left = TimeLeft(
-        {"bad": planned_run(DataError("no such file")), "good": PlannedRun("x", 1.0, 7.0)}, 1, Clock()
+        {"bad": plan_run(DataError("no such file")), "good": PlannedRun("x", 1.0, 7.0)}, 1, Clock()
     )
-    assert left.seconds() == pytest.approx(7.0)
+    assert left.estimate_seconds() == pytest.approx(7.0)
 
 
 def test_hours_are_said_where_there_are_any():

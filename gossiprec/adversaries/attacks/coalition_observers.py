@@ -109,7 +109,7 @@ class CoalitionObservers(Stateful):
 
     def state_at(self, now: float) -> dict[str, Any]:
         """Return the changing state, for a checkpoint at a report at time `now`."""
-        self._written.report(now)
+        self._written.date_noted_rows(now)
 
         def extents(places: I64) -> I64:
             each = np.arange(len(self._memory))[:, None] * self._met.size + places
@@ -118,7 +118,7 @@ class CoalitionObservers(Stateful):
         memory = PartialArray(
             self._memory,
             lambda: extents(np.flatnonzero(self._met)),
-            lambda time: extents(self._written.since(time)),
+            lambda time: extents(self._written.rows_written_after(time)),
         )
         return {**self.state(), "memory": memory}
 
@@ -170,7 +170,7 @@ class CoalitionObservers(Stateful):
         of_users = np.flatnonzero(senders < self._context.n_users)
         pool, victim = seen.groups[of_users], senders[of_users].astype(np.int64)
         self._changed[pool, victim] = True
-        self._written.note(pool.astype(np.int64) * self._context.n_users + victim)
+        self._written.note_written(pool.astype(np.int64) * self._context.n_users + victim)
         row, message = seen.rows[of_users], seen.messages[of_users]
         assert isinstance(seen.raw, GroupDeliveries)
         for b in np.flatnonzero(self._scored_on_sight).tolist():
@@ -251,7 +251,7 @@ class CoalitionObservers(Stateful):
     def _rank_share(self, p: int, b: int, victims: I64, part: int) -> None:
         hides = self._context.hides_user[victims]
         for some, rank in ((victims[~hides], self._rank), (victims[hides], self._rank_apart)):
-            share = self._context.threads.share(len(some), part)
+            share = self._context.threads.part_range(len(some), part)
             for low in range(share.start, share.stop, CHUNK):
                 rank(p, b, some[low : min(low + CHUNK, share.stop)])
 

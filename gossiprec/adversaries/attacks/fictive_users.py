@@ -173,7 +173,7 @@ class FictiveUsers:
             threads = self._threads
             threads.run(
                 lambda part: self._fit_compiled(
-                    models, row_of, everyone, threads.share(len(everyone), part), now
+                    models, row_of, everyone, threads.part_range(len(everyone), part), now
                 )
             )
         elif not self._scorer.plain:

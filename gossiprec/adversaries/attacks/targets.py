@@ -71,7 +71,7 @@ class TargetItems(Ragged):
     def kept(self) -> KeptItems:
         """The rows of a model to keep: the items in queries, and each item of their contexts, once."""
         if not self.contexts:
-            local = np.arange(len(self.items)) - self.offsets[self.owners]
+            local = np.arange(len(self.items)) - self.offsets[self.row_of_each_value]
             return KeptItems(self.offsets, self.items, local.astype(np.int32), {})
         parts, numbers = [], []
         for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):

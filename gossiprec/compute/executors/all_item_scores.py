@@ -49,7 +49,7 @@ class AllItemScorer:
         found = np.empty((len(rows), models.layout.n_items), np.float32)
 
         def score_some(part: int) -> None:
-            some = sorted(threads.share(len(found), part), key=rows.__getitem__)
+            some = sorted(threads.part_range(len(found), part), key=rows.__getitem__)
             with torch.no_grad(), single_torch_thread():
                 for row, places in itertools.groupby(some, rows.__getitem__):
                     score = first if row == rows[0] else self.model.score_all_items(self._p(models, row))
@@ -68,7 +68,7 @@ class AllItemScorer:
 
         def score_some(part: int) -> None:
             with torch.no_grad(), single_torch_thread():
-                for block in threads.share(-(-len(found) // AT_ONCE), part):
+                for block in threads.part_range(-(-len(found) // AT_ONCE), part):
                     places = block * AT_ONCE + np.arange(AT_ONCE)
                     known = np.minimum(places, len(found) - 1)
                     scores = model.scores_after(p, self.put(history[known]), self.put(models.user[known]))

@@ -247,7 +247,7 @@ class Executor(ABC):
             found[each] = scores.reshape(len(some), n_items)
 
         if self.parallel:
-            threads.run(lambda part: score_some(threads.share(len(found), part)))
+            threads.run(lambda part: score_some(threads.part_range(len(found), part)))
         else:
             score_some(range(len(found)))
         return found

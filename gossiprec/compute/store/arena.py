@@ -194,7 +194,7 @@ class Arena(Store):
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
-        self._rows_written.note(handles)
+        self._rows_written.note_written(handles)
         self.rows[handles] = values if keys is None else to_float16(values, keys)
 
     def merge(self, program: Program, tasks: I64, seed: int) -> None:
@@ -256,31 +256,33 @@ class Arena(Store):
 
     def note(self, program: Program) -> None:
         """Note the rows and the moments that a program changes, for checkpoints."""
-        self._rows_written.note(program.target)
+        self._rows_written.note_written(program.target)
         if len(self.first):
             nodes = program.node[program.update >= 0].astype(np.int64)
             if self._owners is not None:
                 nodes = np.intersect1d(nodes, self._owners)
-            self._moments_written.note(self.owned(nodes))
+            self._moments_written.note_written(self.owned(nodes))
 
     def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return the rows `needed` (ascending) and the optimizer state, for a checkpoint: references, no copies."""
         width, rows, moments = self.layout.row_size, self._rows_written, self._moments_written
         for written in (rows, moments):
-            written.report(now)
+            written.date_noted_rows(now)
 
         def changed(time: float) -> I64:
-            return rows_to_extents(np.intersect1d(needed, rows.since(time), assume_unique=True), width)
+            return rows_to_extents(
+                np.intersect1d(needed, rows.rows_written_after(time), assume_unique=True), width
+            )
 
         def of_moments(array: F32) -> PartialArray:
             return PartialArray(
                 array,
-                lambda: rows_to_extents(moments.ever(), width),
-                lambda time: rows_to_extents(moments.since(time), width),
+                lambda: rows_to_extents(moments.written_rows(), width),
+                lambda time: rows_to_extents(moments.rows_written_after(time), width),
             )
 
         present = self.host_rows(needed)[: needed.max(initial=-1) + 1]
-        first, second = self.host_moments(moments.ever())
+        first, second = self.host_moments(moments.written_rows())
         return {
             "needed": needed,
             "rows": PartialArray(present, lambda: rows_to_extents(needed, width), changed),
@@ -299,7 +301,7 @@ class Arena(Store):
             check_array(f"arena.{name}", state[name], getattr(self, name))
         check_range("arena.steps", state["steps"], 0, MOST_COUNT)
         self.rows[needed] = state["rows"][needed]
-        self._moments_written.note(np.arange(len(self.first)))
+        self._moments_written.note_written(np.arange(len(self.first)))
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 
@@ -363,8 +365,8 @@ class SingleModelStore(Arena):
 
     def note(self, program: Program) -> None:
         """Note that the model changes."""
-        self._rows_written.note(np.zeros(1, np.int64))
-        self._moments_written.note(np.arange(len(self.first)))
+        self._rows_written.note_written(np.zeros(1, np.int64))
+        self._moments_written.note_written(np.arange(len(self.first)))
 
     def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return the model and its optimizer's state, for a checkpoint."""

@@ -22,7 +22,7 @@ from gossiprec.adversaries.attacks.observations import (
 from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS
 from gossiprec.base.arrays import F32, I64, Bools
 from gossiprec.base.errors import PluginError
-from gossiprec.base.isolation import CallOnly, copied, is_foreign, is_foreign_class
+from gossiprec.base.isolation import CallOnly, copy_data, is_foreign, is_foreign_class
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.program import PoolDeliveries, Program
@@ -97,7 +97,7 @@ class AttackHook(DeliveryHook):
         """Return the deliveries that the attack may know: those to its own nodes."""
         known = deliveries.at(self._knows)
         if self._copies:
-            known = copied(known)
+            known = copy_data(known)
             self._about[2].learn(known)
         return known
 
@@ -131,7 +131,7 @@ class AttackHook(DeliveryHook):
             message = sightings.message[mine]
             if self._copies:
                 shown = received(Observations(raw, *self._about, message), *self._about[:2])
-                raw = GroupDeliveries(shown, copied(raw.group), np.arange(len(shown), dtype=np.int32))
+                raw = GroupDeliveries(shown, copy_data(raw.group), np.arange(len(shown), dtype=np.int32))
             self.call(self.attack.observe, Observations(raw, *self._about, message))
 
 
@@ -303,7 +303,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             limited,
             threads=ThreadPool(limited.threads.size),
             hides_user=limited.hides_user.copy(),
-            deliveries=copied(limited.deliveries),
+            deliveries=copy_data(limited.deliveries),
             feed_of_nodes=CallOnly(limited.feed_of_nodes),
             models_of_nodes=CallOnly(limited.models_of_nodes),
         )

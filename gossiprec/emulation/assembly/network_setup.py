@@ -175,7 +175,7 @@ def _transport(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> Transp
 
 def _sharing(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> FairShare | None:
     options = scenario.network.bandwidth
-    if not options.limited:
+    if not options.is_limited:
         return None
     up, down = (_rates(scenario, protocol, key, purpose) for key, purpose in (("up", UP), ("down", DOWN)))
     n_wakes = len(protocol.clock.node_ids) * protocol.wakes
@@ -270,7 +270,7 @@ def make_availability(
         If a file does not fit, or the churn leaves no node to talk to.
     """
     churn = scenario.churn
-    if churn.plain:
+    if churn.is_always_online:
         return Availability.forever(protocol.n_nodes)
     horizon = protocol.horizon
     starts = [True] * protocol.n_nodes

@@ -249,7 +249,7 @@ def _load_split(
 ) -> Split:
     """Return the data of a run, after checks of the machine that need no data."""
     if scenario.executor.portable:
-        portable.require()
+        portable.require_portable()
     if scenario.executor.device == "cuda":
         from gossiprec.compute.executors.batched import choose_device
 
@@ -334,7 +334,7 @@ def with_kept_kernels(
     """
     scenario, mode = components.scenario, components.mode
     is_long = schedule.n_updates * components.training.local_epochs >= mode.few_epochs
-    if is_long or scenario.executor.computes != "auto" or not mode.takes_cached_kernels:
+    if is_long or scenario.executor.computing_executor != "auto" or not mode.takes_cached_kernels:
         return None
     key = "inner" if scenario.executor.name == "ray" else "name"
     executor = scenario.executor.model_copy(update={key: "fused"})

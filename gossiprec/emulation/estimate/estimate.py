@@ -79,7 +79,7 @@ def _with_executor(scenario: Scenario, data: DataSizes, progress: Progress) -> S
     inputs = estimate_from_sizes(scenario, data)
     mode = inputs.extent.mode
     is_long = inputs.counts.epochs >= mode.few_epochs
-    if scenario.executor.computes != "auto" or not mode.nodes_hold_models or is_long:
+    if scenario.executor.computing_executor != "auto" or not mode.nodes_hold_models or is_long:
         return scenario
     from gossiprec.emulation.assembly.prepare import with_kept_kernels
     from gossiprec.emulation.assembly.schedule import build_and_schedule

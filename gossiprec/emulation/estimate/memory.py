@@ -31,7 +31,7 @@ from gossiprec.network.protocols import Protocol
 from gossiprec.old_names import forward
 from gossiprec.rules.aggregators import Aggregator
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.registries import modules_of
+from gossiprec.scenario.registries import late_imports
 
 MIB = 2**20
 LOADING = "data while loading"
@@ -224,7 +224,7 @@ def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
         Name of the executor that trains.
     """
     scenario, of_nodes = extent.scenario, extent.mode.nodes_hold_models
-    imported = {module.partition(".")[0] for module in modules_of(scenario)}
+    imported = {module.partition(".")[0] for module in late_imports(scenario)}
     if reads_files(scenario) and "sklearn" not in imported:
         imported.add("pyarrow")
     sizes = {"python": PYTHON} | {name: size for name, size in OF_A_MODULE.items() if name in imported}

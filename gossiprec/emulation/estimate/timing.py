@@ -16,7 +16,7 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 from pydantic import PositiveFloat, PositiveInt, TypeAdapter
 
-from gossiprec.base.cache_dir import PRIVATE, cache_dir, exposed
+from gossiprec.base.cache_dir import PRIVATE, cache_dir, why_replaceable
 from gossiprec.base.errors import ResourceError
 from gossiprec.models import Layout, Model
 from gossiprec.runs.run_files import replace_file
@@ -84,7 +84,7 @@ def training_work(model: Model, layout: Layout, *, epochs: float, samples: float
 
 def record_timing(kind: str, rate: RunTiming) -> None:
     """Record a run's timing, unless the cache is not writable, belongs to another user, or stays locked."""
-    if exposed(_file()):
+    if why_replaceable(_file()):
         return
     with suppress(OSError, NotImplementedError, Timeout, ResourceError):
         _file().parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
@@ -140,6 +140,6 @@ def _file() -> Path:
 def _read() -> dict[str, dict[str, list[RunTiming]]]:
     """Return the recorded rates by machine and kind; empty if the file is missing or damaged."""
     with suppress(OSError, ValueError):
-        if not exposed(_file()):
+        if not why_replaceable(_file()):
             return _RATES.validate_json(_file().read_bytes())
     return {}

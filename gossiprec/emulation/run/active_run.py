@@ -108,7 +108,9 @@ class ActiveRun:
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
         self._utility_now: dict[str, float] = {}
-        self._validated = BestValidationReport(evaluate.validated_by) if evaluate.validated_by else None
+        self._validated = (
+            BestValidationReport(evaluate.validation_metric) if evaluate.validation_metric else None
+        )
         self._activity = (
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )

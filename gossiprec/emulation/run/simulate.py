@@ -309,8 +309,10 @@ def _with_resources(scenario: Scenario, resuming: ResumeOptions) -> Scenario:
         executor = executor.model_copy(update={"threads": threads})
     if shards == 1:
         executor = executor.model_copy(
-            update={"name": executor.computes, "inner": "auto", "shards": 1, "address": "auto"}
+            update={"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
         )
     elif shards is not None:
-        executor = executor.model_copy(update={"name": "ray", "inner": executor.computes, "shards": shards})
+        executor = executor.model_copy(
+            update={"name": "ray", "inner": executor.computing_executor, "shards": shards}
+        )
     return scenario.with_(executor=executor)

@@ -23,10 +23,10 @@ from gossiprec.measures.attack_accuracy import (
     average_attack_accuracy,
     best_decile,
     certain_hits,
+    community_fractions_met,
     exposures,
-    guess,
+    guess_top_victims,
     random_bound,
-    shares_met,
 )
 from gossiprec.measures.communities import Communities, jaccard_communities_by_size
 from gossiprec.measures.selectors import FILTERS
@@ -182,13 +182,13 @@ class AttackRecord:
         found, met = np.empty(n), np.empty(n)
 
         def judge(part: int) -> None:
-            share = self._threads.share(n, part)
-            rows, truth = slice(share.start, share.stop), communities.between(share.start, share.stop)
-            own = guess(scores[rows], communities.k)
+            share = self._threads.part_range(n, part)
+            rows, truth = slice(share.start, share.stop), communities.select_range(share.start, share.stop)
+            own = guess_top_victims(scores[rows], communities.k)
             for all_of, some in zip(guesses, own, strict=True):
                 all_of[rows] = some
             found[rows] = accuracies(scores[rows], own, truth)
-            met[rows] = shares_met(scores[rows], truth)
+            met[rows] = community_fractions_met(scores[rows], truth)
 
         self._threads.run(judge)
         return _Judged(guesses, found, met)
@@ -203,7 +203,7 @@ class AttackRecord:
             self.find(adversaries)
         known, places = self._communities[size], self._place[adversaries]
         is_all = len(places) == len(self._centres) and (np.diff(places) == 1).all()
-        return known if is_all else known.take(places)
+        return known if is_all else known.select(places)
 
     def adversaries(self) -> dict[str, tuple[I64, F64]]:
         """Return each attack's adversaries and their accuracies at its best round."""
@@ -238,7 +238,7 @@ class AttackRecord:
 
     def _tied_share(self, best: _Best) -> float:
         """Return the share of the communities that ties decide, on average over the adversaries of an attack."""
-        return float(self._community(best.nodes, best.row["community_size"]).tied.mean())
+        return float(self._community(best.nodes, best.row["community_size"]).tied_fractions.mean())
 
 
 def _mean_known(values: F64) -> float | None:

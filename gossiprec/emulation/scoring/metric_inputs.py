@@ -47,8 +47,8 @@ class FullRanker:
     ) -> None:
         self._split = split
         self._masked: list[Ragged] = [getattr(split, part) for part in masked]
-        self.kinds = {metric.looks_at for metric in metrics}
-        self._length = {seen: max(m.k for m in metrics if m.looks_at is seen) for seen in self.kinds}
+        self.kinds = {metric.input_type for metric in metrics}
+        self._length = {seen: max(m.k for m in metrics if m.input_type is seen) for seen in self.kinds}
         self._targets = targets
         relevant = {RelevantRanks: split.test, ValidationRanks: split.validation}
         counts = [part.sizes for seen, part in relevant.items() if seen in self.kinds]

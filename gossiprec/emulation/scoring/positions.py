@@ -69,7 +69,7 @@ def contact_counts(log: EventLog, n_nodes: int) -> Any:
     from scipy import sparse
 
     total = sparse.csr_array((n_nodes, n_nodes), dtype=np.int64)
-    for parts in _folded(log.parts("message")):
+    for parts in _folded(log.iter_event_blocks("message")):
         ends = tuple(np.concatenate([part[end] for part in parts]) for end in ("sender", "receiver"))
         total = total + sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=total.shape)
     return total
@@ -91,7 +91,7 @@ def sent_counts(log: EventLog, n_nodes: int) -> I64:
     """Return the number of messages of each node that arrived or were dropped, shape (n_nodes,)."""
     sent = np.zeros(n_nodes, np.int64)
     for kind in ("message", "drop"):
-        for part in log.parts(kind):
+        for part in log.iter_event_blocks(kind):
             sent += np.bincount(part["sender"], minlength=n_nodes)
     return sent
 

@@ -23,7 +23,14 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, TrainingData
 from gossiprec.federated.user_vectors import clip_l1, compute_user_vectors
-from gossiprec.measures.attack_accuracy import Guess, accuracies, accuracies_of, guess, overlaps, random_bound
+from gossiprec.measures.attack_accuracy import (
+    Guess,
+    accuracies,
+    accuracies_from_member_scores,
+    guess_top_victims,
+    overlap_fractions,
+    random_bound,
+)
 from gossiprec.measures.communities import Communities, jaccard_communities
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
@@ -222,8 +229,8 @@ def community_accuracies(queries: F32, uploads: F32, users: I64, communities: Co
 
     def judge(distances: F64, rows: slice) -> F64:
         distances[np.arange(len(distances)), users[rows]] = np.nan  # no user is similar to itself
-        scores, true = -distances, communities.between(rows.start, rows.stop)
-        return accuracies(scores, guess(scores, true.k), true)
+        scores, true = -distances, communities.select_range(rows.start, rows.stop)
+        return accuracies(scores, guess_top_victims(scores, true.k), true)
 
     judged = judge_distances(queries, uploads, judge)
     return {how: {"cda": mean(judged[how])} for how in HOW}
@@ -237,7 +244,7 @@ def suffix_names(found: Found, what: str) -> Found:
 def score_communities(found: Communities, train: Ragged, *, n_items: int, k: int) -> CommunityLeak:
     """Return the accuracy of the communities that were guessed for all users."""
     true = jaccard_communities(train, n_items=n_items, k=k)
-    return CommunityLeak(float(overlaps(true, found).mean()), random_bound(k, len(train) - 1))
+    return CommunityLeak(float(overlap_fractions(true, found).mean()), random_bound(k, len(train) - 1))
 
 
 def score_membership(
@@ -291,7 +298,7 @@ def score_auxiliary_model(
     n_users, (users, *sides) = len(train), sampled_pairs(train, n_items, n_sampled, 0)
     found = np.zeros((2, len(users)))
     true, best = jaccard_communities(train, n_items=n_items, k=k), _Best(n_users, k)
-    owners, relevance = true.owners, np.zeros(len(true.values))
+    owners, relevance = true.row_of_each_value, np.zeros(len(true.values))
     for block in victims:
         first, last = int(block.users[0]), int(block.users[-1])
         here = np.isin(users, block.users)
@@ -299,7 +306,7 @@ def score_auxiliary_model(
         listed = (true.values >= first) & (true.values <= last)
         relevance[listed] = block.relevance[owners[listed], true.values[listed] - first]
         best.add(block.relevance)
-    accuracy = accuracies_of(relevance, best.guess(), true)
+    accuracy = accuracies_from_member_scores(relevance, best.guess(), true)
     return CommunityLeak(float(accuracy.mean()), random_bound(k, n_users - 1)), paired_auc(*found)
 
 
@@ -329,14 +336,14 @@ class _Best:
 
 
 def _pairs(sets: Ragged, n_items: int) -> I64:
-    return np.asarray(sets.owners * n_items + sets.values, np.int64)
+    return np.asarray(sets.row_of_each_value * n_items + sets.values, np.int64)
 
 
 def sampled_pairs(train: Ragged, n_items: int, number: int, seed: int) -> tuple[I64, I64, I64]:
     """Return users, a random item that each has, and one that it does not have."""
     draw = generator(seed, "contribution-leak")
     chosen = draw.choice(len(train.values), min(number, len(train.values)), replace=False)
-    users: I64 = train.owners[chosen]
+    users: I64 = train.row_of_each_value[chosen]
     ranks = draw.integers(n_items - train.sizes[users])
     others = [_not_in(train[user], int(rank)) for user, rank in zip(users, ranks, strict=True)]
     return users, train.values[chosen].astype(np.int64), np.array(others, np.int64)

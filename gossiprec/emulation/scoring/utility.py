@@ -133,7 +133,7 @@ class UtilityEvaluator:
         self._threads = ThreadPool(options.threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
         specs = [read_metric(metric) for metric in metrics]
-        self._metrics = [spec for spec in specs if spec.looks_at is not RelevantRanks or len(self._users)]
+        self._metrics = [spec for spec in specs if spec.input_type is not RelevantRanks or len(self._users)]
         data = MeasureData.of(split)
         self._measures = {spec.name: spec.measure(data) for spec in self._metrics}
         full = [metric for metric in self._metrics if metric.full]
@@ -170,7 +170,9 @@ class UtilityEvaluator:
             self._metric_values(*self._joined(inputs)) if inputs else self._values(*self._scoring(current))
         )
         if self._keep_users:
-            tested = ((metric.name, values[metric.name]) for metric in self._metrics if metric.of_test_items)
+            tested = (
+                (metric.name, values[metric.name]) for metric in self._metrics if metric.uses_test_items
+            )
             self.by_user = {name: found for name, found in tested if len(found) == len(self._users)}
         return self._means(values) | self._baselines
 
@@ -195,7 +197,7 @@ class UtilityEvaluator:
 
     def baselines(self) -> dict[str, dict[str, float]]:
         """Return the metrics of test items for each baseline order (:data:`.orders.ORDERS`)."""
-        names = [metric.name for metric in self._metrics if metric.of_test_items]
+        names = [metric.name for metric in self._metrics if metric.uses_test_items]
         if not names:
             return {}
         orders = {name: self._orders.get(name) or self._measure_order(name) for name in ORDERS}
@@ -205,7 +207,7 @@ class UtilityEvaluator:
         """Return the number of users for whom K reaches the number of candidates, by metric of relevant items."""
         split, counts = self._split, {}
         for metric in self._metrics:
-            if not issubclass(metric.looks_at, RelevantRanks):
+            if not issubclass(metric.input_type, RelevantRanks):
                 continue
             masked = ["train"] if metric.on_validation else self._mask
             users = np.flatnonzero(split.validation.sizes) if metric.on_validation else self._users
@@ -273,8 +275,10 @@ class UtilityEvaluator:
         """Return the values of each metric, from full lists and from test items among candidates."""
         by_metric: dict[str, F64] = {}
         for metric in self._metrics:
-            ranks = whole[metric.looks_at] if metric.full else sampled
-            values = np.concatenate([self._measures[metric.name].of(part, metric.k) for part in ranks])
+            ranks = whole[metric.input_type] if metric.full else sampled
+            values = np.concatenate(
+                [self._measures[metric.name].compute_values(part, metric.k) for part in ranks]
+            )
             by_metric[metric.name] = values if metric.full else user_means(values, self._tests_of)
         return by_metric
 
@@ -357,7 +361,7 @@ def _by_part(metrics: Sequence[MetricSpec], *, separately: bool) -> dict[str, li
     """Return the metrics by the part before which users are scored; all before tests, if that makes no difference."""
     parts: dict[str, list[MetricSpec]] = {}
     for metric in metrics:
-        part = "validation" if separately and metric.looks_at is ValidationRanks else "test"
+        part = "validation" if separately and metric.input_type is ValidationRanks else "test"
         parts.setdefault(part, []).append(metric)
     return parts
 

@@ -217,4 +217,4 @@ def few_to_judge(candidates: Ragged | None) -> int:
     if candidates is None:
         return 0
     few = np.count_nonzero(candidates.values != PADDING, axis=1) - 1 <= CUTOFF
-    return len(np.unique(candidates.owners[few]))
+    return len(np.unique(candidates.row_of_each_value[few]))

@@ -238,7 +238,7 @@ def perturb_items(
         As :class:`ExponentialMechanism`.
     """
     mechanism = ExponentialMechanism(similarity, epsilon=epsilon, sensitivity=sensitivity)
-    at = uniforms(seed, train.values, train.owners, DRAW)
+    at = uniforms(seed, train.values, train.row_of_each_value, DRAW)
     items, counts = np.unique(train.values, return_counts=True)
     owners_of = Ragged.from_sizes(counts, np.argsort(train.values, kind="stable"))
     drawn = np.empty(len(train.values), np.int32)
@@ -251,7 +251,7 @@ def perturb_items(
             keeps += float(chances[items[k]] * counts[k])
     return Contribution(
         mechanism=mechanism,
-        sets=Ragged.sets(train.owners, drawn, len(train)),
+        sets=Ragged.sets_from_pairs(train.row_of_each_value, drawn, len(train)),
         drawn=drawn,
         kept=float(np.mean(drawn == train.values)),
         similarity=near / len(drawn),

@@ -67,4 +67,4 @@ def draw(
         raise LogError(
             f"--to sets the baseline of differences, but --kind {kind} shows no differences; add --kind paired"
         )
-    return write_figure(out_stem or folder / kind, *KINDS[kind](table.where(where or {}), requested))
+    return write_figure(out_stem or folder / kind, *KINDS[kind](table.restrict_to(where or {}), requested))

@@ -119,7 +119,7 @@ def tabulate_means(table: StudyTable, *, most_rows: int, most_columns: int) -> M
     points, quantities = _points(table), order_quantities(table)[:most_columns]
     rows = [
         [
-            *(format_label(point[table.axis(name)]) for name in table.varying),
+            *(format_label(point[table.axis_index(name)]) for name in table.varying),
             *(_cell(table, quantity, point) for quantity in quantities),
         ]
         for point in points[:most_rows]
@@ -144,7 +144,8 @@ def _cell(table: StudyTable, quantity: Quantity, point: Point) -> str:
     if not seeds:
         return "-"
     return _words(
-        mean_with_interval(seeds.values()).scaled(quantity.factor), places=1 if quantity.is_share else None
+        mean_with_interval(seeds.values()).scaled(quantity.picture_factor),
+        places=1 if quantity.is_share else None,
     )
 
 

@@ -36,13 +36,13 @@ def heat_map(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
 
 
 def _figure(table: StudyTable, panels: Sequence[StudyPanel], x: str, by: str) -> Figure:
-    words = [style.short_name(format_label(label)) for label in table.labels(by)]
+    words = [style.short_name(format_label(label)) for label in table.axis_values(by)]
     margins = style.Margins(
         left=0.45 + max(map(style.text_width_in, words)), right=0.25, top=0.42, between_rows=0.85
     )
     height = max(2, len(words)) * CELL_IN
     titles = max(style.text_width_in(_title(panel)) for panel in panels)
-    columns = [style.short_name(format_label(label)) for label in table.labels(x)]
+    columns = [style.short_name(format_label(label)) for label in table.axis_values(x)]
     cell = max(0.62, 0.12 + max(map(style.text_width_in, columns)))
     width = margins.left + margins.right + max(2.6, cell * len(columns), titles)
     is_crowded = width > style.PAGE_IN and cell > 0.62
@@ -66,17 +66,21 @@ def _scales(panels: Sequence[StudyPanel]) -> dict[str, tuple[float, float]]:
     """Return the ends of the colour scale of each measure: a number has the same colour in all its panels."""
     means: dict[str, list[float]] = {}
     for panel in panels:
-        means.setdefault(panel.quantity.name, []).extend(found.mean for found in panel.drawn().values())
+        means.setdefault(panel.quantity.name, []).extend(
+            found.mean for found in panel.picture_estimates().values()
+        )
     return {name: (min(found), max(found)) for name, found in means.items()}
 
 
 def _panel(
     axes: Axes, table: StudyTable, panel: StudyPanel, x: str, by: str, scale: tuple[float, float]
 ) -> None:
-    columns, lines, estimates = table.labels(x), table.labels(by), panel.drawn()
+    columns, lines, estimates = table.axis_values(x), table.axis_values(by), panel.picture_estimates()
     means = np.full((len(lines), len(columns)), np.nan)
     for point, found in estimates.items():
-        means[lines.index(point[table.axis(by)]), columns.index(point[table.axis(x)])] = found.mean
+        means[lines.index(point[table.axis_index(by)]), columns.index(point[table.axis_index(x)])] = (
+            found.mean
+        )
     low, high = scale
     axes.imshow(
         np.ma.masked_invalid(means), cmap="cividis", vmin=low, vmax=high, aspect="auto", origin="lower"
@@ -89,8 +93,8 @@ def _panel(
     axes.grid(False)
     axes.set_xticks(range(len(columns)), [style.short_name(format_label(label)) for label in columns])
     axes.set_yticks(range(len(lines)), [style.short_name(format_label(label)) for label in lines])
-    axes.set_xlabel(table.called(x))
-    axes.set_ylabel(table.called(by))
+    axes.set_xlabel(table.axis_label(x))
+    axes.set_ylabel(table.axis_label(by))
     counts = describe_seeds(e.n for e in estimates.values())
     axes.set_title(f"{_title(panel)}\nmean over seeds, {counts}")
 

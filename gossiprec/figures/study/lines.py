@@ -55,18 +55,20 @@ def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
 
 def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
     """Return whether the first axis is numeric and the second is not, so that lines run along the first."""
-    return is_numeric(table.labels(name)) and not is_numeric(table.labels(rather_than))
+    return is_numeric(table.axis_values(name)) and not is_numeric(table.axis_values(rather_than))
 
 
 def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
-    labels = [label for label in table.labels(x) if any(label in s.points for p in parts for s in p.series)]
+    labels = [
+        label for label in table.axis_values(x) if any(label in s.points for p in parts for s in p.series)
+    ]
     counts = [estimate.n for part in parts for estimate in part.estimates]
     if not is_numeric(labels):
-        rows = RowLabels({label: format_label(label) for label in labels}, table.called(x))
+        rows = RowLabels({label: format_label(label) for label in labels}, table.axis_label(x))
         caption = describe_intervals(counts, "Points: means; bars:")
         return draw_rows(parts, rows, shared_limits(parts), caption)
     caption = describe_intervals(counts, "Lines: means; bands:")
-    return _over_numbers(parts, labels, table.called(x), caption)
+    return _over_numbers(parts, labels, table.axis_label(x), caption)
 
 
 def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, caption: str) -> Figure:
@@ -101,7 +103,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
         axes.set_ylim(*scales[part.unit])
         axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
         axes.set_title(title, pad=5)
-    legend.put(figure, left=margins.left / width)
+    legend.draw(figure, left=margins.left / width)
     style.add_caption(figure, caption)
     return figure
 

@@ -79,7 +79,7 @@ def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing
 
 def _baseline(table: StudyTable, to: Mapping[str, str]) -> dict[str, Label]:
     """Return the baseline's values of axes, given as text."""
-    return {name: table.label(name, text) for name, text in to.items()}
+    return {name: table.find_axis_value(name, text) for name, text in to.items()}
 
 
 def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[PairedDifference]:
@@ -115,14 +115,15 @@ def _rows(table: StudyTable, drawn: Sequence[Point]) -> RowLabels:
     axes = table.varying_among(drawn)
     if len(axes) == 1:
         return RowLabels(
-            {point: format_label(point[table.axis(axes[0])]) for point in drawn}, table.called(axes[0])
+            {point: format_label(point[table.axis_index(axes[0])]) for point in drawn},
+            table.axis_label(axes[0]),
         )
-    names = table.names_of(drawn)
+    names = table.name_points(drawn)
     return RowLabels({point: names.of[point] for point in drawn}, names.axes)
 
 
 def _part(table: StudyTable, quantity: Quantity, lines: Sequence[PairedDifference]) -> SeriesPanel:
-    factor = quantity.factor
+    factor = quantity.picture_factor
     levels: dict[ReferenceLevel, Places] = {}
     for each in lines:
         for level, value in each.levels.items():
@@ -158,7 +159,8 @@ def _in_words(values: Mapping[str, Label]) -> str:
 def _common(table: StudyTable, points: Sequence[Point]) -> dict[str, Label]:
     """Return the axes of the baseline on which all lines share a value, which their names need not repeat."""
     found = {
-        name: list(dict.fromkeys(point[table.axis(name)] for point in points)) for name in table.baseline
+        name: list(dict.fromkeys(point[table.axis_index(name)] for point in points))
+        for name in table.baseline
     }
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 

@@ -91,9 +91,11 @@ class StudyPanel:
         """Return the means over seeds."""
         return {point: mean_with_interval(seeds.values()) for point, seeds in self.points.items()}
 
-    def drawn(self) -> dict[Point, MeanEstimate]:
+    def picture_estimates(self) -> dict[Point, MeanEstimate]:
         """Return the means over seeds in the units of pictures."""
-        return {point: found.scaled(self.quantity.factor) for point, found in self.estimates().items()}
+        return {
+            point: found.scaled(self.quantity.picture_factor) for point, found in self.estimates().items()
+        }
 
 
 def estimate_rows(table: StudyTable, panels: Sequence[StudyPanel]) -> tuple[list[str], list[list[Cell]]]:
@@ -129,7 +131,7 @@ def select_axes(
     by = None if by_measure and choice.by == MEASURE else choice.by
     named = [name for name in (choice.x, by) if name is not None]
     for name in named:
-        table.axis(name)
+        table.axis_index(name)
     if len(set(named)) < len(named):
         raise LogError(
             f"--x and --by are both {named[0]}; pass two different axes of {', '.join(table.axes)}"
@@ -157,21 +159,21 @@ def make_panels(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequen
     varying = table.varying_among(point for quantity in quantities for point in table.values[quantity])
     panels = []
     for quantity, values in itertools.product(
-        quantities, itertools.product(*(table.labels(n) for n in others))
+        quantities, itertools.product(*(table.axis_values(n) for n in others))
     ):
         fixed = dict(zip(others, values, strict=True))
         points = {
             point: seeds
             for point, seeds in table.values[quantity].items()
-            if all(point[table.axis(name)] == value for name, value in fixed.items())
+            if all(point[table.axis_index(name)] == value for name, value in fixed.items())
         }
         if points:
             parts = [
-                table.about(quantity),
+                table.label_text(quantity),
                 *(f"{name} {format_label(fixed[name])}" for name in others if name in varying),
             ]
             panels.append(StudyPanel(quantity, fixed, points, ", ".join(text for text in parts if text)))
-    hint = f", such as --y '{quantities[0].text()}', or one value of an axis with --where AXIS=VALUE"
+    hint = f", such as --y '{quantities[0].request_text()}', or one value of an axis with --where AXIS=VALUE"
     check_panel_count(len(panels), MOST_PANELS, hint)
     return panels
 
@@ -193,7 +195,7 @@ def requested_quantities(table: StudyTable, choice: StudyFigureOptions) -> list[
     """Return the quantities to draw; the default is attack accuracy if there is any."""
     names = [quantity.name for quantity in table.values]
     texts = choice.measures or ["max_aac" if "max_aac" in names else names[0]]
-    return list(dict.fromkeys(quantity for text in texts for quantity in table.quantities(text)))
+    return list(dict.fromkeys(quantity for text in texts for quantity in table.find_quantities(text)))
 
 
 def label_positions(labels: Sequence[Label]) -> dict[Label, float]:
@@ -303,8 +305,8 @@ def make_series_panels(
     """Return panels with a series for each value of an axis, or for each measure."""
     if by == MEASURE:
         return _by_measure(table, panels, x)
-    place = table.axis(by) if by else None
-    labels = table.labels(by) if by else [None]
+    place = table.axis_index(by) if by else None
+    labels = table.axis_values(by) if by else [None]
     parts = []
     for panel in panels:
         series = [
@@ -336,7 +338,7 @@ def _by_measure(table: StudyTable, panels: Sequence[StudyPanel], x: str) -> list
 
 
 def _series(table: StudyTable, panel: StudyPanel, x: str, name: str, points: Sequence[Point]) -> StudySeries:
-    place, drawn, factor = table.axis(x), panel.drawn(), panel.quantity.factor
+    place, drawn, factor = table.axis_index(x), panel.picture_estimates(), panel.quantity.picture_factor
     levels = {
         level: {
             point[place]: factor * float(np.mean([*values[point].values()]))
@@ -510,7 +512,7 @@ def draw_rows(
         axes.set_ylabel(rows.axis if is_first else "")
         axes.set_xlabel(page.units[number])
         axes.set_title(page.titles[number], pad=5)
-    page.legend.put(figure, left=0.1 / page.width)
+    page.legend.draw(figure, left=0.1 / page.width)
     style.add_caption(figure, caption)
     return figure
 

@@ -58,7 +58,7 @@ def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     """Return the table of the figure, and the function that draws it."""
     utility = utility_quantity(table, choice.against)
     attacks = requested_quantities(table, choice)
-    check_panel_count(len(attacks), MOST_PANELS, f", such as --y '{attacks[0].text()}'")
+    check_panel_count(len(attacks), MOST_PANELS, f", such as --y '{attacks[0].request_text()}'")
     found = {attack: pareto_points(table, utility, attack) for attack in attacks}
     header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
     header += ["mean", "low", "high", "unbeaten"]
@@ -74,7 +74,7 @@ def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
 
 def _default_axis(table: StudyTable) -> str | None:
     """Return the default axis for colours: the first with few enough values."""
-    few = (name for name in table.varying if len(table.labels(name)) <= MOST_COLOURS)
+    few = (name for name in table.varying if len(table.axis_values(name)) <= MOST_COLOURS)
     return next(few, None)
 
 
@@ -87,7 +87,7 @@ def utility_quantity(table: StudyTable, name: str | None = None) -> Quantity:
         If there is no such measure.
     """
     if name is not None:
-        return table.quantities(name)[0]
+        return table.find_quantities(name)[0]
     found = next((quantity for quantity in table.values if "@" in quantity.name), None)
     if found is None:
         raise LogError(f"{table.path} has no metric of recommendation quality; pass a measure with --against")
@@ -98,7 +98,9 @@ def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> lis
     """Return every combination that has both numbers, by ascending utility."""
     both = [point for point in table.values[attack] if point in table.values[utility]]
     if not both:
-        raise LogError(f"no combination has both {utility.words()} and {attack.words()}")
+        raise LogError(
+            f"no combination has both {utility.name_with_labels()} and {attack.name_with_labels()}"
+        )
     estimates = [
         (
             mean_with_interval(table.values[utility][point].values()),
@@ -117,17 +119,19 @@ def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> lis
 def _figure(
     table: StudyTable, utility: Quantity, found: dict[Quantity, list[ParetoPoint]], by: str | None
 ) -> Figure:
-    names = table.names_of(spot.point for spots in found.values() for spot in spots)
+    names = table.name_points(spot.point for spots in found.values() for spot in spots)
     longest = max(
         style.text_width_in(names.of[s.point]) for spots in found.values() for s in spots if s.is_unbeaten
     )
     margins = style.Margins(top=0.42, right=0.35 + longest, between_rows=0.9)
     figure, grid = style.panel_grid(len(found), 1, width=style.PAGE_IN, panel_height=2.3, margins=margins)
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
-        _points(axes, table, [spot.scaled(utility.factor, attack.factor) for spot in spots], by)
+        _points(
+            axes, table, [spot.scaled(utility.picture_factor, attack.picture_factor) for spot in spots], by
+        )
     _share_scales(grid, utility, list(found))
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
-        scaled = [spot.scaled(utility.factor, attack.factor) for spot in spots]
+        scaled = [spot.scaled(utility.picture_factor, attack.picture_factor) for spot in spots]
         _name_best(figure, axes, table, scaled, by, names)
         axes.set_xlabel(f"{utility.unit} (higher is better)")
         axes.set_ylabel(f"{attack.unit} (lower is better)")
@@ -161,7 +165,7 @@ def _hull(limits: Sequence[tuple[float, float]], quantity: Quantity) -> tuple[fl
 
 
 def _look(table: StudyTable, spot: ParetoPoint, by: str | None) -> style.LineStyle:
-    return style.line_style(table.labels(by).index(spot.point[table.axis(by)]) if by else 0)
+    return style.line_style(table.axis_values(by).index(spot.point[table.axis_index(by)]) if by else 0)
 
 
 def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str | None) -> None:
@@ -184,7 +188,7 @@ def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[Par
     descriptions, (_, top) = [], axes.get_ylim()
     for level, values in collect_levels(table, attack).items():
         at = [
-            (spot.utility.mean, attack.factor * float(np.mean([*values[spot.point].values()])))
+            (spot.utility.mean, attack.picture_factor * float(np.mean([*values[spot.point].values()])))
             for spot in spots
             if spot.point in values
         ]

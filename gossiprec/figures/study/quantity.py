@@ -169,7 +169,7 @@ class Quantity:
         found = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
         return found | dict(self.others)
 
-    def words(self) -> str:
+    def name_with_labels(self) -> str:
         """Return the name with its labels, for error messages and tables."""
         parts = [self.observer, self.relevance]
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
@@ -178,17 +178,17 @@ class Quantity:
         labels = ", ".join(part for part in parts if part)
         return f"{self.name} ({labels})" if labels else self.name
 
-    def about(self, *, without: Container[str] = ()) -> str:
+    def label_text(self, *, excluded: Container[str] = ()) -> str:
         """Return the labels as text, except for some."""
         label_of = {"observer": observer_label, "relevance": rule_label}
         signs = {"community_size": "K"}
         return ", ".join(
             label_of[name](value) if name in label_of else f"{signs.get(name, name)} {format_label(value)}"
             for name, value in self.labels.items()
-            if name not in without
+            if name not in excluded
         )
 
-    def text(self) -> str:
+    def request_text(self) -> str:
         """Return the form in which it is requested: ``max_aac[single,ndcg,0.9,5]``."""
         filters = [format_label(self.labels.get(name, "*")) for name in FILTERS]
         while filters and filters[-1] == "*":
@@ -208,7 +208,7 @@ class Quantity:
         return f"{words} (%)" if self.is_share else words
 
     @property
-    def factor(self) -> float:
+    def picture_factor(self) -> float:
         """The factor from table values to picture values."""
         return 100.0 if self.is_share else 1.0
 
@@ -235,7 +235,7 @@ _PARTS = ("who", "share", "place")
 _COLUMNS = ("relevance", "momentum", "community_size")
 
 
-def fold_labels(
+def join_labels(
     values: Mapping[Quantity, Points], join: Callable[[list[Points]], Points]
 ) -> dict[Quantity, Points]:
     """Return values in which quantities that differ only by the axes are joined.

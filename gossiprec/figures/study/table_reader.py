@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gossiprec.base.errors import LogError, suggestion
-from gossiprec.figures.study.quantity import Label, Quantity, fold_labels, format_label, measure_label
+from gossiprec.base.errors import LogError, did_you_mean
+from gossiprec.figures.study.quantity import Label, Quantity, format_label, join_labels, measure_label
 from gossiprec.figures.style import MAX_NAME, short_name
 from gossiprec.measures.selectors import FILTERS, read_measure
 from gossiprec.runs.run_files import open_to_read, read_regular
@@ -64,7 +64,7 @@ class StudyTable:
     words: dict[str, str] = field(default_factory=dict)
     picture: dict[str, Any] = field(default_factory=dict)
 
-    def quantities(self, text: str) -> list[Quantity]:
+    def find_quantities(self, text: str) -> list[Quantity]:
         """Return the quantities that a measure such as ``max_aac[single]`` names.
 
         Raises
@@ -76,23 +76,23 @@ class StudyTable:
             measure = read_measure(text)
         except ValueError as error:
             raise LogError(str(error)) from None
-        found = [q for q in self.values if q.name == measure.name and measure.takes(q.labels)]
-        if not found and any(q.name == measure.name and measure.takes(q.labels) for q in self.apart):
+        found = [q for q in self.values if q.name == measure.name and measure.accepts(q.labels)]
+        if not found and any(q.name == measure.name and measure.accepts(q.labels) for q in self.apart):
             raise LogError(
                 f"{text!r} differs along the axes of {self.path} ({', '.join(self.varying)}); select with "
                 "--where AXIS=VALUE, or choose one of "
-                f"{', '.join(q.text() for q in self.values if q.name == measure.name)}"
+                f"{', '.join(q.request_text() for q in self.values if q.name == measure.name)}"
             )
         if not found:
             names = list(dict.fromkeys(quantity.name for quantity in self.values))
             raise LogError(
                 f"{self.path} has no measure {text!r}; it has "
-                f"{', '.join(dict.fromkeys(q.words() for q in self.values)) or 'none yet'}"
-                f"{suggestion(measure.name, names)}"
+                f"{', '.join(dict.fromkeys(q.name_with_labels() for q in self.values)) or 'none yet'}"
+                f"{did_you_mean(measure.name, names)}"
             )
         return found
 
-    def axis(self, name: str) -> int:
+    def axis_index(self, name: str) -> int:
         """Return the index of an axis.
 
         Raises
@@ -103,17 +103,17 @@ class StudyTable:
         if name not in self.axes:
             known = ", ".join(self.axes) or "none"
             raise LogError(
-                f"{self.path} has no axis {name!r} (its axes are: {known}){suggestion(name, self.axes)}"
+                f"{self.path} has no axis {name!r} (its axes are: {known}){did_you_mean(name, self.axes)}"
             )
         return self.axes.index(name)
 
-    def labels(self, name: str) -> list[Label]:
+    def axis_values(self, axis: str) -> list[Label]:
         """Return the values of an axis: numbers ascending, others in the order of the study."""
-        place = self.axis(name)
+        place = self.axis_index(axis)
         found = list(dict.fromkeys(point[place] for points in self.values.values() for point in points))
         return sorted(found, key=float) if is_numeric(found) else found
 
-    def label(self, name: str, text: str) -> Label:
+    def find_axis_value(self, axis: str, text: str) -> Label:
         """Return the value of an axis that has this text.
 
         Raises
@@ -121,15 +121,15 @@ class StudyTable:
         LogError
             If it has no such value.
         """
-        labels = {format_label(label): label for label in self.labels(name)}
+        labels = {format_label(label): label for label in self.axis_values(axis)}
         if text not in labels:
-            raise LogError(f"the axis {name} has no value {text!r}; it has {', '.join(labels)}")
+            raise LogError(f"the axis {axis} has no value {text!r}; it has {', '.join(labels)}")
         return labels[text]
 
     @cached_property
     def varying(self) -> list[str]:
         """The axes with more than one value."""
-        return [name for name in self.axes if len(self.labels(name)) > 1]
+        return [name for name in self.axes if len(self.axis_values(name)) > 1]
 
     def varying_among(self, points: Iterable[Point]) -> list[str]:
         """Return the axes with more than one value among some combinations."""
@@ -143,30 +143,32 @@ class StudyTable:
         found = {name: {attack[name] for attack in attacks if name in attack} for name in FILTERS}
         return {name for name, labels in found.items() if len(labels) == 1}
 
-    def about(self, quantity: Quantity) -> str:
+    def label_text(self, quantity: Quantity) -> str:
         """Return the labels of a quantity as text, without those that all attacks of the study share.
 
         The observer is named if there is nothing else to name.
         """
-        return quantity.about(without=self._shared_labels) or quantity.about(without={*FILTERS[1:]})
+        return quantity.label_text(excluded=self._shared_labels) or quantity.label_text(
+            excluded={*FILTERS[1:]}
+        )
 
     def title(self, quantity: Quantity) -> str:
         """Return the title of a panel, used if its axes do not name the measure."""
-        about = self.about(quantity)
+        about = self.label_text(quantity)
         return f"{measure_label(quantity.name)}, {about}" if about else measure_label(quantity.name)
 
-    def called(self, axis: str) -> str:
+    def axis_label(self, axis: str) -> str:
         """Return the label of an axis in pictures."""
         return self.words.get(axis, axis)
 
-    def names_of(self, points: Iterable[Point]) -> PointNames:
+    def name_points(self, points: Iterable[Point]) -> PointNames:
         """Return names for some combinations, made of the values of the axes that vary among them.
 
         The names include the axes if there is room for them in all names.
         """
         drawn = list(points)
         axes = self.varying_among(drawn) or self.varying
-        values = {point: [format_label(point[self.axis(name)]) for name in axes] for point in drawn}
+        values = {point: [format_label(point[self.axis_index(name)]) for name in axes] for point in drawn}
         in_full = {
             p: ", ".join(f"{name} {v}" for name, v in zip(axes, values[p], strict=True)) for p in drawn
         }
@@ -174,7 +176,7 @@ class StudyTable:
             return PointNames(in_full, "")
         return PointNames({p: short_name(", ".join(values[p])) for p in drawn}, ", ".join(axes))
 
-    def where(self, chosen: Mapping[str, str]) -> StudyTable:
+    def restrict_to(self, chosen: Mapping[str, str]) -> StudyTable:
         """Return the part of the table in which axes have these values, given as text.
 
         Raises
@@ -182,7 +184,10 @@ class StudyTable:
         LogError
             If an axis has no such value.
         """
-        places = {self.axis(name): format_label(self.label(name, text)) for name, text in chosen.items()}
+        places = {
+            self.axis_index(name): format_label(self.find_axis_value(name, text))
+            for name, text in chosen.items()
+        }
         apart: Values = {}
         for quantity, points in self.apart.items():
             for point, seeds in points.items():
@@ -266,7 +271,7 @@ def merge_quantities(apart: Values, points: Iterable[Point]) -> Values:
         both = {point: seeds for points in parts for point, seeds in points.items()}
         return dict(sorted(both.items(), key=lambda item: order[item[0]]))
 
-    return fold_labels(apart, join)
+    return join_labels(apart, join)
 
 
 def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> Values:

@@ -37,7 +37,7 @@ class InteractionGraph:
     @classmethod
     def of(cls, positives: Ragged, n_items: int) -> InteractionGraph:
         """Return the graph of each user's items."""
-        return cls(len(positives), n_items, positives.owners, positives.values.astype(np.int64))
+        return cls(len(positives), n_items, positives.row_of_each_value, positives.values.astype(np.int64))
 
     def without(self, share: float, draw: np.random.Generator) -> InteractionGraph:
         """Return the graph without a share of its edges, drawn uniformly."""

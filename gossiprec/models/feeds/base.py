@@ -140,7 +140,7 @@ def positives_bitset(positives: Ragged, n_items: int) -> U8:
     """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
     member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
     bits = np.left_shift(1, positives.values % 8).astype(np.uint8)
-    np.bitwise_or.at(member, (positives.owners, positives.values // 8), bits)
+    np.bitwise_or.at(member, (positives.row_of_each_value, positives.values // 8), bits)
     return member
 
 
@@ -205,7 +205,7 @@ def select_sets(sets: Ragged, nodes: I64) -> Ragged:
     kept[nodes] = True
     if kept.all():
         return sets
-    return Ragged.from_sizes(np.where(kept, sets.sizes, 0), sets.values[kept[sets.owners]])
+    return Ragged.from_sizes(np.where(kept, sets.sizes, 0), sets.values[kept[sets.row_of_each_value]])
 
 
 @dataclass(frozen=True)

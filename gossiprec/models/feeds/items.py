@@ -37,7 +37,7 @@ class PointwiseFeed(Feed):
     def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
         """Return the samples of all nodes, drawn at once."""
         drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
-        users = self.positives.owners.astype(np.int32).repeat(1 + negatives)
+        users = self.positives.row_of_each_value.astype(np.int32).repeat(1 + negatives)
         return {"user": users, **_labelled(self.positives.values, drawn)}
 
 
@@ -68,7 +68,7 @@ class PairwiseFeed(Feed):
         drawn = draw_all_negatives(self, update=update, negatives=negatives, seed=seed)
         users, items = (
             column.astype(np.int32).repeat(negatives)
-            for column in (self.positives.owners, self.positives.values)
+            for column in (self.positives.row_of_each_value, self.positives.values)
         )
         return {"user": users, "items": items, "negatives": drawn.ravel().astype(np.int32)}
 

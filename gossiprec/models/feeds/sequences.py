@@ -121,12 +121,12 @@ def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
     kept = np.zeros(len(ordered.values), np.bool_)
     for part in parts:
         kept |= _among(ordered, positives_bitset(getattr(split, part), split.n_items))
-    return Ragged.from_pairs(ordered.owners[kept], ordered.values[kept], len(ordered))
+    return Ragged.from_pairs(ordered.row_of_each_value[kept], ordered.values[kept], len(ordered))
 
 
 def _among(sets: Ragged, member: npt.NDArray[np.uint8]) -> Bools:
     """Return which values are in their row's bitset."""
-    bits = member[sets.owners, sets.values // 8] >> (sets.values % 8).astype(np.uint8)
+    bits = member[sets.row_of_each_value, sets.values // 8] >> (sets.values % 8).astype(np.uint8)
     found: Bools = (bits & 1).astype(np.bool_)
     return found
 
@@ -252,7 +252,7 @@ class TransitionFeed(Feed):
     def restricted_to(self, nodes: I64) -> TransitionFeed:
         """Return the data of some nodes, under their numbers; all other nodes have no data."""
         kept = np.isin(np.arange(len(self.moves)), nodes)
-        previous = self.previous[kept[self.moves.owners]]
+        previous = self.previous[kept[self.moves.row_of_each_value]]
         positives, moves = select_sets(self.positives, nodes), select_sets(self.moves, nodes)
         return TransitionFeed(positives, self.n_items, moves, previous, self.minutes)
 

@@ -99,7 +99,7 @@ class Views(ABC):
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of one missed wake."""
-        self._streams.take(node)
+        self._streams.next_draw(node)
 
 
 def wake_words(n_words: int, wakes: I64, nodes: I64, *, seed: int, purpose: int) -> U32:

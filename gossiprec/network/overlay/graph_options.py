@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, U
 
 from pydantic import Discriminator, Field, Tag, create_model, field_validator
 
-from gossiprec.base.errors import DataError, ScenarioError, suggestion
+from gossiprec.base.errors import DataError, ScenarioError, did_you_mean
 from gossiprec.base.inputs import note_input, read_regular_file
 from gossiprec.base.options import Options, RegisteredOptions
 from gossiprec.base.rng import generator
@@ -56,7 +56,7 @@ class FrozenGraph(Options):
         known = graphs.frozen_names()
         if name not in known:
             raise ValueError(
-                f"unknown bundled graph {name!r}; known: {', '.join(known)}{suggestion(name, known)}"
+                f"unknown bundled graph {name!r}; known: {', '.join(known)}{did_you_mean(name, known)}"
             )
         return name
 

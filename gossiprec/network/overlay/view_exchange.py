@@ -88,7 +88,7 @@ class ExchangedViews(Views):
 
     def next_receivers(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of the node's next wake, after its exchange."""
-        words: list[int] = self._streams.take(node)
+        words: list[int] = self._streams.next_draw(node)
         if not self.views[node]:
             self.views[node].update((peer, now) for peer in self.introduced(node, now, words[self.n_words]))
         if self.views[node]:

@@ -246,7 +246,7 @@ class RandomViews(Views):
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return the receivers of the node's next wake."""
-        row: list[int] = self._streams.take(node)
+        row: list[int] = self._streams.next_draw(node)
         if self._healing is None:
             return row
         if self._clock is not None:
@@ -348,7 +348,7 @@ class GraphViews(Views):
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return the receivers of the node's next wake."""
-        words = self._streams.take(node)
+        words = self._streams.next_draw(node)
         return pick_distinct(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
 
 

@@ -89,7 +89,7 @@ class PersGossip(Gossip):
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the view, refreshed if it is due."""
         drawn = self._draws.next_receivers(node, now)
-        if self._due.take(node) or not self._view[node]:
+        if self._due.next_draw(node) or not self._view[node]:
             self._view[node] = self._refreshed(node, drawn)
             self._heard[node] = {}
         return self._draws.healed(node, self._view[node], now)
@@ -97,7 +97,7 @@ class PersGossip(Gossip):
     def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of this wake; a refresh that was due before it is made at the next."""
         self._draws.on_missed_wake(node, now)
-        if self._due.take(node):
+        if self._due.next_draw(node):
             self._view[node] = []
 
     def _refreshed(self, node: int, drawn: Sequence[int]) -> list[int]:

@@ -68,7 +68,7 @@ class WakeClock:
 
     def next_interval(self, node: int) -> float:
         """Return the time from the node's last wake (or from the start) to its next."""
-        interval: float = self._streams.take(node - self._offset)
+        interval: float = self._streams.next_draw(node - self._offset)
         return interval
 
 
@@ -140,6 +140,6 @@ class ComputeTime:
 
     def _finished(self, node: int, begin: float) -> float:
         self.begun[node] += 1
-        until: float = begin + self._streams.take(node)
+        until: float = begin + self._streams.next_draw(node)
         self.busy_until[node] = until
         return until

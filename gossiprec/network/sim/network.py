@@ -204,7 +204,7 @@ class Network:
         if self._certain:
             delay = self._latency.constant
         else:
-            delay = self._of_hub.take(0) if sender == self._hub else self._streams.take(sender)
+            delay = self._of_hub.next_draw(0) if sender == self._hub else self._streams.next_draw(sender)
         for window in self._partitions:
             if window.begin <= leave < window.end and window.group[sender] != window.group[receiver]:
                 return loss_marker(PARTITION)
@@ -225,7 +225,7 @@ class Network:
 
     def with_copies(self, sender: int, receivers: Sequence[int]) -> Sequence[int]:
         """Return the receivers, with one more entry for each copy of a message."""
-        return [*receivers, *[receiver for receiver in receivers if self._twice.take(sender)]]
+        return [*receivers, *[receiver for receiver in receivers if self._twice.next_draw(sender)]]
 
     def _numbers(self, sender: npt.NDArray[Any]) -> I64:
         """Return the number of each message of a batch among its sender's messages, and count them."""

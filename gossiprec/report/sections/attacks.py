@@ -68,7 +68,7 @@ def results_section(runs: ReportRuns) -> Section | None:
             )
             for name, row in rows
         ]
-        note = " ".join(filter(None, (RESULTS_NOTE, runs.common_words)))
+        note = " ".join(filter(None, (RESULTS_NOTE, runs.common_labels_text)))
         blocks.append(
             IntervalChart(
                 "Attack accuracy relative to random guessing and the upper bound",
@@ -88,7 +88,7 @@ def _attack_row(runs: ReportRuns, key: AttackKey) -> tuple[str, dict[str, float]
     points = runs.attacks[key]
     best = int(np.nan_to_num(points["aac"], nan=-1.0).argmax())
     row = {"max AAC": float(points["aac"][best]), "at round": int(points["round"][best])}
-    return runs.name_of(key), row | {
+    return runs.attack_text(key), row | {
         words: float(points[name][-1 if name in AT_THE_END else best]) for name, words in COLUMNS.items()
     }
 
@@ -96,7 +96,7 @@ def _attack_row(runs: ReportRuns, key: AttackKey) -> tuple[str, dict[str, float]
 def _utility_tiles(runs: ReportRuns) -> list[Tile]:
     """Return the last value of each metric of recommendation quality, next to its reference values."""
     tiles = []
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         columns = run.metrics
         last = (
             dict(zip(columns["metric"].tolist(), columns["value"].tolist(), strict=True)) if columns else {}
@@ -110,7 +110,7 @@ def _utility_tiles(runs: ReportRuns) -> list[Tile]:
             if "@" in metric and not split_baseline_name(metric)[1]:
                 tiles.append(
                     Tile(
-                        runs.called(name, metric),
+                        runs.label_with_run(name, metric),
                         f"{100 * value:.1f} %",
                         ", ".join(references.get(metric, ())),
                     )
@@ -144,7 +144,7 @@ def _accuracy_charts(runs: ReportRuns) -> list[Chart]:
     layout = arrange_panels(keys, columns=False)
     charts = []
     for inside in group_keys(keys, layout.down):
-        series = [curve_series(key.words(layout.line), runs.attacks[key], "aac") for key in inside]
+        series = [curve_series(key.field_text(layout.line), runs.attacks[key], "aac") for key in inside]
         series += _bounds(runs, inside)
         title = layout.title(inside[0])
         about = f"Average attack accuracy{': ' if title else ''}{title}"
@@ -161,7 +161,7 @@ def _bounds(runs: ReportRuns, keys: Sequence[AttackKey]) -> list[ChartSeries]:
         points = runs.attacks[key]
         names = {"random_bound": "random bound", "upper_bound": "upper bound"}
         if len(keys) > 1:
-            names["upper_bound"] = runs.called(key.run, f"upper bound, {key.observer}")
+            names["upper_bound"] = runs.label_with_run(key.run, f"upper bound, {key.observer}")
         colours = {"random_bound": None, "upper_bound": place if len(keys) > 1 else None}
         for column, name in names.items():
             bound = curve_series(name, points, column, faint=True, colour=colours[column])
@@ -173,12 +173,12 @@ def _utility_charts(runs: ReportRuns) -> list[Chart]:
     """Return one chart of the metrics of a run, or a chart per metric for several runs."""
     found = {
         (name, metric): points
-        for name, run in runs.named.items()
+        for name, run in runs.runs_by_name.items()
         for metric, points in ranking_metrics(run).items()
     }
     metrics = list(dict.fromkeys(split_baseline_name(metric)[0] for _, metric in found))
     panels = {f"{_metric_title(metric)}, {metric}": [metric] for metric in metrics}
-    if runs.is_one:
+    if runs.is_single_run:
         panels = {
             title: [m for m in metrics if _metric_title(m) == title] for title in map(_metric_title, metrics)
         }
@@ -191,7 +191,9 @@ def _utility_charts(runs: ReportRuns) -> list[Chart]:
             of, order = split_baseline_name(metric)
             colour = own.index((name, of)) if (name, of) in own else None
             series.append(
-                curve_series(runs.called(name, metric), points, "value", faint=bool(order), colour=colour)
+                curve_series(
+                    runs.label_with_run(name, metric), points, "value", faint=bool(order), colour=colour
+                )
             )
         label = ChartAxis("metric (%)", percent=True, zero=True)
         charts.append(Chart(title, list(CLOCKS.values()), label, series))
@@ -207,12 +209,19 @@ def findings_section(runs: ReportRuns) -> Section | None:
     """Return a chart and the last values of each measure, or None if no attack reports any."""
     series: dict[str, list[ChartSeries]] = {}
     rows: list[list[Any]] = []
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         for (attack, measure, labels), points in _by_finding(run.findings).items():
             words = ", ".join([attack, *(f"{key} {value}" for key, value in json.loads(labels).items())])
-            series.setdefault(measure, []).append(curve_series(runs.called(name, words), points, "value"))
+            series.setdefault(measure, []).append(
+                curve_series(runs.label_with_run(name, words), points, "value")
+            )
             rows.append(
-                [measure, runs.called(name, words), int(points["round"][-1]), float(points["value"][-1])]
+                [
+                    measure,
+                    runs.label_with_run(name, words),
+                    int(points["round"][-1]),
+                    float(points["value"][-1]),
+                ]
             )
     if not rows:
         return None
@@ -262,7 +271,7 @@ def distribution_section(runs: ReportRuns) -> Section | None:
         series = []
         for key in inside:
             x, y = np.insert(found[key].accuracy, 0, 0.0), np.insert(found[key].share, 0, 0.0)
-            series.append(ChartSeries(key.words(layout.line), [x], y))
+            series.append(ChartSeries(key.field_text(layout.line), [x], y))
         bounds = {float(found[key].random_bound) for key in inside if np.isfinite(found[key].random_bound)}
         upright = {
             "random bound" if len(bounds) == 1 else f"random bound {100 * b:.1f} %": b for b in sorted(bounds)

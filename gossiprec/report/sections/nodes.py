@@ -8,7 +8,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
-from gossiprec.figures.node_values import ByNode, count_nodes, group_by_position, values_by_node
+from gossiprec.figures.node_values import ByNode, count_data_nodes, group_by_position, values_by_node
 from gossiprec.report.blocks import (
     Block,
     Chart,
@@ -39,12 +39,12 @@ POSITION_NOTE = (
 def position_section(runs: ReportRuns) -> Section | None:
     """Return charts by attack and measure of position, or None if no run wrote positions or findings."""
     found: dict[str, Block] = {}
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         if not len(run.positions.get("node", ())):
             continue
         table = values_by_node(run)
         for label in (measure[len("found[") : -1] for measure in table if measure.startswith("found[")):
-            words = runs.name_of(AttackKey.read(name, label))
+            words = runs.attack_text(AttackKey.from_label(name, label))
             charts = {
                 m.replace("_", " "): _position_chart(table, label, m, words) for m in _measures(table, label)
             }
@@ -105,7 +105,7 @@ def network_section(runs: ReportRuns) -> Section | None:
     """Return the contact network of each run in which nodes exchanged messages, or None if there is none."""
     found: dict[str, Block] = {}
     for name, messages in runs.events("message"):
-        counts = _delivery_counts(runs.named[name], messages)
+        counts = _delivery_counts(runs.runs_by_name[name], messages)
         if isinstance(counts, str):
             found[name] = TextParagraphs([counts])
         elif counts is not None:
@@ -115,7 +115,7 @@ def network_section(runs: ReportRuns) -> Section | None:
 
 def _delivery_counts(run: Run, messages: Columns) -> I64 | str | None:
     """Return the deliveries from u to v at [v, u]; None if only a coordinator sent; or text if it cannot be drawn."""
-    n = count_nodes(run, messages)
+    n = count_data_nodes(run, messages)
     between = np.maximum(messages["sender"], messages["receiver"]) < n
     if not between.any():
         return None
@@ -130,20 +130,25 @@ def _delivery_counts(run: Run, messages: Columns) -> I64 | str | None:
 
 def _node_values(runs: ReportRuns, name: str, counts: I64) -> dict[str, F64]:
     """Return the values of each node by measure as text: exposure, findings, and then position."""
-    by_measure = values_by_node(runs.named[name]) if len(runs.named[name].positions.get("node", ())) else {}
+    by_measure = (
+        values_by_node(runs.runs_by_name[name])
+        if len(runs.runs_by_name[name].positions.get("node", ()))
+        else {}
+    )
     order = sorted(
         by_measure,
         key=lambda measure: (not measure.startswith("found["), not measure.startswith("accuracy[")),
     )
     values = {m: np.array([by_measure[m].get(node, np.nan) for node in range(len(counts))]) for m in order}
     met = {"others met": (counts > 0).sum(axis=1).astype(np.float64)}
-    return {runs.measure_words(measure, name): of for measure, of in values.items()} | met
+    return {runs.measure_text(measure, name): of for measure, of in values.items()} | met
 
 
 def _finders(runs: ReportRuns, name: str) -> dict[str, I64]:
     """Return the hits of each attack, as pairs of an adversary and a user one after the other."""
     return {
-        runs.name_of(AttackKey.read(name, key)): pairs.ravel() for key, pairs in runs.named[name].hits.items()
+        runs.attack_text(AttackKey.from_label(name, key)): pairs.ravel()
+        for key, pairs in runs.runs_by_name[name].hits.items()
     }
 
 
@@ -179,18 +184,18 @@ def node_table_section(runs: ReportRuns) -> Section | None:
     """Return a table for each run that has written values of its nodes, or None if none has."""
     found: dict[str, Block] = {
         name: _node_table(runs, name)
-        for name, run in runs.named.items()
+        for name, run in runs.runs_by_name.items()
         if len(run.positions.get("node", ()))
     }
     return Section("Nodes", [block_or_choice("Run", found)]) if found else None
 
 
 def _node_table(runs: ReportRuns, name: str) -> TableBlock:
-    table = values_by_node(runs.named[name])
+    table = values_by_node(runs.runs_by_name[name])
     nodes = sorted({node for own in table.values() for node in own})
     columns = [TableColumn("node")]
     for measure in table:
-        words = runs.measure_words(measure, name)
+        words = runs.measure_text(measure, name)
         columns.append(
             TableColumn(words, "percent" if words.startswith(tuple(OF_NODES.values())) else "number")
         )

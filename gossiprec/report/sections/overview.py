@@ -28,13 +28,13 @@ def overview_section(runs: ReportRuns) -> Section:
     blocks: list[Block] = [
         TextParagraphs(
             [
-                f"{runs.called(name, '')}{'' if runs.is_one else ': '}{describe_run(run)}"
-                for name, run in runs.named.items()
+                f"{runs.label_with_run(name, '')}{'' if runs.is_single_run else ': '}{describe_run(run)}"
+                for name, run in runs.runs_by_name.items()
             ]
         )
     ]
-    facts = {name: size_figures(run) for name, run in runs.named.items()}
-    if runs.is_one:
+    facts = {name: size_figures(run) for name, run in runs.runs_by_name.items()}
+    if runs.is_single_run:
         blocks.append(
             Tiles(
                 [
@@ -46,13 +46,14 @@ def overview_section(runs: ReportRuns) -> Section:
     else:
         heads = list(dict.fromkeys(name for own in facts.values() for name in own))
         rows = [
-            [name, run.status, *(facts[name].get(head) for head in heads)] for name, run in runs.named.items()
+            [name, run.status, *(facts[name].get(head) for head in heads)]
+            for name, run in runs.runs_by_name.items()
         ]
         columns = [TableColumn("run", "text"), TableColumn("status", "text"), *map(TableColumn, heads)]
         blocks.append(TableBlock("Run statistics", columns, rows))
     notes = [
-        f"{runs.called(name, note)}"
-        for name, run in runs.named.items()
+        f"{runs.label_with_run(name, note)}"
+        for name, run in runs.runs_by_name.items()
         for note in (run.summary or {}).get("notes", [])
     ]
     if notes:
@@ -157,7 +158,7 @@ MANIFEST_KEYS = (
 @run_section(90)
 def provenance_section(runs: ReportRuns) -> Section:
     """Return a table of the manifests, the seconds per part of the program, and the resolved scenarios."""
-    of = [TableColumn(name, "text") for name in runs.named]
+    of = [TableColumn(name, "text") for name in runs.runs_by_name]
     known = [key for key in MANIFEST_KEYS if any(run.manifest.get(key) for run in runs.runs)]
     rows = [[key, *(run.manifest.get(key) and str(run.manifest[key]) for run in runs.runs)] for key in known]
     rows.append(["folder", *(str(run.path.resolve()) for run in runs.runs)])
@@ -168,13 +169,15 @@ def provenance_section(runs: ReportRuns) -> Section:
         blocks.append(
             TableBlock(
                 "Seconds spent",
-                [TableColumn("part", "text"), *map(TableColumn, runs.named)],
+                [TableColumn("part", "text"), *map(TableColumn, runs.runs_by_name)],
                 [[part, *(own.get(part) for own in seconds)] for part in parts],
             )
         )
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
         blocks.append(
-            TextParagraphs([text], title=runs.called(name, "the scenario with all defaults"), fixed=True)
+            TextParagraphs(
+                [text], title=runs.label_with_run(name, "the scenario with all defaults"), fixed=True
+            )
         )
     return Section("Provenance", blocks)

@@ -28,7 +28,7 @@ WORDS = {
 def privacy_section(runs: ReportRuns) -> Section | None:
     """Return the privacy spent, or None if none is accounted for."""
     tiles, series = [], []
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         privacy = (run.summary or {}).get("privacy")
         tiles += [] if privacy is None else _tiles(runs, name, privacy)
     for name, events in runs.events("privacy"):
@@ -53,14 +53,17 @@ OPEN = {
 
 def _tiles(runs: ReportRuns, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
     found = [
-        Tile(runs.called(name, words), f"{privacy[key]:,.4g}")
+        Tile(runs.label_with_run(name, words), f"{privacy[key]:,.4g}")
         for key, words in WORDS.items()
         if privacy.get(key) is not None
     ]
     open_ = [words for key, words in OPEN.items() if privacy.get(key)]
     return [
         *found,
-        *(Tile(runs.called(name, "unprotected"), words, "not covered by any epsilon") for words in open_),
+        *(
+            Tile(runs.label_with_run(name, "unprotected"), words, "not covered by any epsilon")
+            for words in open_
+        ),
     ]
 
 
@@ -77,7 +80,7 @@ def _spent(runs: ReportRuns, name: str, events: Columns) -> list[ChartSeries]:
         mean.append(float(spent.mean()))
     found = {"largest": np.array(largest), "mean": np.array(mean)}
     return [
-        ChartSeries(runs.called(name, words), [times], of)
+        ChartSeries(runs.label_with_run(name, words), [times], of)
         for words, of in found.items()
         if np.isfinite(of).any()
     ]

@@ -56,12 +56,14 @@ def study_overview_section(study: ReportStudy) -> Section:
     }
     blocks.append(Tiles([Tile(name, f"{count:,}") for name, count in counts.items() if count is not None]))
     if table.values and table.axes:
-        axes = [[name, ", ".join(format_label(label) for label in table.labels(name))] for name in table.axes]
+        axes = [
+            [name, ", ".join(format_label(label) for label in table.axis_values(name))] for name in table.axes
+        ]
         blocks.append(
             TableBlock("What varies", [TableColumn("axis", "text"), TableColumn("values", "text")], axes)
         )
     failed = [
-        ["; ".join(one.get("variants", [])), one.get("problem"), study.link(one["run"])]
+        ["; ".join(one.get("variants", [])), one.get("problem"), study.run_link(one["run"])]
         for one in mark.get("failed", [])
     ]
     if failed:
@@ -72,7 +74,7 @@ def study_overview_section(study: ReportStudy) -> Section:
                 failed,
             )
         )
-    begun = [[study.link(run), standing] for run, standing in unfinished_runs(table.path).items()]
+    begun = [[study.run_link(run), standing] for run, standing in unfinished_runs(table.path).items()]
     if begun:
         columns = [TableColumn("run", "link"), TableColumn("status", "text")]
         blocks.append(TableBlock("Unfinished runs", columns, begun))
@@ -92,7 +94,8 @@ def means_section(study: ReportStudy) -> Section | None:
     if study.table.varying:
         blocks.append(
             block_or_choice(
-                "Measure", {quantity.words(): _means_chart(study, quantity) for quantity in quantities}
+                "Measure",
+                {quantity.name_with_labels(): _means_chart(study, quantity) for quantity in quantities},
             )
         )
     columns = [TableColumn("measure", "text"), *(TableColumn(name, "text") for name in study.table.axes)]
@@ -107,19 +110,19 @@ def means_section(study: ReportStudy) -> Section | None:
 
 
 def _mean_row(quantity: Quantity, point: Point, found: MeanEstimate) -> list[Any]:
-    words = f"{quantity.words()} (%)" if quantity.is_share else quantity.words()
-    found = found.scaled(quantity.factor)
+    words = f"{quantity.name_with_labels()} (%)" if quantity.is_share else quantity.name_with_labels()
+    found = found.scaled(quantity.picture_factor)
     return [words, *(format_label(label) for label in point), found.n, found.mean, found.low, found.high]
 
 
 def _means_chart(study: ReportStudy, quantity: Quantity) -> Chart:
     table = study.table
     first, *others = table.varying
-    labels, place = table.labels(first), table.axis(first)
+    labels, place = table.axis_values(first), table.axis_index(first)
     lines: dict[str, list[tuple[float, Point, MeanEstimate]]] = {}
     for point, seeds in table.values[quantity].items():
         name = (
-            ", ".join(f"{other} {format_label(point[table.axis(other)])}" for other in others)
+            ", ".join(f"{other} {format_label(point[table.axis_index(other)])}" for other in others)
             or quantity.name
         )
         at = float(point[place]) if is_numeric(labels) else float(labels.index(point[place]))
@@ -127,10 +130,12 @@ def _means_chart(study: ReportStudy, quantity: Quantity) -> Chart:
     series = [
         _mean_line(study, name, sorted(points, key=lambda found: found[0])) for name, points in lines.items()
     ]
-    details = {study.name_of(point): study.runs_behind(point, [quantity]) for point in table.values[quantity]}
+    details = {
+        study.point_text(point): study.runs_table(point, [quantity]) for point in table.values[quantity]
+    }
     caption = describe_intervals((found.n for points in lines.values() for _, _, found in points), "Bars:")
     return Chart(
-        quantity.words(),
+        quantity.name_with_labels(),
         [_axis(first, labels)],
         ChartAxis(quantity.unit, percent=quantity.is_share, zero=quantity.is_share),
         series,
@@ -148,7 +153,7 @@ def _mean_line(study: ReportStudy, name: str, points: list[tuple[float, Point, M
         [e.mean for e in found],
         [e.low for e in found],
         [e.high for e in found],
-        texts=[study.name_of(point) for _, point, _ in points],
+        texts=[study.point_text(point) for _, point, _ in points],
     )
 
 
@@ -176,13 +181,13 @@ def differences_section(study: ReportStudy) -> Section | None:
         lines = differences_to_baseline(study.table, quantity)
         if lines:
             spans = [
-                IntervalMark(study.name_of(d.point), d.estimate.mean, d.estimate.low, d.estimate.high)
+                IntervalMark(study.point_text(d.point), d.estimate.mean, d.estimate.low, d.estimate.high)
                 for d in lines
             ]
             seeds = describe_seeds(d.estimate.n for d in lines)
-            title = f"{quantity.words()}: difference from {against}, same seed and other values"
+            title = f"{quantity.name_with_labels()}: difference from {against}, same seed and other values"
             note = f"95 % t-interval of the mean difference, {seeds}. {FILLED}"
-            found[quantity.words()] = IntervalChart(
+            found[quantity.name_with_labels()] = IntervalChart(
                 title, spans, ("from", "difference", "to"), quantity.is_share, note, apart=True
             )
     return Section("Differences from the baseline", [block_or_choice("Measure", found)]) if found else None
@@ -200,13 +205,13 @@ def pareto_section(study: ReportStudy) -> Section | None:
     table = study.table
     try:
         utility = utility_quantity(table)
-        attacks = table.quantities("max_aac")
+        attacks = table.find_quantities("max_aac")
     except LogError:  # the measure belongs to something else
         return None
     found: dict[str, Block] = {}
     for attack in attacks:
         if len(table.values[attack].keys() & table.values[utility].keys()) > 1:
-            found[attack.words()] = _pareto_chart(study, utility, attack)
+            found[attack.name_with_labels()] = _pareto_chart(study, utility, attack)
     return Section("Utility against privacy", [block_or_choice("Attack", found)]) if found else None
 
 
@@ -220,13 +225,15 @@ def _pareto_chart(study: ReportStudy, utility: Quantity, attack: Quantity) -> Ch
         faint=True,
         mark="step",
     )
-    details = {study.name_of(spot.point): study.runs_behind(spot.point, [utility, attack]) for spot in spots}
+    details = {
+        study.point_text(spot.point): study.runs_table(spot.point, [utility, attack]) for spot in spots
+    }
     axes = (
         [ChartAxis(utility.unit, percent=utility.is_share)],
         ChartAxis(attack.unit, percent=attack.is_share),
     )
     return Chart(
-        f"{attack.words()} against {utility.words()}",
+        f"{attack.name_with_labels()} against {utility.name_with_labels()}",
         *axes,
         [front, _dots(study, spots)],
         "dot",
@@ -245,7 +252,7 @@ def _dots(study: ReportStudy, spots: list[ParetoPoint]) -> ChartSeries:
         [a.high for a in attack],
         [u.low for u in utility],
         [u.high for u in utility],
-        [study.name_of(spot.point) for spot in spots],
+        [study.point_text(spot.point) for spot in spots],
         [not spot.is_unbeaten for spot in spots],
     )
 
@@ -269,7 +276,7 @@ def runs_section(study: ReportStudy) -> Section | None:
         [
             *map(format_label, point),
             seed,
-            study.link(run),
+            study.run_link(run),
             *(table.values[q].get(point, {}).get(seed) for q in quantities),
         ]
         for point, seeds in table.runs.items()

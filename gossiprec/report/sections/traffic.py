@@ -25,7 +25,7 @@ POINTS_OF_EXPOSURE = 81
 @run_section(70)
 def traffic_section(runs: ReportRuns) -> Section | None:
     """Return the charts that have content, or None if nothing has happened yet."""
-    edges = interval_edges(max(runs.reached.values()))
+    edges = interval_edges(max(runs.log_ends.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
     charts = [
         _chart("Messages delivered", f"messages per {width}", _delivered(runs, edges)),
@@ -61,10 +61,10 @@ def _counted(
     runs: ReportRuns, name: str, words: str, edges: F64, time: F64, weights: F64 | None = None
 ) -> ChartSeries:
     """Return the number of events, or the sum of their weights, per interval that the run has reached."""
-    reached = int(np.searchsorted(edges, runs.reached[name], side="right"))
+    reached = int(np.searchsorted(edges, runs.log_ends[name], side="right"))
     found = np.histogram(time, edges, weights=weights)[0][:reached]
     return ChartSeries(
-        runs.called(name, words), [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64)
+        runs.label_with_run(name, words), [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64)
     )
 
 
@@ -79,7 +79,7 @@ def _bytes(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
     """Return the bytes delivered per interval, split into upload and download if there is a coordinator."""
     found = []
     for name, messages in runs.events("message"):
-        coordinator = (runs.named[name].summary or {}).get("coordinator")
+        coordinator = (runs.runs_by_name[name].summary or {}).get("coordinator")
         ways: dict[str, Any] = {"delivered": slice(None)}
         if coordinator is not None:
             ways = {"up": messages["receiver"] == coordinator, "down": messages["sender"] == coordinator}
@@ -104,7 +104,7 @@ def _online(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
     for name, events in runs.events("session"):
         came = np.where(events["online"] == 1, 1.0, -1.0)
         steps = _counted(runs, name, "online", edges, events["time"], came)
-        found.append(ChartSeries(steps.name, steps.x, _n_nodes(runs.named[name]) + np.cumsum(steps.y)))
+        found.append(ChartSeries(steps.name, steps.x, _n_nodes(runs.runs_by_name[name]) + np.cumsum(steps.y)))
     return found
 
 
@@ -119,18 +119,20 @@ def _n_nodes(run: Run) -> int:
 
 def _exposure(runs: ReportRuns) -> Chart | None:
     series = []
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         try:
             found = contact_curve(run, n_points=POINTS_OF_EXPOSURE)
         except LogError:  # no node has met another
             continue
         series.append(
-            ChartSeries(runs.called(name, "mean over nodes"), [found.time], found.mean, found.low, found.high)
+            ChartSeries(
+                runs.label_with_run(name, "mean over nodes"), [found.time], found.mean, found.low, found.high
+            )
         )
         if np.isfinite(found.predicted).any():
             series.append(
                 ChartSeries(
-                    runs.called(name, "predicted for uniform views"),
+                    runs.label_with_run(name, "predicted for uniform views"),
                     [found.time],
                     found.predicted,
                     faint=True,

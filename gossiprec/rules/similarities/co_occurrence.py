@@ -94,4 +94,4 @@ def _read(path: Path, split: TrainingData) -> Ragged:
             f"{source}: found none of the items of {split.name}; expected a user and one or more items per "
             f"line, named as in the data, such as {next(iter(id_of))}"
         )
-    return Ragged.sets(part.users[ids >= 0], ids[ids >= 0], len(users.ids))
+    return Ragged.sets_from_pairs(part.users[ids >= 0], ids[ids >= 0], len(users.ids))
