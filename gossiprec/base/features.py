@@ -67,7 +67,7 @@ class LabelColumn:
     def shares(self) -> F32:
         """Return the share of each label in each row, shape (n_rows, n_labels): 1/n for n labels, 0 if unknown."""
         found = np.zeros((len(self.codes), len(self.labels)), np.float32)
-        found[self.codes.owners, self.codes.values] = np.repeat(
+        found[self.codes.row_of_each_value, self.codes.values] = np.repeat(
             1 / np.maximum(self.codes.sizes, 1), self.codes.sizes
         )
         return found

@@ -113,7 +113,7 @@ def test_other_orders_are_level_lines_in_the_row_of_their_metric(tmp_path):
     run = with_orders(write_run(tmp_path / "one"), 0.4)
     row = rows_of([run])[-1]
     assert [curve.name for curve in row.curves] == ["HR@20", "popularity"]
-    assert row.curves[1].drawn("round")[1].tolist() == [40.0, 40.0]
+    assert row.curves[1].points_by_clock("round")[1].tolist() == [40.0, 40.0]
     assert row.curves[1].style.color == row.curves[0].style.color
     two = rows_of([run, with_orders(write_run(tmp_path / "two"), 0.4)])[-1]
     assert [curve.name for curve in two.curves] == ["one", "two", "popularity"]
