@@ -7,6 +7,9 @@ import sys
 # tests of torch take three times the processor time. Tests that are about such threads choose their number themselves.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+# numba colours the message of every error, also of those that its search for overloads catches. Where colorama is
+# installed, that is a tenth of the time of compiling.
+os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
