@@ -11,9 +11,16 @@ from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import resume, simulate
 from gossiprec.network.protocols import PROTOCOLS
-from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.emulation import ended_early as early
+from tests.emulation.ended_early import Patient, checkpoints, ended_early, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 from tests.slow import slow_except_first
+
+
+def often(**sections):
+    """Return a tiny scenario with a checkpoint at each report, on the quickest executor where none is chosen."""
+    return early.often(**{"executor": {"name": "fused"}, **sections})
+
 
 COALITIONS = {**SINGLE, "who": "coalition", "fraction": [0.25, 0.5], "momentum": [0, 0.9]}
 SLOW = {"latency": {"law": "exponential", "mean": 0.8}, "loss": 0.1}
@@ -29,8 +36,8 @@ CITY = {
     "dataset": {
         "name": "synthetic-checkins",
         "users": 12,
-        "items": 80,
-        "checkins": 600,
+        "items": 50,
+        "checkins": 300,
         "communities": 3,
         "split": {"name": "published"},
     },
