@@ -14,6 +14,8 @@ Within a segment r_j stays within 3.5 % of a centre r, so with r_j = r (1 + q_j)
 up to a relative error of q^5 < 6e-8, below float32's rounding. So any number of steps costs one square root and one
 division per number instead of one each per step, and rows are brought up to date only when they are read.
 In the first steps of a run r_j changes fast and segments are single steps: the formula is then Adam's own.
+
+Adam's own formula, for kernels of any model, is :func:`step_number`; :func:`step_vector` has it in double precision.
 """
 
 from __future__ import annotations
@@ -215,25 +217,44 @@ def advance_record(records, c, dim, tables, p, q, epsilon):
 
 
 @borrow
+def step_number(first, second, g, adam):
+    """Return by how much a number falls in a step along its gradient `g`, and its next moments."""
+    m = adam.beta1 * first + adam.rest1 * g
+    v = adam.beta2 * second + adam.rest2 * g * g
+    return adam.rate * m / (np.sqrt(v) * adam.correction + adam.epsilon), m, v
+
+
+@borrow
+def step_range(theta, first, second, gradient, adam):
+    """Take a step of all numbers of `theta`."""
+    for k in range(len(theta)):
+        g = gradient[
+            k
+        ]  # read first: the order in which numbers are read decides which product is fused with a sum
+        move, m, v = step_number(first[k], second[k], g, adam)
+        first[k] = m
+        second[k] = v
+        theta[k] -= move
+
+
+@borrow
 def step_record(records, c, dim, factor, adam):
     """Take one step of Adam of record c, ``[theta | m | v | gradient]``, with `factor` times its gradient."""
-    rate, correction, beta1, rest1, beta2, rest2, epsilon = adam
     theta, first, second, gradient = record_offsets(c, dim)
     for j in range(dim):
         k = uint64(j)
         g = factor * records[gradient + k]
-        m = beta1 * records[first + k] + rest1 * g
-        v = beta2 * records[second + k] + rest2 * g * g
+        move, m, v = step_number(records[first + k], records[second + k], g, adam)
         records[first + k] = m
         records[second + k] = v
-        records[theta + k] -= rate * m / (np.sqrt(v) * correction + epsilon)
+        records[theta + k] -= move
 
 
 @inline
 def step_vector(theta, first, second, gradient, count, step, rate):
     """Take step `step` of dense Adam at its usual betas; the gradient is a sum to be divided by `count`.
 
-    Moments are in double precision, and corrected as in the paper; :func:`step_range` would round otherwise.
+    Moments are in double precision, and corrected as in the paper; :func:`step_range` rounds otherwise.
     """
     for k in range(len(first)):
         g = gradient[k] / count

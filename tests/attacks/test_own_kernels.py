@@ -65,7 +65,8 @@ class Gap(Toy):
 
 
 @inline
-def score_by_product(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+def score_by_product(vector, user, user_at, shared, shared_at, queries, dim, scores):
+    asked = queries.items
     for j in range(len(asked)):
         total = float32(0.0)
         for k in range(dim):
@@ -74,7 +75,8 @@ def score_by_product(vector, user, user_at, shared, shared_at, asked, contexts, 
 
 
 @inline
-def score_by_gap(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+def score_by_gap(vector, user, user_at, shared, shared_at, queries, dim, scores):
+    asked = queries.items
     for j in range(len(asked)):
         total = float32(0.0)
         for k in range(dim):
@@ -83,7 +85,7 @@ def score_by_gap(vector, user, user_at, shared, shared_at, asked, contexts, weig
 
 
 @noinline
-def keep_start(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
+def keep_start(a, rows, row, now, state, recipe, sizes):
     """Fit nothing: nobody hides a user row from a fitted one here."""
 
 

@@ -23,7 +23,14 @@ from gossiprec.adversaries.attacks.base import AttackContext
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.rng import generator, purpose_id
-from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat_view
+from gossiprec.models.base.kernel_interface import (
+    FIT_NEGATIVES,
+    FIT_RATE,
+    FIT_STEPS,
+    FictiveState,
+    Samples,
+    flat_view,
+)
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import single_torch_thread
 
@@ -194,19 +201,25 @@ class FictiveUsers:
     def _fit_compiled(self, models: F32, row_of: I64, late: I64, share: range, now: float) -> None:
         from gossiprec.adversaries.attacks.individual_kernels import specialise_kernels
 
-        layout, kernels, some = self._scorer.layout, self._scorer.kernels, slice(share.start, share.stop)
+        kernels, some = self._scorer.kernels, slice(share.start, share.stop)
         assert kernels is not None
         specialise_kernels(type(kernels)).fit_users(
-            flat_view(models), layout.row_size, row_of[some], late[some], now, layout.n_items, layout.n_users,
-            self.kernel_state(), self.recipe(), kernels.dims, kernels.item_dims,
-        )  # fmt: skip
+            flat_view(models),
+            row_of[some],
+            late[some],
+            now,
+            self.kernel_state(),
+            self.recipe(),
+            kernels.sizes,
+        )
 
-    def kernel_state(self) -> tuple[object, ...]:
-        """Return the `state` argument of :func:`gossiprec.adversaries.attacks.individual_kernels.fit_user`."""
+    def kernel_state(self) -> FictiveState:
+        """Return the state for compiled fits."""
         learnt = getattr(self.feed, "moves", self.feed.positives)
-        return (
+        samples = Samples(learnt.offsets, learnt.values, self.feed.member, np.uint64(self.seed))
+        return FictiveState(
             self.own, self.users, self.start, self.due, self.n_fits, float(self.refit_every),
-            self._targets.adversaries, learnt.offsets, learnt.values, self.feed.member, np.uint64(self.seed),
+            self._targets.adversaries, samples,
         )  # fmt: skip
 
     def recipe(self) -> tuple[object, ...]:

@@ -13,13 +13,14 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.base.kernel_interface import KeptQueries, ModelKernels, TaskColumns
 from gossiprec.native.jit import (
     NO_DENORMALS,
     borrow,
     copy_floats,
     inline,
     kernel,
+    length,
     load_float32,
     specialise,
     swap_float_mode,
@@ -28,6 +29,26 @@ from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
+
+
+class Receptions(NamedTuple):
+    """What the adversaries among the receivers of some tasks are about to merge.
+
+    Attributes
+    ----------
+    rows : ndarray
+        Flat, of float32 or of the bits of float16.
+    tasks : ndarray of int64
+    columns : TaskColumns
+    sender_of, time_of : ndarray
+        Of each message.
+    """
+
+    rows: Any
+    tasks: I64
+    columns: TaskColumns
+    sender_of: I32
+    time_of: Any
 
 
 class ObserverMemory(NamedTuple):
@@ -60,13 +81,29 @@ class ObserverMemory(NamedTuple):
     momenta: F32
 
 
-def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
-    """Stand in for the model's: fill `scores` of the queries on a kept vector ``[user | items | shared]``."""
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
+    """Stand in for the model's: fill `scores` of the queries on a kept vector ``[user | items | shared]``.
+
+    The user row begins at ``user[user_at]``, the shared weights at ``shared[shared_at]``: arguments of their own, so
+    that the compiler knows constants. `queries` is a KeptQueries.
+    """
     raise NotImplementedError
 
 
-def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
-    """Stand in for the model's: fit adversary a's fictive user to the version at index `row` of the flat `rows`."""
+def fit_user(a, rows, row, now, state, recipe, sizes):
+    """Stand in for the model's: fit adversary a's fictive user to the version at index `row` of the flat `rows`.
+
+    Parameters
+    ----------
+    a : int
+    rows : ndarray
+    row : int
+    now : float
+    state : FictiveState
+    recipe : NamedTuple
+        See :meth:`gossiprec.models.base.kernel_interface.ModelKernels.fit_recipe`.
+    sizes : Sizes
+    """
     raise NotImplementedError
 
 
@@ -76,6 +113,24 @@ def merge_into_own(own, keep, rows, user, shared, dim, user_travels):
     for k in range(0 if user_travels else dim, len(own)):
         value = load_float32(rows[user + k if k < dim else shared + k - dim])
         own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
+
+
+@borrow
+def load_kept_model(fresh, mine, rows, row, victim, hidden, sizes):
+    """Fill `fresh` with ``[user | kept items | shared]`` of the victim's version at index `row` of the flat `rows`.
+
+    A hidden user row becomes zero, and is not read.
+    """
+    dim, item_dim = length(sizes.dims), length(sizes.item_dims)
+    begin = sizes.n_users * dim
+    if hidden:
+        fresh[:dim] = float32(0.0)
+    else:
+        widen_row(fresh, 0, rows, row + (0 if sizes.n_users == 1 else victim * dim), dim)
+    for j in range(len(mine)):
+        widen_row(fresh, dim + j * item_dim, rows, row + begin + mine[j] * item_dim, item_dim)
+    shared = begin + sizes.n_items * item_dim
+    widen_row(fresh, dim + len(mine) * item_dim, rows, row + shared, sizes.n_shared)
 
 
 @borrow
@@ -100,105 +155,95 @@ def blend_kept_model(kept, a, message, b, place, fresh):
     return at
 
 
-def observe_individuals(
-    rows, width, tasks, node, source, merge_offsets, merge_row, merge_keep, merge_message, sender_of, time_of, hides,
-    adversary_of, asked_offsets, n_targets, kept, weights, lengths, slot_of, seen_before, memory, memory_offsets,
-    momenta, rules, thresholds, fictive, recipe, latest, n_items, n_users, n_shared, dims, item_dims,
-):  # fmt: skip
+@borrow
+def longest_query(queries):
+    """Return the largest number of queries of an adversary."""
+    longest = 0
+    for a in range(len(queries.n_targets)):
+        longest = max(longest, queries.offsets[a + 1] - queries.offsets[a])
+    return longest
+
+
+@borrow
+def fill_relevance(scores, n, queries, scratch, found):
+    """Fill `found` with the relevance of scores by every rule; the first `n` are of targets."""
+    rules, thresholds = queries.rules, queries.thresholds
+    if rules[0] == MEMBERS:
+        for j in range(n):
+            scores[j] = entropy(scores[j])
+    for r in range(len(rules)):
+        found[r] = compute_relevance(rules[r], thresholds[r], scores[:n], scores[n:], scratch)
+
+
+def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, sizes):
     """Show each receiver among the adversaries the models that it is about to merge.
 
-    `rows` is flat, of float32 or of the bits of float16. `memory` has one row per positive momentum; adversary a's slot
-    s begins at ``memory_offsets[a] + s * lengths[a]``. `latest` is (momentum, rule, adversary, victim). The user row
-    of a victim that hides it is not read. `hides` is None if no victim hides its row; the machine code then leaves
-    these branches out.
+    Parameters
+    ----------
+    seen, queries, kept, fictive, sizes : Receptions, AdversaryQueries, ObserverMemory, FictiveState, Sizes
+        Items of queries are places among the adversary's kept items; `recipe` is of :func:`fit_user`.
+    hides : ndarray of bool, shape (n_nodes,), or None
+        Whether nodes hide their user row, which then is not read; the machine code for None has no such branch.
+    latest : ndarray of float32, shape (n_momenta, n_rules, n_adversaries, n_users)
     """
     mode = swap_float_mode(NO_DENORMALS)
-    dim, item_dim = len(dims), len(item_dims)
-    begin = n_users * dim
-    shared = begin + n_items * item_dim
-    kept_offsets, kept_items, asked, contexts = kept
-    longest = 0
-    for a in range(len(n_targets)):
-        longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
-    fresh, scores, scratch = (
-        np.zeros(max(lengths), float32),
-        np.empty(longest, float32),
-        np.empty(SCRATCH, float32),
-    )
-    looks_as_itself, users, due, own = fictive[0], fictive[1], fictive[3], np.zeros(dim + n_shared, float32)
-    for task in tasks:
-        a = adversary_of[node[task]]
+    dim = length(sizes.dims)
+    rows, columns, n_users = seen.rows, seen.columns, sizes.n_users
+    shared = n_users * dim + sizes.n_items * length(sizes.item_dims)
+    width, zero = np.int64(dim), np.int64(0)  # no constants for `score_kept_rows`: its sums keep their order
+    scores, scratch = np.empty(longest_query(queries), float32), np.empty(SCRATCH, float32)
+    fresh, own = np.zeros(max(kept.lengths), float32), np.zeros(dim + sizes.n_shared, float32)
+    for task in seen.tasks:
+        a = kept.adversary_of[columns.node[task]]
         if a < 0:
             continue
-        mine = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
-        low, high = asked_offsets[a], asked_offsets[a + 1]
-        n, count, tail = n_targets[a], high - low, dim + len(mine) * item_dim
-        size, my_user = tail + n_shared, 0 if n_users == 1 else node[task] * dim
-        if looks_as_itself:
-            at = np.int64(source[task]) * width
+        mine = kept.kept_items[kept.kept_offsets[a] : kept.kept_offsets[a + 1]]
+        low, high = queries.offsets[a], queries.offsets[a + 1]
+        query = KeptQueries(queries.items[low:high], queries.contexts[low:high], queries.weights[low:high])
+        n, count, tail = queries.n_targets[a], high - low, dim + len(mine) * length(sizes.item_dims)
+        size, my_user = tail + sizes.n_shared, 0 if n_users == 1 else columns.node[task] * dim
+        if fictive.own:
+            at = np.int64(columns.source[task]) * sizes.width
             merge_into_own(own, float32(0.0), rows, at + my_user, at + shared, dim, True)
-        for merge in range(merge_offsets[task], merge_offsets[task + 1]):
-            message, row = merge_message[merge], np.int64(merge_row[merge]) * width
-            victim, hidden = sender_of[message], False
+        for merge in range(columns.merge_offsets[task], columns.merge_offsets[task + 1]):
+            message, row = columns.merge_message[merge], np.int64(columns.merge_row[merge]) * sizes.width
+            victim, keep, hidden = seen.sender_of[message], columns.merge_keep[merge], False
             if hides is not None:
                 hidden = hides[victim]
-            if looks_as_itself and merge_keep[merge] >= float32(
-                0.0
-            ):  # else an inbox, merged after its last delivery
+            if fictive.own and keep >= float32(0.0):  # else an inbox, merged after its last delivery
                 travels = n_users > 1 and not hidden
-                merge_into_own(own, merge_keep[merge], rows, row + my_user, row + shared, dim, travels)
+                merge_into_own(own, keep, rows, row + my_user, row + shared, dim, travels)
             if victim >= latest.shape[3]:
                 continue  # the coordinator's model belongs to no user
             if hides is not None:  # noqa: SIM102 - the compiler removes only a line of this form
-                if hidden and due[a] <= time_of[message]:
-                    fit_user(a, rows, row, begin, shared, n_items, time_of[message], fictive, recipe, dim)
-            if hidden:
-                fresh[:dim] = float32(0.0)
-            else:
-                widen_row(fresh, 0, rows, row + (0 if n_users == 1 else victim * dim), dim)
-            for j in range(len(mine)):
-                widen_row(fresh, dim + j * item_dim, rows, row + begin + mine[j] * item_dim, item_dim)
-            widen_row(fresh, tail, rows, row + shared, n_shared)
-            slot = slot_of[message]
+                if hidden and fictive.due[a] <= seen.time_of[message]:
+                    fit_user(a, rows, row, seen.time_of[message], fictive, recipe, sizes)
+            load_kept_model(fresh, mine, rows, row, victim, hidden, sizes)
             place = 0
-            for b in range(len(momenta)):
+            for b in range(len(kept.momenta)):
                 vector = fresh[:size]
-                if momenta[b] > 0.0:
-                    if slot >= 0:
-                        at = memory_offsets[a] + slot * lengths[a]
-                        held = memory[place, at : at + size]
-                        if seen_before[message]:
-                            blend(held, vector, momenta[b])
-                        else:
-                            copy_floats(held, 0, vector, 0, size)
-                        vector = held
+                if kept.momenta[b] > 0.0:
+                    held = blend_kept_model(kept, a, message, b, place, vector)
+                    if held >= 0:
+                        vector = kept.memory[place, held : held + size]
                     place += 1
-                query = (asked[low:high], contexts[low:high], weights[low:high])
                 if not hidden:
-                    score_kept_rows(vector, vector, 0, vector, tail, *query, dim, scores)
-                elif looks_as_itself:
-                    score_kept_rows(vector, own, 0, own, dim, *query, dim, scores)
+                    score_kept_rows(vector, vector, zero, vector, tail, query, width, scores)
+                elif fictive.own:
+                    score_kept_rows(vector, own, zero, own, width, query, width, scores)
                 else:
-                    score_kept_rows(vector, users[a], 0, vector, tail, *query, dim, scores)
-                if rules[0] == MEMBERS:
-                    for j in range(n):
-                        scores[j] = entropy(scores[j])
-                for r in range(len(rules)):
-                    latest[b, r, a, victim] = compute_relevance(
-                        rules[r], thresholds[r], scores[:n], scores[n:count], scratch
-                    )
+                    score_kept_rows(vector, fictive.users[a], zero, vector, tail, query, width, scores)
+                fill_relevance(scores[:count], n, queries, scratch, latest[b, :, a, victim])
     swap_float_mode(mode)
 
 
-def fit_users(rows, width, row_of, late, now, n_items, n_users, state, recipe, dims, item_dims):
+def fit_users(rows, row_of, late, now, state, recipe, sizes):
     """Fit the user row of each adversary ``late[k]`` to version ``row_of[k]`` of the flat `rows`."""
     mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
-    begin = n_users * dim
-    shared = begin + n_items * len(item_dims)
     for k in range(len(late)):
-        a, row = np.int32(late[k]), np.int64(row_of[k]) * width  # the types above: compiled once for both
-        fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim)
+        # the types of a and row: compiled once for both callers
+        a, row = np.int32(late[k]), np.int64(row_of[k]) * sizes.width
+        fit_user(a, rows, row, now, state, recipe, sizes)
     swap_float_mode(mode)
 
 

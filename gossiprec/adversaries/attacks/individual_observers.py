@@ -16,7 +16,13 @@ from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I32, I64, check_array, check_range
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
-from gossiprec.models.base.kernel_interface import NO_CONTEXT, ScoreQuery, flat_view
+from gossiprec.models.base.kernel_interface import (
+    NO_CONTEXT,
+    AdversaryQueries,
+    ScoreQuery,
+    TaskColumns,
+    flat_view,
+)
 from gossiprec.numerics.relevance import get_rule, rule_codes
 from gossiprec.runs.checkpoint_state import PartialArray
 
@@ -252,20 +258,18 @@ class IndividualObservers:
         return StackedObservers(self)
 
     def _observe_compiled(self, raw: MergeDeliveries, sender_of: Any, time_of: Any) -> None:
-        from gossiprec.adversaries.attacks.individual_kernels import specialise_kernels
+        from gossiprec.adversaries.attacks.individual_kernels import Receptions, specialise_kernels
 
-        layout, targets, program = self.scorer.layout, self.targets, raw.program
-        kernels, kept = self.scorer.kernels, targets.kept
+        targets, kernels = self.targets, self.scorer.kernels
         assert kernels is not None
-        context = next(iter(kept.contexts.values()), NO_CONTEXT)
+        context = next(iter(targets.kept.contexts.values()), NO_CONTEXT)
         specialise_kernels(type(kernels)).observe_individuals(
-            flat_view(raw.rows), layout.row_size, raw.tasks, program.node, program.source, program.merge_offsets,
-            program.merge_row, program.merge_keep, program.merge_message, sender_of, time_of,
-            self._hides, self.adversary_of, targets.offsets, targets.n_targets,
-            (kept.offsets, kept.items, kept.asked, context), self._weights, self.lengths, self.slot_of,
-            self.seen_before, self.memory, self.memory_offsets, self.momenta, *self.codes,
-            self.fictive.kernel_state(), self.fictive.recipe(), self.latest, layout.n_items, layout.n_users,
-            layout.n_shared, kernels.dims, kernels.item_dims,
+            Receptions(flat_view(raw.rows), raw.tasks, TaskColumns.of(raw.program), sender_of, time_of),
+            self._hides,
+            AdversaryQueries(
+                targets.offsets, targets.kept.asked, context, targets.n_targets, self._weights, *self.codes
+            ),
+            self.kernel_memory(), self.fictive.kernel_state(), self.fictive.recipe(), self.latest, kernels.sizes,
         )  # fmt: skip
 
     def kernel_memory(self) -> ObserverMemory:

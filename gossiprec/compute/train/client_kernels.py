@@ -7,7 +7,6 @@ of labelled items (:func:`train_full_batches`), pairs (:func:`train_pairs`) and 
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from gossiprec.models.base.analytic_gradients import SequenceBatch
 from gossiprec.native.jit import NO_DENORMALS, inline, noinline, specialise, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives
 from gossiprec.numerics.flat_ops import axpy, copy_range, fill_range
+from gossiprec.numerics.lazy_adam import adam_step, step_range
 
 VALUES, SLOPES, FIRST, SECOND = range(4)
 """Rows of a client's working arrays: numbers, their gradient, and Adam's two moments."""
@@ -447,20 +447,14 @@ def store_client(scratch, rows, weights, node):
 @noinline
 def _step_adam(parts, begin, end, step, rates):
     """Take step `step` (from 1) of torch.optim.Adam on columns ``begin .. end`` of the working arrays."""
-    values, slopes = parts[VALUES, begin:end], parts[SLOPES, begin:end]
-    first, second = parts[FIRST, begin:end], parts[SECOND, begin:end]
-    beta1, beta2 = rates[1], rates[2]
-    # differences in double precision: 1 - 0.999 has few bits in single
-    one, rest1 = float32(beta1), float32(1.0 - beta1)
-    two, rest2 = float32(beta2), float32(1.0 - beta2)
-    now, least = float32(rates[0] / (1.0 - beta1**step)), float32(rates[3])
-    correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
-    for k in range(len(values)):
-        g = slopes[k]
-        m = one * first[k] + rest1 * g
-        v = two * second[k] + rest2 * g * g
-        first[k], second[k] = m, v
-        values[k] -= now * m / (np.sqrt(v) * correction + least)
+    adam = adam_step(step, rates[0], rates[1], rates[2], rates[3])
+    step_range(
+        parts[VALUES, begin:end],
+        parts[FIRST, begin:end],
+        parts[SECOND, begin:end],
+        parts[SLOPES, begin:end],
+        adam,
+    )
 
 
 @inline

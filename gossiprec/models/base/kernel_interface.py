@@ -139,6 +139,43 @@ class ValidationLists(NamedTuple):
     items: I32
 
 
+class FictiveState(NamedTuple):
+    """The state of the fictive users of adversaries, which kernels change.
+
+    Attributes
+    ----------
+    own : bool
+        Whether adversaries score with their own present user row and shared weights.
+    users, start : ndarray of float32, shape (n_adversaries, user_width)
+        Present rows, and the rows from which a fit starts.
+    due : ndarray of float64, shape (n_adversaries,)
+        Virtual time from which a row is outdated.
+    n_fits : ndarray of int64, shape (n_adversaries,)
+    refit_every : float
+    adversaries : ndarray of int64, shape (n_adversaries,)
+        Their nodes.
+    samples : Samples
+        Of the adversaries' data, by node.
+    """
+
+    own: bool
+    users: F32
+    start: F32
+    due: Any
+    n_fits: I64
+    refit_every: float
+    adversaries: I64
+    samples: Samples
+
+
+class KeptQueries(NamedTuple):
+    """An adversary's queries: places among its kept items, places of their contexts, and constants of the model."""
+
+    items: I32
+    contexts: I32
+    weights: F32
+
+
 class ScoreColumns(NamedTuple):
     """The columns of a :class:`ScoreQuery` that kernels read."""
 
@@ -267,7 +304,7 @@ class ModelKernels(ABC):
 
     score_kept: ClassVar[Any]
     fit_user: ClassVar[Any]
-    """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`, which defines their arguments."""
+    """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`; its stubs show the arguments."""
 
     def __init__(self, work: Any) -> None:
         self.work = work
@@ -300,7 +337,7 @@ class ModelKernels(ABC):
         return np.zeros((0, 0), np.float32)
 
     def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
-        """Return further inputs of `fit_user`, from the adversaries' data and the model."""
+        """Return further inputs of `fit_user`, a NamedTuple, from the adversaries' data and the model."""
         return ()
 
     @abstractmethod

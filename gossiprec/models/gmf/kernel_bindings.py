@@ -79,14 +79,13 @@ class GMFKernels(ModelKernels):
         """Return logits."""
         out = np.empty(len(query.items), np.float32)
         kernels.score_items(
-            query.rows, query.row, query.user, query.offsets, query.items, query.layout.n_items,
-            query.layout.n_users, self.dims, out,
+            query.rows, query.row, query.user, query.offsets, query.items, Sizes.of(query.layout), out,
         )  # fmt: skip
         return out
 
-    def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
+    def fit_recipe(self, feed: Any) -> observer_kernels.LossRecipe:
         """Return whether the loss is the sum over samples."""
-        return (self.work.model.options.summed,)
+        return observer_kernels.LossRecipe(self.work.model.options.summed)
 
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
         """Rank victims that withhold their user row."""

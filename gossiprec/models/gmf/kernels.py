@@ -481,11 +481,11 @@ def merge_by_performance(rows, merge, places, lists, found, dim):
 
 
 @kernel
-def score_items(rows, row, user, offsets, items, n_items, n_users, dims, out):
+def score_items(rows, row, user, offsets, items, sizes, out):
     """Fill `out` with predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.scores`)."""
-    dim = len(dims)
-    begin = n_users * dim
-    shared = begin + n_items * dim
+    dim = length(sizes.dims)
+    begin = sizes.n_users * dim
+    shared = begin + sizes.n_items * dim
     mixed = np.empty(dim, float32)
     for q in range(len(row)):
         theta = rows[row[q]]

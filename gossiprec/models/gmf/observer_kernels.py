@@ -2,14 +2,12 @@
 
 Every adversary scores every such victim with its own user row: n_victims x n_adversaries models. Against all other
 items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few references.
-
-The state of fictive users is a tuple (:meth:`gossiprec.adversaries.attacks.fictive_users.FictiveUsers.kernel_state`):
-``(own, users, start, due, n_fits, refit_every, adversaries, offsets, positives, member, seed)``.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy import float32
@@ -34,8 +32,14 @@ CLASSES = 1024
 """Number of classes into which items are sorted by their scores for all adversaries, to find the best ones first."""
 
 
+class LossRecipe(NamedTuple):
+    """Whether the loss is the sum over its samples, not their mean."""
+
+    summed: bool
+
+
 @inline
-def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
     """Fill `scores` from a kept vector ``[user | items | h | b]``, with any user row and shared weights.
 
     All kept items are scored, in the same order.
@@ -44,7 +48,7 @@ def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, w
     for k in range(dim):
         mixed[k] = user[user_at + k] * shared[shared_at + k]
     bias = shared[shared_at + dim]
-    for j in range(len(asked)):
+    for j in range(len(queries.items)):
         item = vector[(1 + j) * dim : (2 + j) * dim]
         z = float32(0.0)
         for k in range(dim):
@@ -53,12 +57,13 @@ def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, w
 
 
 @noinline
-def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
-    """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen.
-
-    `recipe` holds whether the loss is the sum over its samples, not their mean.
-    """
-    _, users, starts, due, n_fits, refit_every, adversaries, offsets, all_positives, member, seed = state
+def fit_user(a, rows, row, now, state, recipe, sizes):
+    """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen."""
+    _, users, starts, due, n_fits, refit_every, adversaries, samples = state
+    offsets, all_positives, member, seed = samples
+    dim, n_items = length(sizes.dims), sizes.n_items
+    begin = sizes.n_users * dim
+    shared = begin + n_items * dim
     node = adversaries[a]
     positives = all_positives[offsets[node] : offsets[node + 1]]
     n = len(positives) * (1 + FIT_NEGATIVES)
@@ -88,7 +93,7 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
         for s in range(n):
             for k in range(dim):
                 gradient[k] += error[s] * features[s, k]
-        step_vector(user, m, v, gradient, 1 if recipe[0] else n, step, FIT_RATE)
+        step_vector(user, m, v, gradient, 1 if recipe.summed else n, step, FIT_RATE)
     n_fits[a] += 1
     due[a] = now + refit_every
 

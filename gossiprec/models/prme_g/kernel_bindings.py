@@ -94,11 +94,13 @@ class PRMEGKernels(ModelKernels):
         weights[known, 1] = travel * (np.float32(1.0) - alpha)
         return weights
 
-    def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
+    def fit_recipe(self, feed: Any) -> observer_kernels.MoveRecipe:
         """Return the previous items, the coordinates of items, and the options of the loss."""
         options = self.work.model.options
         places, mean = self.work.model.constants["places"], options.loss_reduction == "mean"
-        return feed.previous, places, np.float32(options.alpha), float(options.l2), mean
+        return observer_kernels.MoveRecipe(
+            feed.previous, places, np.float32(options.alpha), float(options.l2), mean
+        )
 
     def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
         """Rank victims by every adversary's moves, whether or not they withhold their user row."""

@@ -2,19 +2,17 @@
 
 Rows are flat, as float32 or as the bits of float16; rows that observers keep are float32. `weights` has the weights
 of the two squared distances in D (CDA paper, eq. 2) for every queried move; a score is ``-D``.
-
-The state of fictive users is a tuple (:meth:`gossiprec.adversaries.attacks.fictive_users.FictiveUsers.kernel_state`):
-``(own, users, start, due, n_fits, refit_every, adversaries, offsets, items, member, seed)``. A recipe is ``(previous,
-places, alpha, l2, mean)``: the previous items, the places of items, and the options of the model.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy import float32, uint64
 
+from gossiprec.base.arrays import F32, I32
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.prme_g.kernels import distance_weights, squared_distance
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, length, load_float32, noinline, swap_float_mode
@@ -44,9 +42,20 @@ def user_squared_distance(rows, at, user, dim):
     return total
 
 
+class MoveRecipe(NamedTuple):
+    """The previous items of the adversaries' moves, the places of items, and the options of the loss."""
+
+    previous: I32
+    places: F32
+    alpha: np.float32
+    l2: float
+    mean: bool
+
+
 @inline
-def score_kept_rows(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
     """Fill `scores` for moves among the kept rows ``[user | P S | P S ...]``, with any user row."""
+    asked, contexts, weights = queries
     for s in range(len(asked)):
         at = dim + asked[s] * 2 * dim
         distance = weights[s, 0] * squared_distance(vector, at, user, user_at, dim)
@@ -69,13 +78,16 @@ def transition_squared_distance(rows, table, item, before, dim):
 
 
 @noinline
-def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
+def fit_user(a, rows, row, now, state, recipe, sizes):
     """Fit adversary a's user row to its moves by Adam, with the item tables of the version at `row` frozen.
 
     Only the preference space involves the user: the sequence space's part of a sample's difference is constant.
     """
-    _, users, starts, due, n_fits, refit_every, adversaries, offsets, all_items, member, seed = state
+    _, users, starts, due, n_fits, refit_every, adversaries, samples = state
+    offsets, all_items, member, seed = samples
     previous, places, alpha, l2, mean = recipe
+    dim, n_items = length(sizes.dims), sizes.n_items
+    begin = sizes.n_users * dim
     node = adversaries[a]
     mine, before = all_items[offsets[node] : offsets[node + 1]], previous[offsets[node] : offsets[node + 1]]
     n, width = len(mine) * FIT_NEGATIVES, 1 + FIT_NEGATIVES
