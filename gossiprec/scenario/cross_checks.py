@@ -186,9 +186,13 @@ def collect_size_problems(scenario: Scenario, n_users: int, n_items: int, proble
 
 def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tuple[KeyPath, str]]:
     protocol = plain["protocol"]
-    size = _number(protocol.get("view"), "size")
-    if size is not None and size >= n_users:
-        yield ("protocol", "view", "size"), f"found {size}, but a node has only {n_users - 1} possible peers"
+    peers = {
+        ("view", "size"): _number(protocol.get("view"), "size"),
+        ("receivers",): _number(protocol, "receivers"),
+    }
+    for place, size in peers.items():
+        if size is not None and size >= n_users:
+            yield ("protocol", *place), f"found {size}, but a node has only {n_users - 1} possible peers"
     participation = _number(protocol, "participation")
     if participation is not None and round(participation * n_users) < 1:
         yield ("protocol", "participation"), f"found {participation}, which selects no node of {n_users}"

@@ -28,6 +28,7 @@ OPTIONS = {
         {"wakes": 5, "train_on": "receive", "merge": "mean"},
     ],
     "pers-gossip": [{"wakes": 5}],
+    "epidemic": [{"wakes": 5}, {"wakes": 5, "receivers": 1, "merge": "samples"}],
     "fedavg": [
         {"rounds": 5},
         {"rounds": 5, "round": {"deadline": 1.0, "give_up": 2.0, "late": "discard"}},

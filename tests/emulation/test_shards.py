@@ -39,6 +39,7 @@ WORLDS = {
     "slow-and-lossy": {"network": SLOW, **LARGE},
     "away": {"churn": AWAY, "network": SLOW, **LARGE},
     "ring": {"protocol": RING, **LARGE},
+    "epidemic": {"protocol": {"name": "epidemic", "receivers": 2, "wakes": 6}, **LARGE},
     "lists": LISTS,
     "half": {"executor": {"name": "reference", "storage": "float16"}, **LARGE},
     "hiding": {"policies": HIDING, "observers": [SINGLE, {**COALITIONS, "fictive_user": "own_embedding"}]},

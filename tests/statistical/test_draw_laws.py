@@ -186,6 +186,17 @@ def test_the_fraction_met_is_as_predicted(wake, refresh, fanout):
     assert met == pytest.approx(control.predicted_fraction_met(60), abs=0.026)
 
 
+def test_an_epidemic_meets_the_fraction_that_it_predicts():
+    """As above with exact views: the tolerance is chance's 3 * 0.004."""
+    control = make_test_protocol("epidemic", 300, receivers=2, wakes=60)
+    (segment,), _ = record_tape(control)
+
+    met = len(set(zip(segment.receiver.tolist(), segment.sender.tolist(), strict=True))) / (300 * 299)
+
+    assert met == pytest.approx(control.predicted_fraction_met(60), abs=0.012)
+    assert len(segment.receiver) == 300 * 60 * 2
+
+
 def test_fedavg_asks_every_client_equally_often():
     """Chi-square on 500 rounds that ask 3 of 10 clients; as sampling is without repetition, both tails."""
     (segment,), _ = record_tape(make_test_protocol("fedavg", 10, rounds=500, participation=0.3), every=1e9)
