@@ -14,6 +14,7 @@ from gossiprec.base.errors import ScenarioError, did_you_mean
 if TYPE_CHECKING:
     import networkx as nx
 
+    from gossiprec.network.overlay.base import Views
     from gossiprec.network.overlay.view_exchange import ExchangedViews
     from gossiprec.network.protocols import Protocol
     from gossiprec.scenario import Scenario
@@ -160,6 +161,7 @@ def scenario_graphs(path: str, request: GraphRequest) -> list[NamedGraph]:
 
 
 def _graphs_of(name: str, protocol: Protocol, request: GraphRequest) -> Iterator[NamedGraph]:
+    from gossiprec.network.overlay.contacts import ContactViewOptions
     from gossiprec.network.overlay.view_exchange import ExchangeOptions
     from gossiprec.network.overlay.views import StaticViewOptions
 
@@ -170,6 +172,8 @@ def _graphs_of(name: str, protocol: Protocol, request: GraphRequest) -> Iterator
     elif isinstance(view, StaticViewOptions):
         for label, graph in _in_force(view.graph, protocol):
             yield NamedGraph(f"{name}{label}", graph, fanout)
+    elif isinstance(view, ContactViewOptions):
+        yield _in_contact(name, view, protocol, fanout, request.fraction)
     elif isinstance(view, ExchangeOptions):
         yield _exchanged(name, view, protocol, fanout, request.fraction)
     elif view is None:
@@ -198,22 +202,39 @@ def _star_around(coordinator: int) -> nx.Graph:
     return nx.Graph((client, coordinator) for client in range(coordinator))
 
 
+def _in_contact(name: str, view: Any, protocol: Any, fanout: int, fraction: float) -> NamedGraph:
+    """Play the scenario's wakes without models; return all contacts of the trace, and how soon nodes met."""
+    import networkx as nx
+
+    from gossiprec.network.overlay.base import OverlayContext
+    from gossiprec.network.overlay.contacts import ContactViews, check_contacts, contact_graph_links
+
+    check_contacts(protocol.contacts, view, protocol.horizon)
+    setting = OverlayContext(protocol.n_users, fanout, protocol.seed, protocol.availability)
+    views = ContactViews(protocol.contacts, setting, repeat=view.end == "repeat")
+    graph = nx.empty_graph(protocol.n_users)
+    graph.add_edges_from(contact_graph_links(protocol.contacts))
+    return NamedGraph(f"{name} (contacts)", graph, fanout, _meetings(views, protocol, fraction))
+
+
+def _meetings(views: Views, protocol: Protocol, fraction: float) -> dict[str, Any]:
+    """Return the share of nodes that can meet, and the wakes until this fraction has met."""
+    from gossiprec.network.overlay.base import first_contact_matrix, fraction_contacted, time_to_meet
+
+    first = first_contact_matrix(views, protocol.clock, protocol.wakes)
+    return {"can_meet": fraction_contacted(first), "wakes_to_meet": time_to_meet(first, fraction)}
+
+
 def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: float) -> NamedGraph:
     """Play the scenario's wakes without models; return the last views, and how soon nodes met."""
     from gossiprec.network.overlay import SAMPLINGS
-    from gossiprec.network.overlay.base import (
-        OverlayContext,
-        first_contact_matrix,
-        fraction_contacted,
-        time_to_meet,
-    )
+    from gossiprec.network.overlay.base import OverlayContext
 
     setting = OverlayContext(
         protocol.n_users, fanout, protocol.seed, protocol.availability, protocol.profiles
     )
     views = SAMPLINGS[view.sampling](view, setting)
-    first = first_contact_matrix(views, protocol.clock, protocol.wakes)
-    met = {"can_meet": fraction_contacted(first), "wakes_to_meet": time_to_meet(first, fraction)}
+    met = _meetings(views, protocol, fraction)
     return NamedGraph(f"{name} ({view.sampling})", _graph_of_views(views), fanout, met)
 
 

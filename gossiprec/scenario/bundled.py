@@ -21,6 +21,8 @@ BASE = re.compile(r"\.\./(\w+)\.yaml")
 """Pattern of the path by which a study refers to its base scenario."""
 FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
 """Pattern of the checkout's folders in the text of a scenario."""
+TRACE = re.compile(r"scenarios/(traces/[\w.]+)")
+"""Pattern of the path of a bundled trace in the text of a scenario."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class BundledFile:
     def list_needed_files(self) -> list[BundledFile]:
         """Return the scenarios to which it refers, which must be in the same place."""
         return [get_bundled("scenarios", name) for name in dict.fromkeys(BASE.findall(self.text))]
+
+    @property
+    def traces(self) -> dict[str, bytes]:
+        """Content of the bundled traces that it reads, by path."""
+        return {name: (bundled_dir() / name).read_bytes() for name in TRACE.findall(self.text)}
 
 
 def bundled_dir() -> Path:
@@ -128,7 +135,7 @@ def get_bundled(kind: str | None, name: str) -> BundledFile:
 
 
 def write_bundled(one: BundledFile, into: Path, *, force: bool = False) -> dict[Path, bool]:
-    """Write a scenario, or a study and the scenarios it refers to.
+    """Write a scenario, or a study and the scenarios it refers to, with the traces that they read.
 
     Parameters
     ----------
@@ -149,7 +156,9 @@ def write_bundled(one: BundledFile, into: Path, *, force: bool = False) -> dict[
     ResourceError
         If a file cannot be written.
     """
-    texts = {into / each.file: each.text_to_write.encode() for each in (one, *one.list_needed_files)}
+    needed = (one, *one.list_needed_files)
+    texts = {into / each.file: each.text_to_write.encode() for each in needed}
+    texts |= {into / name: content for each in needed for name, content in each.traces.items()}
     same = {file: file.is_file() and file.read_bytes() == text for file, text in texts.items()}
     for file in texts:
         if file.exists() and not same[file] and not force:

@@ -5,12 +5,14 @@ The notes name options that have no effect because of another one.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gossiprec.base.registry import Registry
+from gossiprec.base.units import NO_SECONDS, needs_seconds
 from gossiprec.measures.metric import read_metric
 from gossiprec.modes import RunMode
 from gossiprec.scenario.definition import Scenario
@@ -36,6 +38,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
         *_useless_observers(plain["observers"] if nodes_meet_none else ()),
         *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet),
         *_repeated_entries(plain),
+        *_units_without_seconds(scenario, plain),
     ):
         problems.add(path, message)
 
@@ -101,6 +104,26 @@ def _repeated_entries(plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             first = seen.setdefault(json.dumps(entry, sort_keys=True, default=repr), index)
             if first != index:
                 yield (key, index), f"repeats {key}.{first}; remove one of them"
+
+
+def _units_without_seconds(scenario: Scenario, plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the first unit of a file that needs the length of a wake period, if the scenario does not state it."""
+    if scenario.seconds_per_wake is None:
+        for section in ("protocol", "network", "churn"):
+            for path, unit in itertools.islice(_units(plain[section], (section,)), 1):
+                yield path, f"found {unit!r}, but {NO_SECONDS}"
+
+
+def _units(holder: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the keys ``unit`` of a section that name a unit of seconds, at any depth."""
+    if isinstance(holder, dict):
+        if needs_seconds(holder.get("unit")):
+            yield (*at, "unit"), holder["unit"]
+        for key, value in holder.items():
+            yield from _units(value, (*at, key))
+    elif isinstance(holder, list):
+        for index, value in enumerate(holder):
+            yield from _units(value, (*at, index))
 
 
 def _takes_no_time(network: dict[str, Any]) -> bool:

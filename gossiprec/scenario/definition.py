@@ -108,6 +108,8 @@ class ScenarioHeader(Options):
     """Seed of all random draws."""
     plots: bool = True
     """Draw figures at the end of a run."""
+    seconds_per_wake: float | None = Field(default=None, ge=1e-6, le=1e9)
+    """Seconds of one unit of virtual time (mean wake period); links it with files in ms, s, min, h or day."""
 
 
 class Scenario(ScenarioHeader):
@@ -115,7 +117,7 @@ class Scenario(ScenarioHeader):
 
     Attributes
     ----------
-    name, seed, plots
+    name, seed, plots, seconds_per_wake
         See :class:`ScenarioHeader`.
     dataset : DatasetChoice
     model, protocol : RegisteredChoice
@@ -168,6 +170,8 @@ class Scenario(ScenarioHeader):
             del plain["evaluate"]["activity_groups"]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]
+        if self.seconds_per_wake is None:
+            del plain["seconds_per_wake"]
         if not self.executor.portable:
             del plain["executor"]["portable"]
         if self.executor.name != "ray":  # the same applies to the options of ray

@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST, Options, RegisteredName, registered_name
+from gossiprec.base.units import RateUnit, TimeUnit
+from gossiprec.network.sessions import SESSION_FORMATS
 from gossiprec.scenario.sections import NodeIds, Nodes
 
 LONGEST = 1e6
@@ -143,6 +146,20 @@ class GeographicLatency(Options):
     """Constant added to the distance-based latency."""
 
 
+class SitesLatency(Options):
+    """A matrix of latencies between sites, onto which nodes are drawn."""
+
+    law: Literal["site-pairs"] = "site-pairs"
+    sites: str = Field(min_length=1)
+    """A .npy or .csv file of n x n numbers for any n, sender by receiver; nodes are spread evenly over the sites."""
+    unit: TimeUnit
+    """Unit of the numbers: ms, s, min, h or day, which need seconds_per_wake; or wakes."""
+    round_trip: bool = False
+    """The numbers are round-trip times: a message takes half of them."""
+    missing: Literal["refuse", "fill"] = "refuse"
+    """For negative cells and nan: refuse them; or fill in the opposite direction or else the median of the row."""
+
+
 Latency: TypeAlias = Annotated[
     ConstantLatency
     | UniformLatency
@@ -151,6 +168,7 @@ Latency: TypeAlias = Annotated[
     | WeibullLatency
     | PairsLatency
     | GeographicLatency
+    | SitesLatency
     | TraceTime,
     Field(discriminator="law"),
 ]
@@ -193,7 +211,26 @@ class FileRate(Options):
     """Text file with one rate per line, in order of node ids."""
 
 
-Rates: TypeAlias = Rate | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
+class TableRate(Options):
+    """Each node has the rate of a row of a table, onto which nodes are drawn."""
+
+    law: Literal["table-rows"] = "table-rows"
+    table: str = Field(min_length=1)
+    """CSV file with a header; nodes are spread evenly over its rows. Tables of the same length give a node one row."""
+    column: str
+    """Column of the rates, named as in the header."""
+    unit: RateUnit
+    """Unit of the rates: B/s, kB/s, MB/s, bit/s, kbit/s or Mbit/s, which need seconds_per_wake; or B/wake."""
+
+
+Rates: TypeAlias = (
+    Rate | Annotated[UniformRate | LognormalRate | FileRate | TableRate, Field(discriminator="law")]
+)
+
+
+def _with_law(raw: Any, key: str, law: str) -> Any:
+    """Return options with the law that one of their keys implies; no law is named like a key, for messages."""
+    return {"law": law, **raw} if isinstance(raw, dict) and key in raw else raw
 
 
 class Bandwidth(Options):
@@ -205,6 +242,11 @@ class Bandwidth(Options):
     """Download rate."""
     coordinator: Rate | None = None
     """Both rates of a coordinator; null: no limit."""
+
+    @field_validator("up", "down", mode="before")
+    @classmethod
+    def _law(cls, rates: Any) -> Any:
+        return _with_law(rates, "table", "table-rows")
 
     @property
     def is_limited(self) -> bool:
@@ -287,7 +329,7 @@ class NetworkOptions(Options):
                 f"found {latency!r}; expected a distribution, such as {{law: constant, value: 0.1}}; times "
                 "are in mean wake periods: if nodes wake once per second on average, 0.1 is 100 ms"
             )
-        return latency
+        return _with_law(latency, "sites", "site-pairs")
 
     @field_validator("partitions")
     @classmethod
@@ -362,10 +404,49 @@ class TraceSessions(Options):
     """If the run is longer than the file: repeat the file, keep the last state, or refuse the run."""
 
 
+class DeviceSessions(NodeSelection):
+    """Nodes come and go like the devices that were recorded in a file, and that are drawn onto them."""
+
+    trace: str = Field(min_length=1)
+    """File with recordings of devices; it may be compressed as .gz."""
+    format: Annotated[str | dict[str, Any], RegisteredName(SESSION_FORMATS)]
+    """Format of the file: peersim, fedscale or intervals, or one of a plug-in."""
+    unit: TimeUnit | None = None
+    """Unit of the file's times: ms, s, min, h, day or wakes; default: as the format says."""
+    reuse: bool = False
+    """Draw recordings again if there are fewer than nodes, all equally often."""
+    end: Literal["repeat", "hold", "refuse"] = "refuse"
+    """After the end of a recording: repeat it, keep its last state, or draw only those as long as the run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_unit(cls, raw: Any) -> Any:
+        """Fill in the unit that the format fixes."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("format"), str | dict):
+            return raw
+        try:
+            name = registered_name(raw["format"])
+            fixed = SESSION_FORMATS[name].unit
+        except (ScenarioError, KeyError):
+            return raw  # reported for the key itself
+        found = raw.get("unit")
+        if found is None and fixed is None:
+            raise ValueError(
+                f"unit is missing: the format {name} does not fix it; expected ms, s, min, h, day or wakes"
+            )
+        if found is not None and fixed is not None and found != fixed:
+            raise ValueError(
+                f"found unit {found!r}, but times of the format {name} are in {fixed}; remove unit"
+            )
+        return {**raw, "unit": found or fixed}
+
+
 def _kind_of_sessions(raw: Any) -> str:
     def has(key: str) -> bool:
         return key in raw if isinstance(raw, dict) else hasattr(raw, key)
 
+    if has("format"):
+        return "DeviceSessions"
     if has("trace"):
         return "TraceSessions"
     return "PeriodicSessions" if has("period") else "AlternatingSessions"
@@ -374,7 +455,8 @@ def _kind_of_sessions(raw: Any) -> str:
 Sessions: TypeAlias = Annotated[
     Annotated[AlternatingSessions, Tag("AlternatingSessions")]
     | Annotated[PeriodicSessions, Tag("PeriodicSessions")]
-    | Annotated[TraceSessions, Tag("TraceSessions")],
+    | Annotated[TraceSessions, Tag("TraceSessions")]
+    | Annotated[DeviceSessions, Tag("DeviceSessions")],
     Discriminator(_kind_of_sessions),
 ]
 

@@ -34,6 +34,7 @@ KINDS = {
     "protocols": "gossiprec.network.protocols:PROTOCOLS",
     "samplings": "gossiprec.network.overlay:SAMPLINGS",
     "topologies": "gossiprec.network.graphs:FAMILIES",
+    "session_formats": "gossiprec.network.sessions:SESSION_FORMATS",
     "aggregators": "gossiprec.rules.aggregators:AGGREGATORS",
     "servers": "gossiprec.rules.servers:SERVERS",
     "policies": "gossiprec.defences:POLICIES",

@@ -16,6 +16,7 @@ from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
 from gossiprec.testing.servers import check_server
+from gossiprec.testing.session_formats import check_session_format
 from gossiprec.testing.similarities import check_similarity
 from gossiprec.testing.tiny_runs import temporarily_registered
 from gossiprec.testing.topologies import check_sampling, check_topology
@@ -33,6 +34,7 @@ __all__ = [
     "check_recommender",
     "check_sampling",
     "check_server",
+    "check_session_format",
     "check_similarity",
     "check_split",
     "check_ties",

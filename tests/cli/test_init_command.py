@@ -33,7 +33,8 @@ def test_what_is_written_says_the_same_and_can_be_loaded_where_it_lies(kind, nam
     if kind == "studies":
         assert load_study(file).to_plain_data() == load_study(where).to_plain_data()
     else:
-        assert load_scenario(file).resolved() == load_scenario(where).resolved()
+        shipped = json.dumps(load_scenario(where).resolved()).replace("scenarios/traces", "traces")
+        assert load_scenario(file).resolved() == json.loads(shipped)
     assert f"\nnext: gossiprec {'study' if kind == 'studies' else 'simulate'} {file}\n" in out
 
 

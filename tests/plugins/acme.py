@@ -30,6 +30,8 @@ THINGS = """
     from gossiprec.models.gmf import GMF
     from gossiprec.network.overlay import SAMPLINGS
     from gossiprec.network.overlay.cyclon import Cyclon, CyclonOptions
+    from gossiprec.network.sessions import SESSION_FORMATS
+    from gossiprec.network.sessions.peersim import PeerSim
     from gossiprec.adversaries.poisoners import POISONERS
     from gossiprec.adversaries.poisoners.a_ra import ARa
     from gossiprec.defences import POLICIES
@@ -54,6 +56,7 @@ THINGS = """
     SERVERS.register("acme-server")(type("AcmeServer", (Momentum,), {}))
     RECOMMENDERS.register("acme-cl")(type("AcmeCL", (SimGCLRecommender,), {}))
     MEASURES.register("acme-hit")(type("AcmeHit", (Hit,), {}))
+    SESSION_FORMATS.register("acme-phones")(type("AcmePhones", (PeerSim,), {}))
     SIMILARITIES.register("acme-likeness")(type("AcmeLikeness", (CoOccurrence,), {}))
 
 
@@ -83,7 +86,7 @@ THINGS_OF = {
     "datasets": "acme-data", "splits": "acme-split", "models": "acme-model", "protocols": "acme-protocol",
     "policies": "acme-policy", "poisoners": "acme-poisoner", "attacks": "acme-attack", "samplings": "acme-tide",
     "aggregators": "acme-rule", "servers": "acme-server", "recommenders": "acme-cl", "measures": "acme-hit",
-    "similarities": "acme-likeness",
+    "similarities": "acme-likeness", "session_formats": "acme-phones",
 }  # fmt: skip
 
 

@@ -99,6 +99,10 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
         "protocols": {"protocol": protocol | {"name": "acme-protocol"}},
         "samplings": {"protocol": protocol | {"view": {"sampling": "acme-tide"}}},
         "topologies": {"protocol": protocol | {"view": {"graph": {"family": "acme-caves"}}}},
+        "session_formats": {
+            "seconds_per_wake": 60,
+            "churn": {"sessions": {"trace": "phones.txt", "format": "acme-phones"}},
+        },
         "aggregators": {"policies": [{"name": "robust-merge", "rule": {"name": "acme-rule"}}]},
         "servers": {"protocol": {"name": "fedavg", "server": "acme-server"}, "observers": []},
         "recommenders": {"recommender": {"name": "acme-cl"}},

@@ -28,7 +28,7 @@ ONE_PROBLEM = {
     "training:": "x.yaml:7: training: found null, must be a mapping of keys",
     "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (known: attackers, checkpoint, churn, "
     "dataset, evaluate, executor, model, name, network, observers, plots, policies, preset, protocol, recommender, "
-    "seed, training)",
+    "seconds_per_wake, seed, training)",
     "seed: -1": "x.yaml:7: seed: found -1, must be greater than or equal to 0",
     "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
     "must be less than or equal to 9223372036854775807",
@@ -37,7 +37,7 @@ ONE_PROBLEM = {
     "{law: constant, value: 0.1}; times are in mean wake periods: "
     "if nodes wake once per second on average, 0.1 is 100 ms",
     "network: {latency: {law: constnat}}": "x.yaml:7: network.latency: found law 'constnat', "
-    "must be one of constant, uniform, exponential, lognormal, weibull, pairs, geographic, trace; "
+    "must be one of constant, uniform, exponential, lognormal, weibull, pairs, geographic, site-pairs, trace; "
     "did you mean 'constant'?",
     "network: {latency: {value: 1}}": "x.yaml:7: network.latency: must have a key 'law'",
     "network: {latency: {law: exponential, mean: .inf}}": "x.yaml:7: network.latency.mean: found inf, "

@@ -144,7 +144,9 @@ def test_resolving_fills_in_every_default(load, minimal):
         "storage": "float32",
     }
     assert resolved["seed"] == 1
-    assert list(resolved) == [key for key in Scenario.model_fields if key != "attackers"]
+    assert list(resolved) == [
+        key for key in Scenario.model_fields if key not in ("attackers", "seconds_per_wake")
+    ]
 
 
 def test_each_options_are_those_of_the_thing_named(load, minimal):

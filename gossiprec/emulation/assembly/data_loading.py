@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.measures.metric import read_metric
 from gossiprec.models import MODELS
 from gossiprec.scenario import Scenario
+
+if TYPE_CHECKING:
+    from gossiprec.data.text_blocks import TextFormat
 
 MAX_BYTES = 2**30
 """Largest size of a file of numbers."""
@@ -127,6 +130,61 @@ def read_column(path: str, key: str, *, column: str | None = None, positive: boo
     return _columns(path, key, names, [column or "number"], allowed, accept, header=column is not None)[:, 0]
 
 
+def read_sites(path: str, key: str, *, fill: bool) -> F64:
+    """Return a square matrix of non-negative numbers, of any size, from a .npy or .csv file.
+
+    Parameters
+    ----------
+    path, key : str
+    fill : bool
+        Whether to fill in cells that are negative or NaN: with the cell of the opposite direction, or else with the
+        median of the known cells of the row.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be read, is not square, or has a cell that is no such number.
+    """
+    matrix, layout = _read_table(path, key)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        found = " x ".join(map(str, matrix.shape)) or "one number"
+        raise ScenarioError(
+            f"{key}: {path} is {found}; expected as many columns as rows: the sites of senders by those of receivers"
+        )
+    known = np.isfinite(matrix) & (matrix >= 0.0)
+    if fill:
+        matrix = np.where(~known & known.T, matrix.T, matrix)
+        known |= known.T
+        rows = np.flatnonzero(known.any(axis=1) & ~known.all(axis=1))
+        for row in rows.tolist():
+            matrix[row, ~known[row]] = np.median(matrix[row, known[row]])
+        known[rows] = True
+    if not known.all():
+        row, column = np.argwhere(~known)[0].tolist()
+        place = f"row {row + 1}" if layout is None else f"line {_line_of_row(path, layout, row)}"
+        step = "remove this site" if fill else "correct it, or set missing: fill"
+        raise ScenarioError(
+            f"{key}: {path}: {place}, column {column + 1}: found {matrix[row, column]:g}; expected a finite number, "
+            f"0 or more; {step}"
+        )
+    return matrix
+
+
+def _read_table(path: str, key: str) -> tuple[F64, TextFormat | None]:
+    """Return the numbers of a .npy or .csv file, and the format of the latter."""
+    from gossiprec.data.text_blocks import TextFormat  # pyarrow, which few runs need
+
+    if path.endswith(".npy"):
+        return _read_array(path, key), None
+    names = tuple(map(str, range(1, len(_first_cells(path, key)) + 1)))
+
+    def accept(values: F64) -> Bools:
+        return np.ones(len(values), np.bool_)
+
+    matrix = _columns(path, key, names, names, "a number", accept, header=False)
+    return matrix, TextFormat(names, ",", quote='"')
+
+
 def read_matrix(path: str, key: str, n: int) -> F64:
     """Return an n x n matrix of non-negative numbers from a .npy or .csv file; the diagonal becomes 0.
 
@@ -135,13 +193,7 @@ def read_matrix(path: str, key: str, n: int) -> F64:
     ScenarioError
         If the file cannot be read, or does not hold such a matrix.
     """
-    if path.endswith(".npy"):
-        matrix = _read_array(path, key)
-    else:
-        names = tuple(map(str, range(1, len(_first_cells(path, key)) + 1)))
-        matrix = _columns(
-            path, key, names, names, "a number", lambda values: np.ones(len(values), np.bool_), header=False
-        )
+    matrix, _ = _read_table(path, key)
     if matrix.shape != (n, n):
         found = " x ".join(map(str, matrix.shape)) or "one number"
         raise ScenarioError(f"{key}: {path} is {found}, must be {n} x {n}: sender by receiver, for {n} nodes")
@@ -191,6 +243,19 @@ def read_csv_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) ->
             f"{key}: {path} has the header {','.join(header) or 'nothing'!r}; expected {allowed}"
         )
     return header, _columns(path, key, header, header, "a finite number", np.isfinite, header=True)
+
+
+def line_of_record(path: str, header: tuple[str, ...], row: int) -> int:
+    """Return the number of the line of a row that :func:`read_csv_records` returned."""
+    from gossiprec.data.text_blocks import TextFormat  # pyarrow, which few runs need
+
+    return _line_of_row(path, TextFormat(header, ",", header=True, quote='"'), row)
+
+
+def _line_of_row(path: str, layout: TextFormat, row: int) -> int:
+    from gossiprec.data.text_blocks import find_line_of_row
+
+    return find_line_of_row(FileSource(Path(path)), layout, row)
 
 
 def check_node_ids(values: F64, path: str, key: str, n_users: int) -> I64:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64, Bools
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.geodesy import great_circle_km
+from gossiprec.base.options import build_registered
 from gossiprec.base.rng import generator, purpose_id, uniforms
+from gossiprec.base.units import bytes_per_wake, units_per_wake
 from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.data.sources import FileSource
 from gossiprec.emulation.assembly.components import NodeLoad, select_nodes
 from gossiprec.emulation.assembly.data_loading import (
     check_node_ids,
+    line_of_record,
     read_column,
     read_csv_records,
     read_matrix,
+    read_sites,
 )
 from gossiprec.network.protocols import Protocol
+from gossiprec.network.sessions import SESSION_FORMATS
+from gossiprec.network.sessions.base import draw_rows, first_bad_span, lives_of, recording_of_spans
 from gossiprec.network.sim import distributions
 from gossiprec.network.sim.availability import (
     AlternatingAvailability,
@@ -29,13 +37,20 @@ from gossiprec.network.sim.availability import (
     Lives,
     PeriodicAvailability,
     clip_sessions,
+    repeat_sessions,
 )
 from gossiprec.network.sim.clock import ComputeTime
 from gossiprec.network.sim.fair_share import FairShare
-from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition
+from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition, SiteLatency
 from gossiprec.network.sim.transport import Transport
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.network import PeriodicSessions, TraceSessions
+from gossiprec.scenario.network import (
+    DeviceSessions,
+    PeriodicSessions,
+    SitesLatency,
+    TableRate,
+    TraceSessions,
+)
 
 UP, DOWN, PLACE = purpose_id("upload-rate"), purpose_id("download-rate"), purpose_id("node-coordinates")
 JOIN, LEAVE = purpose_id("join"), purpose_id("leave")
@@ -80,8 +95,13 @@ def make_distribution(options: Any, key: str, *, positive: bool = False) -> dist
     return distributions.Empirical(values, order=options.order, end=options.end)
 
 
-def _latency(options: Any, n_nodes: int, seed: int) -> Latency:
-    key = "network.latency"
+def _latency(scenario: Scenario, n_nodes: int) -> Latency:
+    key, options, seed = "network.latency", scenario.network.latency, scenario.seed
+    if isinstance(options, SitesLatency):
+        matrix = read_sites(options.sites, f"{key}.sites", fill=options.missing == "fill")
+        per_wake = units_per_wake(options.unit, scenario.seconds_per_wake, f"{key}.unit")
+        sites = draw_rows(len(matrix), n_nodes, seed=seed, purpose="latency-sites")
+        return SiteLatency(matrix / ((1 + options.round_trip) * per_wake), sites)
     if options.law == "pairs":
         return MatrixLatency(read_matrix(options.path, f"{key}.path", n_nodes))
     if options.law == "geographic":
@@ -156,7 +176,7 @@ def _transport(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> Transp
     """Return the transport of a run's messages."""
     options, n_nodes, seed = scenario.network, protocol.n_nodes, scenario.seed
     network = Network(
-        _latency(options.latency, n_nodes, seed),
+        _latency(scenario, n_nodes),
         loss=options.loss,
         duplication=options.duplication,
         reordering=(options.reordering.share, options.reordering.delay),
@@ -191,15 +211,20 @@ def _rates(scenario: Scenario, protocol: Protocol, direction: str, purpose: int)
         rates = np.full(n_users, math.inf if options is None else options)
     elif options.law == "file":
         rates = read_column(options.path, f"{key}.path", positive=True)
-        if rates.min() < MIN_RATE:
-            found = f"has a rate of {rates.min():g}, must be {MIN_RATE:g} or more"
-            raise ScenarioError(f"{key}.path: {options.path} {found}")
         if len(rates) != n_users:
             raise ScenarioError(
                 f"{key}.path: {options.path} has {len(rates)} rates; expected one for each of {n_users} nodes"
             )
+    elif isinstance(options, TableRate):
+        table = read_column(options.table, f"{key}.table", column=options.column, positive=True)
+        scale = bytes_per_wake(options.unit, scenario.seconds_per_wake, f"{key}.unit")
+        rates = scale * table[draw_rows(len(table), n_users, seed=scenario.seed, purpose="bandwidth-rows")]
     else:
         rates = make_distribution(options, key).draw(scenario.seed, 0, np.arange(n_users), purpose)
+    if rates.min() < MIN_RATE:
+        raise ScenarioError(
+            f"{key}: found a rate of {rates.min():g} bytes per wake period; expected {MIN_RATE:g} or more"
+        )
     coordinator = scenario.network.bandwidth.coordinator
     centre = math.inf if coordinator is None else coordinator
     return np.append(rates, [centre] * protocol.has_coordinator)
@@ -277,9 +302,9 @@ def make_availability(
     changes = [np.zeros(0)] * protocol.n_nodes
     last_seen = np.full(n_users, math.inf)  # the time at which a node leaves permanently
     taken = np.zeros(n_users, np.bool_)
-    for number, options in enumerate(churn.sessions):
+    for number in range(len(churn.sessions)):
         key = f"churn.sessions.{number}"
-        nodes, (online, times), is_permanent = _sessions(options, key, n_users, horizon, scenario.seed, note)
+        nodes, (online, times), is_permanent = _sessions(scenario, number, n_users, horizon, note)
         if taken[nodes].any():
             twice = nodes[taken[nodes]][0]
             raise ScenarioError(
@@ -303,9 +328,13 @@ def make_availability(
 
 
 def _sessions(
-    options: Any, key: str, n_users: int, horizon: float, seed: int, note: Callable[[str], None]
+    scenario: Scenario, number: int, n_users: int, horizon: float, note: Callable[[str], None]
 ) -> tuple[I64, Lives, bool]:
     """Return the nodes of an entry, their sessions, and whether the last state is permanent."""
+    options, key, seed = scenario.churn.sessions[number], f"churn.sessions.{number}", scenario.seed
+    if isinstance(options, DeviceSessions):
+        nodes = select_nodes(options.nodes, n_users, seed, "session-nodes")
+        return nodes, _device_sessions(scenario, number, len(nodes), horizon), options.end == "hold"
     if isinstance(options, TraceSessions):
         nodes, lives = _read_sessions(options, key, n_users, horizon, note)
         return nodes, lives, options.end == "hold"
@@ -323,6 +352,35 @@ def _sessions(
         cycles = AlternatingAvailability(online, offline, options.start == "stationary")
     _check_changes(len(nodes) * horizon / length, key)
     return nodes, cycles.lives(nodes, horizon, seed), False
+
+
+def _device_sessions(scenario: Scenario, number: int, n_nodes: int, horizon: float) -> Lives:
+    """Return the sessions of nodes onto which recordings of devices are drawn."""
+    options: Any = scenario.churn.sessions[number]
+    key = f"churn.sessions.{number}"
+    per_wake = units_per_wake(options.unit, scenario.seconds_per_wake, f"{key}.unit")
+    try:
+        source = FileSource(Path(options.trace))
+        recordings = build_registered(SESSION_FORMATS, options.format).checked_recordings(source)
+    except DataError as error:
+        raise ScenarioError(f"{key}.trace: {error}") from error
+    n_read, longest = len(recordings), max(recording.length for recording in recordings) / per_wake
+    if options.end == "refuse":
+        recordings = [recording for recording in recordings if recording.length / per_wake >= horizon]
+    if len(recordings) < (1 if options.reuse else n_nodes):
+        long_enough = f", {len(recordings)} of them as long as the run" if options.end == "refuse" else ""
+        steps = "write end: repeat or end: hold, shorten the run, " if options.end == "refuse" else ""
+        raise ScenarioError(
+            f"{key}.trace: {options.trace} has {n_read} recordings of up to {longest:g} wake periods{long_enough}; "
+            f"expected one for each of {n_nodes} nodes, over {horizon:g} wake periods; {steps}set reuse: true, or "
+            "use fewer nodes"
+        )
+    rows = draw_rows(len(recordings), n_nodes, seed=scenario.seed, purpose=f"session-devices-{number}")
+    drawn = [recordings[row] for row in rows.tolist()]
+    repeats = options.end == "repeat"
+    rounds = [max(1.0, horizon / (one.length / per_wake)) if repeats else 1.0 for one in drawn]
+    _check_changes(sum(len(one.changes) * n for one, n in zip(drawn, rounds, strict=True)) / 2, key)
+    return lives_of(drawn, per_wake=per_wake, horizon=horizon, repeat=repeats)
 
 
 def _check_changes(cycles: float, key: str) -> None:
@@ -369,10 +427,16 @@ def _read_sessions(
     nodes = np.unique(ids)
     _check_changes(len(rows) * max(1.0, horizon / span), key)
     read = _sessions_of_states if has_states else _sessions_of_spans
+    if not has_states and (bad := first_bad_span(ids, rows[:, 1], rows[:, 2])) is not None:
+        node, begin, until = rows[bad].tolist()
+        raise ScenarioError(
+            f"{place}: {path}: line {line_of_record(path, header, bad)}: node {node:g} is online from {begin:g} until "
+            f"{until:g}; sessions must end after they begin and not overlap"
+        )
     rows = rows[np.argsort(rows[:, 1], kind="stable")]
     lives = [read(rows[rows[:, 0] == node], f"{place}: {path}: node {node:g}") for node in nodes.tolist()]
     if options.end == "repeat":
-        lives = [_repeat_sessions(*life, span, horizon) for life in lives]
+        lives = [repeat_sessions(*life, span, horizon) for life in lives]
     return nodes, (np.array([online for online, _ in lives], np.bool_), [times for _, times in lives])
 
 
@@ -390,24 +454,8 @@ def _sessions_of_states(rows: F64, place: str) -> tuple[bool, F64]:
 
 def _sessions_of_spans(rows: F64, place: str) -> tuple[bool, F64]:
     """Return a node's sessions from rows (node, from, until) by time."""
-    flat = rows[:, 1:].ravel()
-    if (rows[:, 1] >= rows[:, 2]).any() or (np.diff(flat) < 0.0).any():
-        raise ScenarioError(f"{place}: sessions must end after they begin and not overlap")
-    keep = np.ones(len(flat), np.bool_)
-    joint = np.flatnonzero(np.diff(flat) == 0.0)  # one session begins at the end of another
-    keep[joint] = keep[joint + 1] = False
-    flat = flat[keep]
-    return (True, flat[1:]) if flat[0] == 0.0 else (False, flat)
-
-
-def _repeat_sessions(online: bool, times: F64, span: float, horizon: float) -> tuple[bool, F64]:
-    """Return sessions that are repeated after every span."""
-    times = times[times < span]
-    if len(times) % 2:
-        times = np.append(times, span)  # back to the first state
-    rounds = np.arange(int(horizon / span) + 1) * span
-    whole = (rounds[:, None] + times).ravel()
-    return online, whole[whole <= horizon]
+    spans = recording_of_spans(place, rows[:, 1], rows[:, 2], math.inf)
+    return spans.online, spans.changes
 
 
 def _check_online(availability: Availability, last_seen: F64, horizon: float) -> None:

@@ -406,13 +406,15 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
     """Return the scenario's protocol over users and poisoners; without availability all nodes stay online."""
     choice, seed = scenario.protocol, scenario.seed
     everyone = add_poisoners(split, count_poisoners(scenario, split.n_users))
-    return PROTOCOLS[choice.name](
+    protocol = PROTOCOLS[choice.name](
         choice.options,
         n_users=everyone.n_users,
         seed=seed,
         availability=availability,
         profiles=UserProfiles.of(everyone),
     )
+    protocol.seconds_per_wake = scenario.seconds_per_wake
+    return protocol
 
 
 def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateInputs:

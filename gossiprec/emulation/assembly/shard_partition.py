@@ -19,7 +19,7 @@ from gossiprec.base.errors import ResourceError, ScenarioError
 from gossiprec.base.machine import usable_cores
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.network.overlay.views import StaticViewOptions
+from gossiprec.network.overlay.views import NeighborOptions
 from gossiprec.scenario import Scenario
 
 
@@ -103,7 +103,7 @@ def divide_nodes(
     if protocol.has_coordinator:
         pools = [np.array([protocol.n_users])]  # it receives all deliveries of all pools
     view = getattr(components.scenario.protocol.options, "view", None)
-    has_fixed_peers = isinstance(view, StaticViewOptions)  # as neighbours in a graph are
+    has_fixed_peers = isinstance(view, NeighborOptions)
     return partition_nodes(deliveries if has_fixed_peers else None, protocol.n_nodes, n_parts, pools)
 
 

@@ -228,6 +228,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         seed=scenario.seed,
         availability=Availability.forever(1),  # no events are played: for a million nodes this takes 1 s less
     )
+    protocol.seconds_per_wake = scenario.seconds_per_wake
     training = make_training_settings(scenario, protocol)
     known = data.split.training_data()
     model = MODELS[scenario.model.name](scenario.model.options).bind_to_data(known)

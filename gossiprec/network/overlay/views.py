@@ -297,31 +297,44 @@ def choose_receivers(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: i
     return np.take_along_axis(peers, distinct_below(words, n_peers), axis=-1)
 
 
-class StaticViewOptions(Options):
-    """The peers of a node are its neighbours in a graph."""
+class NeighborOptions(Options):
+    """The peers of a node are given from outside: by a graph, or by a trace of contacts."""
 
     size: ClassVar[None] = None
-    """None, because nodes may have different degrees."""
-    graph: Graph
+    """None, because nodes may have different numbers of peers."""
+    given_by: ClassVar[tuple[str, str]]
+    """The key that gives the peers, and the reason why nothing else can."""
 
     @model_validator(mode="before")
     @classmethod
     def _nothing_of_random_views(cls, raw: Any) -> Any:
         if not isinstance(raw, dict):
             return raw
+        given, reason = cls.given_by
         for key in ("size", "refresh", "sampling"):
             if raw.get(key) is not None:
                 raise ValueError(
-                    f"found graph and {key}, but in a fixed graph a node keeps its neighbours; remove {key} "
-                    "(or set it to null), or remove graph"
+                    f"found {given} and {key}, but {reason}; remove {key} (or set it to null), or remove {given}"
                 )
-        graph = raw.get("graph")
+        return {key: value for key, value in raw.items() if key not in ("size", "refresh", "sampling")}
+
+
+class StaticViewOptions(NeighborOptions):
+    """The peers of a node are its neighbours in a graph."""
+
+    given_by = ("graph", "in a fixed graph a node keeps its neighbours")
+    graph: Graph
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_kind(cls, raw: Any) -> Any:
+        graph = raw.get("graph") if isinstance(raw, dict) else None
         if isinstance(graph, dict) and not KINDS.keys() & graph.keys():
             raise ValueError(
                 f"found a graph with {', '.join(map(str, graph)) or 'no keys'}; expected one of "
                 f"{', '.join(KINDS)}"
             )
-        return {key: value for key, value in raw.items() if key not in ("size", "refresh", "sampling")}
+        return raw
 
 
 class GraphViews(Views):

@@ -55,6 +55,8 @@ class Protocol(ABC):
     """Whether a delivery can make a node send."""
     choices_follow_data: ClassVar[bool] = False
     """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
+    seconds_per_wake: float | None = None
+    """Seconds of one unit of virtual time, from the scenario; None if it does not state them."""
 
     def __init__(
         self,

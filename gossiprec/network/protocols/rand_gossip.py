@@ -19,6 +19,13 @@ from gossiprec.base.options import Count, registered_name
 from gossiprec.compute.plan.tape import Op
 from gossiprec.network.overlay import SAMPLINGS
 from gossiprec.network.overlay.base import OverlayContext, Views
+from gossiprec.network.overlay.contacts import (
+    Contacts,
+    ContactViewOptions,
+    ContactViews,
+    check_contacts,
+    read_contacts,
+)
 from gossiprec.network.overlay.view_exchange import ExchangeOptions, ExchangeView
 from gossiprec.network.overlay.views import StaticViewOptions, make_graph_views
 from gossiprec.network.protocols import PROTOCOLS
@@ -27,17 +34,21 @@ from gossiprec.rules.aggregators import Rule, make_aggregator
 
 
 def _kind_of_view(raw: Any) -> str:
-    graph, sampling = (
-        raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None) for key in ("graph", "sampling")
+    graph, contacts, sampling = (
+        raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)
+        for key in ("graph", "contacts", "sampling")
     )
     if graph is not None:
         return "StaticViewOptions"
+    if contacts is not None:
+        return "ContactViewOptions"
     return "ViewOptions" if sampling in (None, "uniform") else "ExchangeOptions"
 
 
 View: TypeAlias = Annotated[
     Annotated[ViewOptions, Tag("ViewOptions")]
     | Annotated[StaticViewOptions, Tag("StaticViewOptions")]
+    | Annotated[ContactViewOptions, Tag("ContactViewOptions")]
     | Annotated[ExchangeView, Tag("ExchangeOptions")],
     Discriminator(_kind_of_view),
 ]
@@ -109,9 +120,19 @@ class RandGossip(Gossip):
         setting = OverlayContext(self.n_users, fanout, self.seed, self.availability, self.profiles)
         if isinstance(view, StaticViewOptions):
             return make_graph_views(view.graph, setting, key="protocol.view.graph")
+        if isinstance(view, ContactViewOptions):
+            check_contacts(self.contacts, view, self.horizon)
+            return ContactViews(self.contacts, setting, repeat=view.end == "repeat")
         if isinstance(view, ExchangeOptions):
             return SAMPLINGS[view.sampling](view, setting)
         return self.random_views(view, fanout, self.clock)
+
+    @functools.cached_property
+    def contacts(self) -> Contacts:
+        """The contacts of a view of contacts, from its file."""
+        view = self.options.view
+        assert isinstance(view, ContactViewOptions)
+        return read_contacts(view, self.n_users, seconds_per_wake=self.seconds_per_wake, seed=self.seed)
 
     @property
     def view_size(self) -> int | None:
@@ -127,7 +148,9 @@ class RandGossip(Gossip):
 
     @property
     def max_messages_per_wake(self) -> int:
-        """The fanout; a node of a graph may have fewer neighbours."""
+        """The fanout, or the largest number of contacts at a time; a node of a graph may have fewer neighbours."""
+        if isinstance(self.options.view, ContactViewOptions):
+            return min(self.options.fanout, self.contacts.most_peers(self.n_users))
         return self.options.fanout
 
     def merge_weights(self, n_positives: I64) -> F64:

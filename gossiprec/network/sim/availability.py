@@ -238,3 +238,13 @@ def clip_sessions(online: bool, times: F64, begin: float, end: float) -> tuple[b
     if stays and np.isfinite(end):
         inner = np.append(inner, end)
     return there and begin <= 0.0, inner
+
+
+def repeat_sessions(online: bool, times: F64, span: float, horizon: float) -> tuple[bool, F64]:
+    """Return the sessions of a node that are repeated after every span, up to the horizon."""
+    times = times[times < span]
+    if len(times) % 2:
+        times = np.append(times, span)  # back to the first state
+    rounds = np.arange(int(horizon / span) + 1) * span
+    whole = (rounds[:, None] + times).ravel()
+    return online, whole[whole <= horizon]

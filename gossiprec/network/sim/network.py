@@ -102,6 +102,35 @@ class MatrixLatency(Latency):
         return np.asarray(self._matrix[sender, receiver])
 
 
+class SiteLatency(MatrixLatency):
+    """A latency for each ordered pair of sites, at which the nodes are.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (n_sites, n_sites)
+        Rows are the senders' sites. The diagonal is the latency within a site.
+    site : ndarray of int64, shape (n_nodes,)
+        Site of every node.
+    """
+
+    def __init__(self, matrix: F64, site: I64) -> None:
+        super().__init__(matrix)
+        self.n_nodes = len(site)
+        self._site = site
+        self._sites: list[int] = site.tolist()
+
+    def between(self, sender: int, receiver: int) -> float:
+        """Return the latency from one node to another."""
+        site = self._sites[sender]
+        if site not in self._rows:
+            self._rows[site] = self._matrix[site].tolist()
+        return self._rows[site][self._sites[receiver]]
+
+    def between_all(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any]) -> F64:
+        """Return the latencies of pairs of nodes, from those of their sites."""
+        return np.asarray(self._matrix[self._site[sender], self._site[receiver]])
+
+
 LOSS, RECEIVER_OFFLINE, SENDER_OFFLINE, RUN_ENDED, PARTITION = range(5)
 """Causes of a drop: indices into :data:`gossiprec.runs.schema.DROP_CAUSES`."""
 

@@ -1,0 +1,1 @@
+"""A format of session traces: logs of heartbeats."""

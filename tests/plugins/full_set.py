@@ -1,0 +1,80 @@
+"""All that a run with a part from outside must do: executors, a killed run, replay, shards, a study, a report.
+
+It is run by Python in a process that finds the package: ``python -m tests.plugins.full_set SCENARIO FOLDER STEP``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from gossiprec.cli.main import exit_code
+from gossiprec.emulation import replay, resume, simulate
+from tests.emulation.ended_early import Patient, outcome
+from tests.emulation.sharded import Threads, divided
+from tests.emulation.test_shards import told
+
+EXECUTORS = ("reference", "batched", "fused")
+
+
+class Killed(Patient):
+    """Kills its own process at a report."""
+
+    def tick(self, status):
+        super().tick(status)
+        if len(self.ticks) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def begin(scenario, folder):
+    """Begin a run and be killed."""
+    simulate(scenario, out=folder / "killed", progress=Killed())
+
+
+def check(scenario, folder):
+    """Check all that a whole run and the killed one must do."""
+    whole = simulate(scenario, out=folder / "whole")
+    assert outcome(resume(folder / "killed").path) == outcome(whole.path)
+    again = replay(whole.path)
+    assert again.confirmed, again.difference
+    assert again.elsewhere == ()
+
+    for name in EXECUTORS:
+        run = simulate({**scenario, "executor": {"name": name, "threads": 1}}, out=folder / name)
+        assert (run.path / "positions.csv").exists() == (whole.path / "positions.csv").exists()
+        assert run.manifest["inputs"] == whole.manifest["inputs"]
+        ours, theirs = (
+            np.genfromtxt(r.path / "metrics.csv", delimiter=",", names=True) for r in (run, whole)
+        )
+        for column in ours.dtype.names:
+            np.testing.assert_allclose(ours[column], theirs[column], rtol=1e-3, atol=1e-3)
+
+    shards = simulate(divided(scenario, 2), out=folder / "shards", make_shard_group=Threads)
+    assert told(shards.path) == told(whole.path)
+    if importlib.util.find_spec("ray") is not None:
+        local = divided(scenario, 2)
+        local["executor"]["address"] = "local"
+        assert told(simulate(local, out=folder / "ray").path) == told(whole.path)
+
+    (folder / "scenario.json").write_text(json.dumps(scenario))
+    study = {"name": "both", "base": "scenario.json", "seeds": 2, "measures": ["hr@5"]}
+    study["axes"] = {"loss": {"values": {"none": {}, "some": {"network.loss": 0.2}}}}
+    (folder / "study.yaml").write_text(json.dumps(study))
+    command = ["study", str(folder / "study.yaml"), "--out", str(folder / "study"), "--jobs", "1"]
+    assert exit_code(command) == 0
+    for made in ("whole", "study"):
+        assert exit_code(["report", str(folder / made), "--out", str(folder / f"{made}.html")]) == 0
+        assert (folder / f"{made}.html").stat().st_size > 10_000
+    print("all done")
+
+
+if __name__ == "__main__":
+    {"begin": begin, "check": check}[sys.argv[3]](
+        json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    )
