@@ -50,21 +50,14 @@ class GMFKernels(ModelKernels):
         """Run local updates with a drift penalty, or with clipped samples and noise."""
         settings = self.work.node_settings
         if way == "private":
-            dp_sgd_kernels.train_tasks(
-                tasks, program.node, program.target, program.update, *self._private_data(), settings.drift_penalty,
-                settings.clip_norm, settings.noise_multiplier,
-            )  # fmt: skip
+            privacy = dp_sgd_kernels.PrivacySettings(
+                settings.drift_penalty, settings.clip_norm, settings.noise_multiplier
+            )
+            dp_sgd_kernels.train_tasks(tasks, TaskColumns.of(program), *self._training(), privacy)
             return
         run = specialise_tasks(kernels.new_anchored_workspace, kernels.train_anchored_task)
         penalty = kernels.DriftPenalty(settings.drift_penalty)
         run(tasks, TaskColumns.of(program), *self._training(), None, penalty)
-
-    def _private_data(self) -> tuple[Any, ...]:
-        versions, samples, rule, sizes = self._training()
-        return (
-            *versions, samples.offsets, samples.positives, samples.member, sizes.n_items, sizes.n_users, rule.negatives,
-            rule.summed, rule.once, *rule[3:], samples.seed, sizes.dims,
-        )  # fmt: skip
 
     def _training(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
         work, arena, positives = self.work, self.work.arena, self.work.feed.positives
