@@ -40,6 +40,8 @@ DRAWN = {
     )
 }.values()
 """One scenario of each look, if possible one whose data are everywhere: drawing takes longer than a run of a second."""
+DEAR = {"dp-sgd", "share-less"}
+"""Policies under which plain torch takes many steps: one for each sample, or those of fictive users."""
 LENGTH = {"fedavg": "rounds", "central": "epochs"}
 
 
@@ -79,8 +81,7 @@ def quick(capsys, tmp_path, *arguments):
 @pytest.mark.parametrize("path", [shipped(path) for path in SHIPPED])
 def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     overrides = [part for text in shortened(path) for part in ("--set", text)]
-    sample_by_sample = any(policy.name == "dp-sgd" for policy in load_scenario(path).policies)
-    executor = "fused" if sample_by_sample else "reference"
+    executor = "fused" if any(policy.name in DEAR for policy in load_scenario(path).policies) else "reference"
     arguments = (path, *overrides, "--executor", executor, "--out", tmp_path / "run")
     code, out, err = invoke(capsys, "simulate", *arguments)
 
