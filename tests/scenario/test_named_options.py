@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Annotated
 
 import pytest
-from conftest import Loader, registry
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gossiprec.base.errors import PluginError, ScenarioError
@@ -20,6 +19,7 @@ from gossiprec.network.overlay import SAMPLINGS
 from gossiprec.network.overlay.graph_options import Graph
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.rules.aggregators import AGGREGATORS
+from tests.scenario.conftest import Loader, registry
 
 
 class Toy(Options):
