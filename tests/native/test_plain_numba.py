@@ -75,7 +75,7 @@ SCENARIOS = {
     "reference": tiny(executor={"name": "reference"}),
     "batched": tiny(executor={"name": "batched", "threads": 1}),
     "fused": tiny(executor={"name": "fused", "threads": 1}),
-    "full-batch": star(model=MODELS["mf"] | {"loss": "bce"}, executor={"name": "fused"}, **CLIENTS),
+    "full-batch": star(model=MODELS["gmf"], executor={"name": "fused"}, **CLIENTS),
     "pairs": star(model=MODELS["mf"], executor={"name": "fused"}, **CLIENTS),
     "sequences": star(
         model={"name": "gru4rec", "dim": 4, "hidden": 4, "loss": "sampled", "max_length": 4},
