@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import F32, F64, I64, are_all_finite, check_array, check_range
+from gossiprec.base.arrays import F32, F64, I64, Bools, are_all_finite, check_array, check_range
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.isolation import copy_data, is_foreign
 from gossiprec.base.registry import registry_name
@@ -20,6 +20,7 @@ from gossiprec.compute.store.base import Store
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rules.aggregators.base import Aggregator, Inbox, Invalid
 from gossiprec.rules.aggregators.deltas import TouchedRule
+from gossiprec.rules.aggregators.parts import are_valid_parts, reduce_parts
 from gossiprec.rules.servers.base import CALLING_THREAD, ClientAnswers, Downlink, RoundContext, Server
 
 
@@ -206,6 +207,8 @@ class InboxReducer:
     seed : int
     arrived_at : ndarray of float64, shape (n_messages,)
         Arrival time of each message, if it is known.
+    is_partial : ndarray of bool, shape (n_nodes,), optional
+        Nodes with messages that may lack numbers, which are NaN; no node by default.
 
     Attributes
     ----------
@@ -218,12 +221,18 @@ class InboxReducer:
     """
 
     def __init__(
-        self, receivers: Mapping[int, ReceiverConfig], store: Store, seed: int, arrived_at: F64
+        self,
+        receivers: Mapping[int, ReceiverConfig],
+        store: Store,
+        seed: int,
+        arrived_at: F64,
+        is_partial: Bools | None = None,
     ) -> None:
         self._receivers = receivers
         self._store = store
         self._seed = seed
         self._arrived_at = arrived_at
+        self._is_partial = is_partial if is_partial is not None and is_partial.any() else None
         self.n_discarded = self.n_small = self.n_reduced = 0
         self.elsewhere: Mapping[str, int] = {}
         self._has_inbox = np.zeros(store.n_nodes, np.bool_)
@@ -317,7 +326,14 @@ class InboxReducer:
             own = np.array(own)
         inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
         found = None
-        if receiver.rule.propagates_nonfinite:
+        if self._is_partial is not None:
+            valid = are_valid_parts(inbox, self._is_partial[program.merge_sender[collected]])
+            if not valid.all():
+                self._refuse(program, task, collected[~valid])
+                collected = collected[valid]
+                inbox = self._inbox(program, collected, receiver, copies=False)
+            found = reduce_parts(receiver.rule, own, inbox) if len(inbox) else own
+        elif receiver.rule.propagates_nonfinite:
             with np.errstate(invalid="ignore"):  # the result is checked below
                 found = _checked(receiver, own, inbox)
         if found is None or not are_all_finite(found):

@@ -1,18 +1,28 @@
-"""The rewriting of outgoing messages by transforms and forgeries, and the round number of each push."""
+"""The rewriting of outgoing messages by transforms and forgeries, and what is known of each push."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools, are_all_finite, check_array
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.isolation import is_foreign
 from gossiprec.compute.executors.base import Executor, ExecutorContext
-from gossiprec.compute.messages import Forgery, MessagePayload, OutgoingTransforms, PushContext
+from gossiprec.compute.messages import (
+    BYTES,
+    Forgery,
+    MessagePayload,
+    OutgoingTransforms,
+    PushContext,
+    Transform,
+)
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
+from gossiprec.compute.row_transforms import PushedRows, RowTransform
 from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
@@ -20,51 +30,106 @@ from gossiprec.models.base import BlockRole
 from gossiprec.rules.aggregators.base import ModelDelta
 from gossiprec.runs.checkpoint_state import Stateful
 
+Chain: TypeAlias = list[tuple[str, Transform]]
+"""The transforms of a node's messages by the names of their policies, in order."""
+ROWS_AT_ONCE = 8
+"""Messages that are encoded per call, so that their rows stay in the processor's cache."""
+
 
 class MessageEncoder:
     """The step that runs the tasks that rewrite a version for a push; executors do not see them.
 
     Such a task has nothing to merge or train: the rewritten source is written to the target, which then is also the
-    source. Withheld blocks are zero there.
+    source. Withheld blocks are zero there, and numbers that are not sent are NaN.
 
     Parameters
     ----------
     outgoing : OutgoingTransforms
     executor : Executor
+    pushes : PushLog
     forgeries : mapping of int to Forgery, optional
         The forgery of each node that forges its messages.
-    round_of : callable, optional
-        Function of a node and the number of its push that returns the round of a forged push.
 
     Attributes
     ----------
     numbers : dict of (int, int) to int
         If clients send updates, the number of rewritten numbers of each push, by (node, number of its push).
+    sizes : dict of int to int
+        Bytes of each message that is not logged yet, if transforms resize the messages of its sender.
     """
 
     def __init__(
         self,
         outgoing: OutgoingTransforms,
         executor: Executor,
+        pushes: PushLog,
         forgeries: Mapping[int, Forgery] | None = None,
-        round_of: Callable[[int, int], int] | None = None,
     ) -> None:
         self._outgoing = outgoing
-        self._work = executor.work
+        self._work = work = executor.work
+        self._pushes = pushes
         self._forgeries = forgeries or {}
-        self._round_of = round_of or (lambda node, number: 0)
         self.numbers: dict[tuple[int, int], int] = {}
-        hides_user = outgoing.hides(BlockRole.USER).tolist()
+        self.sizes: dict[int, int] = {}
+        self._resizes, self._extra = outgoing.nodes_with("resizes"), outgoing.extra_bytes
+        self._hides_user = outgoing.hides(BlockRole.USER)
         store = executor.store
         self._store = (
             _Updates(store, executor.update_bytes)
             if isinstance(store, UpdateStore)
-            else _Versions(executor.work, hides_user)
+            else _Versions(work, self._hides_user.tolist())
         )
+        rewrites = outgoing.rewrites
+        self._chains: list[Chain] = []
+        self._chain_of, self._memory = np.full(len(rewrites), -1), dict[int, F32]()
+        for node in np.flatnonzero(rewrites).tolist():
+            chain = outgoing.rewriting(node)
+            for _, each in chain:
+                if each.keeps_memory and id(each) not in self._memory:
+                    self._memory[id(each)] = np.zeros((len(rewrites), work.layout.shared.stop), np.float32)
+            in_rows = all(isinstance(each, RowTransform) and not is_foreign(each) for _, each in chain)
+            if in_rows and node not in self._forgeries and not isinstance(store, UpdateStore):
+                self._chain_of[node] = self._index_of(chain)
+
+    def _index_of(self, chain: Chain) -> int:
+        """Return the place of a chain of transforms in the list of chains, in which it is put if it is new."""
+        found = [
+            place
+            for place, known in enumerate(self._chains)
+            if len(known) == len(chain) and all(map(_is_same, known, chain))
+        ]
+        if not found:
+            self._chains.append(chain)
+        return found[0] if found else len(self._chains) - 1
+
+    def state(self) -> dict[str, Any]:
+        """Return the memory of all transforms, for a checkpoint."""
+        return {"memory": list(self._memory.values())}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a :meth:`state`."""
+        for own, found in zip(self._memory.values(), state["memory"], strict=True):
+            check_array("encoder.memory", found, own)
+            own[:] = found
+
+    def export_nodes(self, nodes: I64) -> list[F32]:
+        """Return copies of the memory of some nodes."""
+        return [memory[nodes] for memory in self._memory.values()]
+
+    def import_nodes(self, nodes: I64, memory: Sequence[F32]) -> None:
+        """Take over the memory that :meth:`export_nodes` returned in another process."""
+        for own, found in zip(self._memory.values(), memory, strict=True):
+            own[nodes] = found
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Rewrite the messages of the pushes among some tasks of one wave."""
-        for task in tasks[program.push[tasks] >= 0].tolist():
+        tasks = tasks[program.push[tasks] >= 0] if len(program.push) else tasks[:0]
+        kind = 2 * self._chain_of[program.node[tasks]] + self._hides_user[program.node[tasks]]
+        for each in np.unique(kind[kind >= 0]).tolist():
+            some = tasks[kind == each]
+            for low in range(0, len(some), ROWS_AT_ONCE):
+                self._encode_rows(program, some[low : low + ROWS_AT_ONCE], self._chains[each // 2])
+        for task in tasks[kind < 0].tolist():
             node, number = int(program.node[task]), int(program.push[task])
             if node in self._forgeries:
                 payload = self._forged(program, task, node, number)
@@ -72,25 +137,89 @@ class MessageEncoder:
                 payload = self._encoded(program, task, node, number)
                 if payload.touched is not None:
                     self.numbers[node, number] = sum(part.size for part in payload.parts)
-            self._store.keep(program, task, payload)
-            program.source[task] = program.target[task]
+                if self._resizes[node]:
+                    self._note_size(program, task, payload.size_bytes)
+            self._store.keep(program, task, payload, resized=bool(self._resizes[node]))
+        program.source[tasks] = program.target[tasks]
+
+    def _encode_rows(self, program: Program, tasks: I64, chain: Chain) -> None:
+        """Encode some pushes of nodes with the same transforms."""
+        arena, layout = self._work.arena, self._work.layout
+        nodes, numbers = program.node[tasks].astype(np.int64), program.push[tasks].astype(np.int64)
+        source, base = program.source[tasks], program.base[tasks]
+        begin = layout.items.start if self._hides_user[nodes[0]] else 0
+        sent = slice(begin, layout.shared.stop)
+        values = arena.load(source)
+        self._check_finite(values[:, sent], tasks, program, chain[0][0])
+        needs_base = any(isinstance(each, RowTransform) and each.needs_base for _, each in chain)
+        bases = arena.load(np.where(base >= 0, base, source))[:, sent] if needs_base else None
+        places = np.zeros((2, len(tasks)), np.int64)
+        places[1] = 1
+        if any(each.per_receiver for _, each in chain):
+            places[:] = np.transpose([self._pushes.place(int(m), *key) for m, *key in zip(
+                program.push_message[tasks].tolist(), nodes.tolist(), numbers.tolist(), strict=True
+            )])  # fmt: skip
+        ends = (layout.users.stop - begin, layout.items.stop - begin, layout.shared.stop - begin)
+        payload = MessagePayload.of(values[0], layout, hides_user=begin > 0)
+        for _, each in chain:
+            assert isinstance(each, RowTransform)
+            memory = self._memory[id(each)][:, sent] if each.keeps_memory else values[:0, sent]
+            about = (ends, self._work.seed, nodes, numbers, *places)
+            each.encode_rows(PushedRows(values[:, sent], bases, memory, nodes, *about))
+        partial = any(each.is_partial for _, each in chain)
+        for place, task in enumerate(tasks.tolist()):
+            sent_here = ~np.isnan(values[place, sent]) if partial else None
+            sized = replace(payload, sent=sent_here, bits=8 * BYTES, overhead=0)
+            for _, each in chain:
+                sized = each.resized(sized) if isinstance(each, RowTransform) else sized
+            self._note_size(program, task, sized.size_bytes)
+        values[:, : sent.start] = values[:, sent.stop :] = 0.0
+        keys = push_keys(program, tasks, self._work.seed) if arena.is_half else None
+        arena.store(program.target[tasks], values, keys)
+
+    def _check_finite(self, values: F32, tasks: I64, program: Program, name: str) -> None:
+        if not are_all_finite(values):
+            wrong = int(tasks[~np.isfinite(values).all(axis=1)][0])
+            raise ScenarioError(_not_finite(name, int(program.node[wrong]), int(program.push[wrong])))
+
+    def _note_size(self, program: Program, task: int, size: int) -> None:
+        node, message = int(program.node[task]), int(program.push_message[task])
+        of_push = self._pushes.event(node, int(program.push[task])).messages
+        for each in of_push if message < 0 else (message,):
+            self.sizes[each] = size + int(self._extra[node])
 
     def _encoded(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         payload = self._store.leaving(int(program.source[task]), node)
-        push = PushContext(self._work.seed, node, number, self._work.feed.positives[node].copy())
+        event, message = self._pushes.event(node, number), int(program.push_message[task])
+        receiver = () if message < 0 else (int(event.all_receivers[message - event.messages.start]),)
         for name, transform in self._outgoing.rewriting(node):
             base = self._store.base(int(program.source[task]), int(program.base[task]), node)
             shapes = [part.shape for part in payload.parts]
-            touched = payload.touched
+            touched, sent = payload.touched, payload.sent
             own = None if touched is None else touched.copy()  # a policy may write to what it is given
-            encoded = transform.encode(replace(payload, touched=own), base, push)
-            _check(encoded, shapes, name, push)
-            payload = replace(encoded, touched=touched)
+            memory, columns = np.zeros(0, np.float32), self._store.columns(payload)
+            if transform.keeps_memory:
+                memory = self._memory[id(transform)][node, columns]
+            push = PushContext(
+                self._work.seed, node, number, self._work.feed.positives[node].copy(), event.round, event.receivers,
+                event.cohort.copy(), memory,
+            )  # fmt: skip
+            given = receiver if transform.per_receiver else ()
+            encoded = transform.encode(
+                replace(payload, touched=own, sent=None if sent is None else sent.copy()), base, push, *given
+            )
+            _check(encoded, shapes, name, push, is_partial=transform.is_partial or sent is not None)
+            if transform.keeps_memory:
+                self._memory[id(transform)][node, columns] = push.memory
+            encoded_sent = sent if encoded.sent is None else encoded.sent
+            payload = replace(
+                encoded, touched=touched, sent=encoded_sent, overhead=max(payload.overhead, encoded.overhead)
+            )
         return payload
 
     def _forged(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
-        push = PushContext(self._work.seed, node, number, items, self._round_of(node, number))
+        push = PushContext(self._work.seed, node, number, items, self._pushes.event(node, number).round)
         change = self._forgeries[node].forge(self._store.whole(handle, node), push)
         return self._store.changed(handle, node, change)
 
@@ -120,12 +249,19 @@ class _Versions:
         payload.items[change.items] += change.rows
         return replace(payload, shared=payload.shared + change.shared)
 
-    def keep(self, program: Program, task: int, payload: MessagePayload) -> None:
+    def columns(self, payload: MessagePayload) -> I64:
+        """Return the columns of a whole version's message that hold the numbers of a payload."""
+        layout = self._work.layout
+        return np.arange(layout.items.start if payload.users is None else 0, layout.shared.stop)
+
+    def keep(self, program: Program, task: int, payload: MessagePayload, *, resized: bool) -> None:
         """Store a payload as the target of a task."""
         arena, layout, only = self._work.arena, self._work.layout, np.array([task])
         row = np.zeros(layout.row_size, np.float32)
         begin = layout.items.start if payload.users is None else 0
-        row[begin : layout.shared.stop] = np.concatenate([part.ravel() for part in payload.parts])
+        row[begin : layout.shared.stop] = payload.flat
+        if payload.sent is not None:
+            row[begin : layout.shared.stop][~payload.sent] = np.nan
         keys = push_keys(program, only, self._work.seed) if arena.is_half else None
         arena.store(program.target[only], row[None], keys)
 
@@ -155,15 +291,27 @@ class _Updates(_Versions):
         payload = self._rows(self._store.version(handle), change.items)
         return replace(payload, items=payload.items + change.rows, shared=payload.shared + change.shared)
 
-    def keep(self, program: Program, task: int, payload: MessagePayload) -> None:
+    def columns(self, payload: MessagePayload) -> I64:
+        layout = self._store.layout
         assert payload.touched is not None, "updates name the items of their rows"
+        items = layout.items.start + payload.touched[:, None].astype(np.int64) * layout.item_width
+        shared = np.arange(layout.shared.start, layout.shared.stop)
+        return np.concatenate([(items + np.arange(layout.item_width)).ravel(), shared])
+
+    def keep(self, program: Program, task: int, payload: MessagePayload, *, resized: bool) -> None:
+        touched = payload.touched
+        assert touched is not None, "updates name the items of their rows"
         source = self._store.held(int(program.source[task]))
+        if payload.sent is not None:
+            base = self._rows(self._store.version(int(program.source[task])), touched).flat
+            payload = payload.with_numbers(np.where(payload.sent, payload.flat, base))
         upload = source.user if isinstance(source, Update) else None
         version = self._store.version(int(program.source[task]))
-        update = Update(version, payload.touched, payload.items, payload.shared, upload)
+        update = Update(version, touched, payload.items, payload.shared, upload)
         self._store.keep(int(program.target[task]), update)
         # a push and its update have the same number, for a client trains before each push
-        self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes
+        if not resized:
+            self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes
 
     def _rows(self, version: F32, items: np.typing.NDArray[np.int32]) -> MessagePayload:
         tables, shared = self._parts(version)
@@ -175,7 +323,9 @@ class _Updates(_Versions):
         return tables.reshape(layout.n_items, -1), shared
 
 
-def _check(payload: MessagePayload, shapes: list[tuple[int, ...]], name: str, push: PushContext) -> None:
+def _check(
+    payload: MessagePayload, shapes: list[tuple[int, ...]], name: str, push: PushContext, *, is_partial: bool
+) -> None:
     """Refuse a payload that does not fit the node's model, or is not finite.
 
     Raises
@@ -191,26 +341,73 @@ def _check(payload: MessagePayload, shapes: list[tuple[int, ...]], name: str, pu
             "numbers as it receives, and list in `hides` the blocks that it withholds"
         )
     if not all(np.isfinite(part).all() for part in payload.parts):
+        raise ScenarioError(_not_finite(name, push.node, push.number))
+    n_numbers = sum(part.size for part in payload.parts)
+    if payload.sent is not None and not is_partial:
         raise ScenarioError(
-            f"{which} contains NaN or infinite values; lower training.learning_rate if the model has "
-            "diverged, otherwise fix the policy's transform"
+            f"{which} lacks numbers (`sent`), which its transform does not announce; set is_partial = True in the class"
+        )
+    if payload.sent is not None and (
+        np.shape(payload.sent) != (n_numbers,) or payload.sent.dtype != np.bool_
+    ):
+        raise ScenarioError(
+            f"{which}: found `sent` of shape {np.shape(payload.sent)} and type {payload.sent.dtype}; expected a bool "
+            f"for each of its {n_numbers} numbers"
         )
 
 
-class PushRoundCounter(Stateful):
-    """The round of each push, counted by wakes of the coordinator, or of the node if there is none.
+def _is_same(one: tuple[str, Transform], other: tuple[str, Transform]) -> bool:
+    return one[1] is other[1]
+
+
+def _not_finite(name: str, node: int, number: int) -> str:
+    return (
+        f"policies: {name}: push {number} of node {node} contains NaN or infinite values; lower training.learning_rate "
+        "if the model has diverged, otherwise fix the policy's transform"
+    )
+
+
+@dataclass(frozen=True)
+class PushEvent:
+    """What is known of a push.
+
+    Attributes
+    ----------
+    round : int
+        From 1, counted by wakes of the coordinator, or of the node if there is none.
+    messages : range
+        Its messages.
+    all_receivers : ndarray of int32, shape (n_messages,)
+        A receiver occurs twice if the network duplicates its message.
+    cohort : ndarray of int64, shape (n_clients,)
+        The clients that the coordinator asked together with the node; empty without a coordinator.
+    """
+
+    round: int
+    messages: range
+    all_receivers: I32
+    cohort: I64
+
+    @property
+    def receivers(self) -> I64:
+        """The receivers, each once."""
+        return np.array(list(dict.fromkeys(self.all_receivers.tolist())), np.int64)
+
+
+class PushLog(Stateful):
+    """The round, the receivers and the cohort of each push.
 
     Parameters
     ----------
     nodes : ndarray of bool, shape (n_nodes,)
-        The nodes of which the pushes are counted.
+        The nodes of which the pushes are logged.
     roles : ndarray of int64, shape (n_nodes,)
     behaviours : sequence of Behaviour
     coordinator : int or None
     wakes_per_round : int
     """
 
-    checkpointed = ("wakes", "pushes")
+    checkpointed = ("wakes", "pushes", "asked", "cohorts")
 
     def __init__(
         self,
@@ -225,24 +422,52 @@ class PushRoundCounter(Stateful):
         self._pushing = [(Op.PUSH in b.on_wake, Op.PUSH in b.on_receive) for b in behaviours]
         self._wakes = np.zeros(len(nodes), np.int64)
         self._pushes = np.zeros(len(nodes), np.int64)
-        self._rounds: dict[tuple[int, int], int] = {}
+        # the message that asks each client that has not answered, and its place among the cohorts
+        self._asked = np.zeros((0, 2), np.int64)
+        self._cohorts: list[I64] = []
+        self._events: dict[tuple[int, int], PushEvent] = {}
 
     def note(self, segment: TapeSegment) -> None:
-        """Read a segment of tape; the rounds of its pushes are available until the next call."""
-        self._rounds.clear()
+        """Read a segment of tape; its pushes are available until the next call."""
+        self._events.clear()
+        asked = {message: self._cohorts[place] for message, place in self._asked.tolist()}
+        sent = segment.first_message + np.concatenate([[0], np.cumsum(segment.count)])
         wakes = segment.kind == TapeEvent.WAKE
         mine = self._nodes[segment.node] & (wakes | (segment.count > 0))
         if self._coordinator is not None:
-            mine |= wakes & (segment.node == self._coordinator)
+            mine |= (wakes & (segment.node == self._coordinator)) | (segment.kind == TapeEvent.DROP)
         for event in np.flatnonzero(mine).tolist():
-            node, woke = int(segment.node[event]), bool(wakes[event])
+            node, woke, message = int(segment.node[event]), bool(wakes[event]), int(segment.message[event])
+            messages = range(int(sent[event]), int(sent[event + 1]))
+            cohort = asked.pop(message, NOBODY)
+            if segment.kind[event] == TapeEvent.DROP:
+                continue
             self._wakes[node] += woke
+            some = slice(messages.start - segment.first_message, messages.stop - segment.first_message)
             pushes = self._pushing[int(self._roles[node])][0 if woke else 1]
-            if self._nodes[node] and pushes and segment.count[event] > 0:
+            if node == self._coordinator:
+                together = np.unique(segment.receiver[some]).astype(np.int64)
+                asked |= dict.fromkeys(messages, together)
+            if self._nodes[node] and pushes and messages:
                 clock = node if self._coordinator is None else self._coordinator
-                self._rounds[node, int(self._pushes[node])] = -(-int(self._wakes[clock]) // self._each)
+                round_ = -(-int(self._wakes[clock]) // self._each)
+                push = PushEvent(round_, messages, segment.receiver[some], cohort)
+                self._events[node, int(self._pushes[node])] = push
                 self._pushes[node] += 1
+        self._cohorts = list({id(cohort): cohort for cohort in asked.values()}.values())
+        places = {id(cohort): place for place, cohort in enumerate(self._cohorts)}
+        open_ = [(message, places[id(cohort)]) for message, cohort in asked.items()]
+        self._asked = np.array(open_, np.int64).reshape(-1, 2)
 
-    def round_of(self, node: int, number: int) -> int:
-        """Return the round of a node's push, from 1."""
-        return self._rounds[node, number]
+    def event(self, node: int, number: int) -> PushEvent:
+        """Return a push of a node, by its number among the node's."""
+        return self._events[node, number]
+
+    def place(self, message: int, node: int, number: int) -> tuple[int, int]:
+        """Return the place of a message's receiver among the receivers of its push, and their number."""
+        event = self._events[node, number]
+        receivers = dict.fromkeys(event.all_receivers.tolist())
+        return list(receivers).index(int(event.all_receivers[message - event.messages.start])), len(receivers)
+
+
+NOBODY = np.zeros(0, np.int64)

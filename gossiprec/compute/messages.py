@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,20 @@ from gossiprec.rules.aggregators.base import ModelDelta
 
 BYTES = 4
 """Bytes of a number in a message, which is a float32."""
+
+
+@dataclass(frozen=True)
+class MessageSize:
+    """The size of a message: its numbers, the bits of each, and the bytes in addition."""
+
+    n_numbers: int
+    bits: int = 8 * BYTES
+    overhead: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """The size in bytes."""
+        return -(-self.n_numbers * self.bits // 8) + self.overhead
 
 
 def sendable_widths(layout: Layout) -> dict[BlockRole, int]:
@@ -40,12 +54,22 @@ class MessagePayload:
     shared : ndarray of float32, shape (n_shared,)
     touched : ndarray of int32, shape (n_touched,), or None
         The items of which an update holds the rows, or None if `items` holds all items.
+    sent : ndarray of bool, shape (n_numbers,), or None
+        Which of the numbers in :attr:`flat` are sent, or None if all are. Receivers of models keep their own value of
+        the others; a coordinator to which clients send updates takes that of its version.
+    bits : int
+        Bits of a sent number in the message.
+    overhead : int
+        Bytes of the message in addition to its numbers, such as the places of the numbers that are sent.
     """
 
     users: F32 | None
     items: F32
     shared: F32
     touched: I32 | None = None
+    sent: Bools | None = None
+    bits: int = 8 * BYTES
+    overhead: int = 0
 
     @classmethod
     def of(cls, row: F32, layout: Layout, *, hides_user: bool) -> MessagePayload:
@@ -58,6 +82,28 @@ class MessagePayload:
     def parts(self) -> list[F32]:
         """The arrays of the payload, without a withheld user row."""
         return [part for part in (self.users, self.items, self.shared) if part is not None]
+
+    @property
+    def flat(self) -> F32:
+        """A copy of all numbers: the user's, the items', and the shared weights, shape (n_numbers,)."""
+        return np.concatenate([part.ravel() for part in self.parts])
+
+    def with_numbers(self, flat: F32) -> MessagePayload:
+        """Return the payload with other numbers, in the order of :attr:`flat`."""
+        ends = np.cumsum([part.size for part in self.parts])
+        *users, items, shared = np.split(flat, ends[:-1])
+        return replace(
+            self,
+            users=None if self.users is None else users[0].reshape(self.users.shape),
+            items=items.reshape(self.items.shape),
+            shared=shared.reshape(self.shared.shape),
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the message in bytes: the numbers that are sent, and the overhead."""
+        count = sum(part.size for part in self.parts) if self.sent is None else np.count_nonzero(self.sent)
+        return MessageSize(int(count), self.bits, self.overhead).bytes
 
 
 @dataclass(frozen=True)
@@ -72,8 +118,15 @@ class PushContext:
     items : ndarray of int32, shape (n_items_of_the_node,)
         The node's own training items.
     round : int
-        Round of the push, from 1, counted by the coordinator's wakes, or in gossip by the node's own. It is 0 if rounds
-        are not counted, as for pushes that are not forged.
+        Round of the push, from 1, counted by the coordinator's wakes, or in gossip by the node's own.
+    receivers : ndarray of int64, shape (n_receivers,)
+        The receivers of the push, each once, in the order of sending.
+    cohort : ndarray of int64, shape (n_clients,)
+        With a coordinator, the clients that it sent this version to together with the node, ascending; empty in gossip,
+        where no node knows with which others its message will be merged.
+    memory : ndarray of float32, shape (n_numbers,)
+        What the transform has written there at the node's pushes so far, zero at first, if it
+        :attr:`~Transform.keeps_memory`; else empty. Encoding may change it.
     """
 
     seed: int
@@ -81,6 +134,9 @@ class PushContext:
     number: int
     items: I32
     round: int = 0
+    receivers: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    cohort: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    memory: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return a generator that depends only on seed, purpose, node and push."""
@@ -90,7 +146,8 @@ class PushContext:
 class Transform:
     """A policy's rewriting of its nodes' messages.
 
-    One object serves all nodes of the policy, on any thread, so it must not keep state.
+    One object serves all nodes of the policy, on any thread, so it must not keep state; what a node's next push depends
+    on belongs into :attr:`PushContext.memory`.
 
     Attributes
     ----------
@@ -98,13 +155,31 @@ class Transform:
         Whether numbers change on their way out: :meth:`encode` is then called at each push.
     hides : frozenset of BlockRole
         Withheld blocks: receivers do not get them, and messages are smaller by them.
+    per_receiver : bool
+        Whether each receiver of a push may be sent something else: :meth:`encode` is then called for each, with the
+        receiver as its last argument.
+    is_partial : bool
+        Whether messages may lack numbers (:attr:`MessagePayload.sent`).
+    resizes : bool
+        Whether the size of a message is that of the encoded payload (:attr:`MessagePayload.size_bytes`), not that of
+        its blocks.
+    keeps_memory : bool
+        Whether a node's pushes depend on its earlier ones, by :attr:`PushContext.memory`.
     extra_bytes : int
         Bytes that a message holds in addition to its blocks.
     """
 
     hides: ClassVar[frozenset[BlockRole]] = frozenset()
     rewrites: ClassVar[bool] = False
+    per_receiver: ClassVar[bool] = False
+    is_partial: ClassVar[bool] = False
+    resizes: ClassVar[bool] = False
+    keeps_memory: ClassVar[bool] = False
     extra_bytes: int = 0
+
+    def planned_size(self, size: MessageSize) -> MessageSize:
+        """Return the largest size of an encoded message, which decides how long sending it takes, given that before."""
+        return size
 
     def encode(
         self, payload: MessagePayload, base: MessagePayload | None, push: PushContext
@@ -119,6 +194,8 @@ class Transform:
             A copy of the node's version before its last local update, without withheld blocks; for clients of FedAvg
             the version that they were sent. None if the node has not trained since its last push.
         push : PushContext
+        receiver : int
+            The receiver of the message, as a fourth argument, if the transform is :attr:`per_receiver`.
         """
         raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
 
@@ -184,6 +261,7 @@ class OutgoingTransforms:
             used = np.zeros(len(self._extra), np.bool_)
             used[nodes] = True
             self._rewriting.append((name, transform, used))
+            self._refuse_memory_by_receiver(nodes)
 
     def forge(self, nodes: I64) -> None:
         """Mark the messages of some nodes as forged."""
@@ -205,6 +283,14 @@ class OutgoingTransforms:
         """Return the names of a node's policies that rewrite its messages, with their transforms, in order."""
         return [(name, transform) for name, transform, used in self._rewriting if used[node]]
 
+    def nodes_with(self, flag: str) -> Bools:
+        """Return whether a transform of each node has a flag, such as `is_partial`, shape (n_nodes,)."""
+        found = np.zeros(len(self._extra), np.bool_)
+        for _, transform, used in self._rewriting:
+            if getattr(transform, flag):
+                found |= used
+        return found & ~self._forged
+
     @property
     def extra_bytes(self) -> I64:
         """Bytes that transforms add to each node's messages, shape (n_nodes,)."""
@@ -213,9 +299,31 @@ class OutgoingTransforms:
     @property
     def message_bytes(self) -> I64:
         """Size of each node's messages in bytes: sent blocks and additions of transforms; shape (n_nodes,)."""
-        leaves = [(~self._hides[role]) * width for role, width in sendable_widths(self._layout).items()]
-        size: I64 = BYTES * np.sum(leaves, axis=0) + self._extra
+        size: I64 = BYTES * self._numbers + self._extra
         return size
+
+    @property
+    def planned_bytes(self) -> I64:
+        """The largest size of each node's messages that is known before the run, shape (n_nodes,)."""
+        sizes = [MessageSize(int(count)) for count in self._numbers]
+        for _, transform, used in self._rewriting:
+            for node in np.flatnonzero(used & ~self._forged).tolist():
+                sizes[node] = transform.planned_size(sizes[node])
+        return np.array([size.bytes for size in sizes], np.int64) + self._extra
+
+    @property
+    def _numbers(self) -> I64:
+        leaves = [(~self._hides[role]) * width for role, width in sendable_widths(self._layout).items()]
+        return np.asarray(np.sum(leaves, axis=0), np.int64)
+
+    def _refuse_memory_by_receiver(self, nodes: I64) -> None:
+        both = self.nodes_with("keeps_memory") & self.nodes_with("per_receiver")
+        if both[nodes].any():
+            names = " and ".join(name for name, *_ in (self.rewriting(int(nodes[both[nodes]][0]))))
+            raise ScenarioError(
+                f"policies: {names}: one sends each receiver something else, another remembers what all receivers were "
+                "sent; use only one of them on a node"
+            )
 
     def _refuse(self, name: str, role: BlockRole) -> None:
         if role is not BlockRole.USER:

@@ -73,6 +73,14 @@ class Policy:
         ScenarioError
         """
 
+    def check_receivers(self, most: int | None) -> None:
+        """Refuse a protocol by the largest number of messages that a node sends at once; None if it is not known.
+
+        Raises
+        ------
+        ScenarioError
+        """
+
     def inbox(self) -> InboxConfig | None:
         """Return the rule by which its nodes aggregate what they receive; None if the protocol decides."""
         return None

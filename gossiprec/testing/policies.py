@@ -12,7 +12,14 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
-from gossiprec.compute.messages import BYTES, MessagePayload, OutgoingTransforms, PushContext, Transform
+from gossiprec.compute.messages import (
+    BYTES,
+    MessagePayload,
+    MessageSize,
+    OutgoingTransforms,
+    PushContext,
+    Transform,
+)
 from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy, PrivacySpent
@@ -30,6 +37,7 @@ from gossiprec.testing.tiny_runs import (
 )
 
 SEED, N_NODES = 3, 8
+RECEIVERS = [5, 1, 6]
 NODES = [0, 3, 4]
 """The nodes that use the policy."""
 
@@ -70,9 +78,24 @@ class PolicyCase:
         row: F32 = np.random.default_rng(draw).normal(size=self.layout.row_size).astype(np.float32)
         return MessagePayload.of(row, self.layout, hides_user=hides_user)
 
-    def push(self, node: int, number: int) -> PushContext:
-        """Return a push of one of the policy's nodes."""
-        return PushContext(SEED, node, number, self.split.train[node])
+    def push(self, node: int, number: int, size: int) -> PushContext:
+        """Return a push of one of the policy's nodes with a message of `size` numbers; its memory is empty."""
+        memory = np.zeros(size, np.float32)
+        receivers = np.array(RECEIVERS)
+        return PushContext(
+            SEED, node, number, self.split.train[node], number + 1, receivers, receivers, memory
+        )
+
+    def encoded(
+        self,
+        transform: Transform,
+        payload: MessagePayload,
+        base: MessagePayload | None,
+        push: tuple[int, int],
+    ) -> MessagePayload:
+        """Return the message of a push to its first receiver."""
+        receiver = RECEIVERS[:1] if transform.per_receiver else []
+        return transform.encode(payload, base, self.push(*push, len(payload.flat)), *receiver)
 
 
 def _hides_user(transform: Transform) -> tuple[bool, ...]:
@@ -87,7 +110,7 @@ def _encoded(case: PolicyCase, transform: Transform) -> Iterator[tuple[MessagePa
             before, base = (case.payload(draw, hides_user=hides_user) for draw in (number, 9))
             after = case.payload(number, hides_user=hides_user)
             if transform.rewrites:
-                after = transform.encode(after, base if has_base else None, case.push(3, number))
+                after = case.encoded(transform, after, base if has_base else None, (3, number))
             yield before, after
 
 
@@ -126,6 +149,19 @@ def the_declared_size_is_that_of_the_message(case: PolicyCase) -> None:
     )
 
 
+def its_flags_describe_its_messages(case: PolicyCase) -> None:
+    """Announce messages that lack numbers or have another size than their blocks, and plan for the largest."""
+    transform = case.made().transform() or Transform()
+    for before, after in _encoded(case, transform) if transform.rewrites else ():
+        assert after.sent is None or transform.is_partial, "Numbers are not sent, but is_partial is False."
+        changed = after.size_bytes != before.size_bytes
+        assert transform.resizes or not changed, "The size of a message changes, but resizes is False."
+        most = transform.planned_size(MessageSize(len(before.flat))).bytes
+        assert after.size_bytes <= most or not transform.resizes, (
+            f"Found {after.size_bytes} bytes, planned_size is {most}."
+        )
+
+
 def a_message_depends_on_node_and_push_only(case: PolicyCase) -> None:
     """Rewrite a push in the same way each time, whatever else it has rewritten before."""
     first, second = (case.made().transform() for _ in range(2))
@@ -136,7 +172,9 @@ def a_message_depends_on_node_and_push_only(case: PolicyCase) -> None:
 
     def bytes_of(transform: Transform, push: tuple[int, int]) -> list[bytes]:
         payload, base = (case.payload(draw, hides_user=hides_user) for draw in (1, 2))
-        return [part.tobytes() for part in transform.encode(payload, base, case.push(*push)).parts]
+        encoded = case.encoded(transform, payload, base, push)
+        sent = b"" if encoded.sent is None else encoded.sent.tobytes()
+        return [*(part.tobytes() for part in encoded.parts), sent]
 
     found = {push: bytes_of(first, push) for push in pushes}
     again = {push: bytes_of(second, push) for push in reversed(pushes)}

@@ -133,7 +133,7 @@ def test_what_a_policy_is_given_leads_nowhere_and_a_view_of_the_items_is_found(p
         from gossiprec.compute import message_encoder
 
         whole = self._work.feed.positives[node]
-        monkeypatch.setattr(message_encoder, "PushContext", lambda seed, node, number, items: _Shared(whole))
+        monkeypatch.setattr(message_encoder, "PushContext", lambda *about: _Shared(whole))
         return encoded(self, program, task, node, number)
 
     class _Shared:

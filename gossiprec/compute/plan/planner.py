@@ -57,8 +57,11 @@ class PlannerOptions:
     inboxes : ndarray of bool, shape (n_nodes,), optional
         Nodes of which the aggregator reduces all received models at once, when the node's model is next read: at a
         wake or push, never earlier, so that cutting the tape elsewhere changes nothing.
-    rewrites : ndarray of bool, shape (n_nodes,), optional
-        Nodes of which each push is rewritten into a row of its own.
+    rewrites : ndarray of int, shape (n_nodes,), optional
+        Nodes of which each push is rewritten into a row of its own: 1, plus ``IN_ORDER`` if a push depends on the one
+        before, plus ``EACH`` if each receiver gets a row of its own (:mod:`gossiprec.compute.plan.planner_state`).
+    names_senders : bool
+        Whether programs name the senders of merged versions even if there are no inboxes.
     rest : int
         Number of released rows that are not reused at once, so that the next user of a row need not wait for the
         previous one; used if a row is only a number and takes no memory.
@@ -75,7 +78,8 @@ class PlannerOptions:
     expected_messages: int
     keeps_first: bool = False
     inboxes: Bools | None = None
-    rewrites: Bools | None = None
+    rewrites: npt.NDArray[np.integer[Any]] | None = None
+    names_senders: bool = False
     rest: int = 0
 
 
@@ -103,7 +107,7 @@ class Planner:
         self._nodes[:, at.ROLE] = roles
         self._nodes[:, at.LIMIT] = options.most_updates
         self._nodes[:, at.INBOX] = 0 if inboxes is None else inboxes
-        self._has_inboxes = inboxes is not None and bool(inboxes.any())
+        self._has_inboxes = options.names_senders or (inboxes is not None and bool(inboxes.any()))
         self._nodes[:, at.REWRITES] = 0 if rewrites is None else rewrites
         self._nodes[:, at.PUSHES] = 0
         self._rewrites = rewrites is not None and bool(rewrites.any())
@@ -352,9 +356,9 @@ class Planner:
     def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, Any]:
         """Return a program's columns with the push and the base of each encode task."""
         encodes = encodes[: self._counters[at.ENCODES]]
-        columns = np.full((2, n_tasks), at.NONE, np.int32)
-        columns[:, encodes[:, at.ENCODER]] = encodes[:, [at.PUSH_NUMBER, at.FROM]].T
-        return {"push": columns[0], "base": columns[1]}
+        columns = np.full((3, n_tasks), at.NONE, np.int32)
+        columns[:, encodes[:, at.ENCODER]] = encodes[:, [at.PUSH_NUMBER, at.FROM, at.MESSAGE]].T
+        return dict(zip(("push", "base", "push_message"), columns, strict=True))
 
     def _grow_rows(self, capacity: int) -> None:
         """Make room for `capacity` rows; the ring of free rows is moved so that its head is at 0."""

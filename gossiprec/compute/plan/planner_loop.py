@@ -105,8 +105,11 @@ def release_base(node, nodes, rows, free, counters):
 
 
 @jitable
-def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
-    """Append the task that rewrites the pushed version into a new row; return the row."""
+def emit_encode_task(node, message, nodes, rows, free, counters, tasks, ends, encodes):
+    """Append the task that rewrites the pushed version into a new row, for one message or for all; return the row.
+
+    If a push depends on the one before, the task counts as a write of the version, so that the next one waits for it.
+    """
     source, base = nodes[node, at.CURRENT], nodes[node, at.BASE]
     target = allocate_row(rows, free, counters)
     wave = max(counters[at.BASE_WAVE], rows[source, at.WRITTEN]) + 1
@@ -115,21 +118,18 @@ def emit_encode_task(node, nodes, rows, free, counters, tasks, ends, encodes):
         wave = max(wave, rows[base, at.WRITTEN] + 1)
         rows[base, at.READ] = max(rows[base, at.READ], wave)
     rows[source, at.READ] = max(rows[source, at.READ], wave)
+    if nodes[node, at.REWRITES] & at.IN_ORDER:
+        rows[source, at.WRITTEN] = wave
     rows[target, at.WRITTEN] = wave
     task, k = counters[at.TASKS], counters[at.ENCODES]
     tasks[task, at.NODE], tasks[task, at.SOURCE], tasks[task, at.TARGET] = node, source, target
     tasks[task, at.UPDATE], tasks[task, at.WAVE] = at.NONE, wave
     ends[task] = counters[at.MERGES]
-    encodes[k, at.ENCODER], encodes[k, at.PUSH_NUMBER], encodes[k, at.FROM] = (
-        task,
-        nodes[node, at.PUSHES],
-        base,
-    )
+    encodes[k, at.ENCODER], encodes[k, at.PUSH_NUMBER] = task, nodes[node, at.PUSHES]
+    encodes[k, at.FROM], encodes[k, at.MESSAGE] = base, message
     counters[at.TASKS] += 1
     counters[at.ENCODES] += 1
     counters[at.LAST_WAVE] = max(counters[at.LAST_WAVE], wave)
-    nodes[node, at.PUSHES] += 1
-    release_base(node, nodes, rows, free, counters)
     return target
 
 
@@ -255,11 +255,19 @@ def push_version(node, first, end, mixes, tables, mass, output):
             release_row(before, rows, free, counters)
         if end > first:
             nodes[node, at.PUSHED] = first
-    if nodes[node, at.REWRITES] and end > first:
-        row = emit_encode_task(node, nodes, rows, free, counters, output.tasks, output.ends, output.encodes)
-    rows[row, at.NEEDED] += end - first
+    rewrites, each = nodes[node, at.REWRITES] != 0, nodes[node, at.REWRITES] & at.EACH != 0
     for m in range(first, end):
-        messages[m, at.SENDER], messages[m, at.CARRIED], messages[m, at.PUSH] = node, row, first
+        if rewrites and (each or m == first):
+            message = to_int64(m) if each else to_int64(at.NONE)
+            row = emit_encode_task(
+                node, message, nodes, rows, free, counters, output.tasks, output.ends, output.encodes
+            )
+        rows[row, at.NEEDED] += 1
+        messages[m, at.SENDER], messages[m, at.CARRIED] = node, row
+        messages[m, at.PUSH] = m if each else first
+    if rewrites and end > first:
+        nodes[node, at.PUSHES] += 1
+        release_base(node, nodes, rows, free, counters)
 
 
 @jitable
@@ -334,7 +342,8 @@ def plan_events(start, sent, events, rules, tables, merging, pools, output):
     """
     count, n_nodes, n_rows, counters = events.count, len(tables.nodes), len(tables.rows), tables.counters
     for e in range(start, len(count)):
-        if n_rows - counters[at.FRESH] + counters[at.FREE_COUNT] < 3 * n_nodes + count[e] + 1:
+        sends = count[e] * (2 if tables.nodes[events.node[e], at.REWRITES] & at.EACH else 1)
+        if n_rows - counters[at.FRESH] + counters[at.FREE_COUNT] < 3 * n_nodes + sends + 1:
             return e, sent
         sent = plan_event(e, sent, events, rules, tables, merging, pools, output)
         in_use = counters[at.FRESH] - counters[at.FREE_COUNT]

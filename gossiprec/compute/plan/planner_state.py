@@ -16,8 +16,9 @@ from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 
 # Columns of the node table. LIMIT is the number of local updates after which a node stops training. HELD is the row
 # of the version that it pushed last, and PUSHED the first message of that push, if it mixes. INBOX is 1 if received
-# versions wait until its model is read. REWRITES is 1 if its pushes are rewritten rows, PUSHES counts those, and
-# BASE is the row of its version before its last local update, if the update came after its last push.
+# versions wait until its model is read. REWRITES is 1 if its pushes are rewritten rows, plus IN_ORDER if each depends
+# on the one before, plus EACH if each receiver is sent a row of its own; PUSHES counts such pushes, and BASE is the row
+# of its version before its last local update, if the update came after its last push.
 CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED, INBOX, REWRITES, PUSHES, BASE = range(12)
 # Columns of the mass table: weight of the versions pooled since the last push, with and without the factors.
 WEIGHTED, FULL = range(2)
@@ -30,13 +31,15 @@ SENDER, CARRIED, NEXT, PUSH = range(4)
 (
     TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES, RESERVE,
 ) = range(12)  # fmt: skip
-# Columns of the table of rewritten pushes: the task, the number of the node's push, and the row of its base.
-ENCODER, PUSH_NUMBER, FROM = range(3)
+# Columns of the table of rewritten pushes: the task, the number of the node's push, the row of its base, and the
+# message if each receiver is sent a row of its own.
+ENCODER, PUSH_NUMBER, FROM, MESSAGE = range(4)
 # Columns of the task table and of the table of pool deliveries.
 NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
 POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
 
 NONE = -1
+IN_ORDER, EACH = 2, 4
 
 UNRESOLVED = -1.0
 """Placeholder of a merge weight that the executor computes from the versions' performance for the receiver.
@@ -126,7 +129,7 @@ class TaskTables(NamedTuple):
             np.empty(n_tasks, np.int64),
             np.empty((n_merges, 2), np.int32),
             np.empty(n_merges, np.float32),
-            np.empty((n_encodes, 3), np.int32),
+            np.empty((n_encodes, 4), np.int32),
         )
 
 

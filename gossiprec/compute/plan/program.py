@@ -42,6 +42,8 @@ class Program:
     base : ndarray of int32, shape (n_tasks,) or (0,)
         Of such a task, the row of the version before the node's last local update, if it trained since its previous
         push; else -1.
+    push_message : ndarray of int32, shape (n_tasks,) or (0,)
+        Of such a task, the message that carries the target; -1 if all messages of the push do.
     found : ndarray of float32, shape (n_merges,)
         Filled by the executor with a received version's performance score, in merges by performance; else NaN.
     refused : ndarray of bool, shape (n_tasks,)
@@ -61,6 +63,7 @@ class Program:
     merge_sender: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     push: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     base: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    push_message: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     found: F32 = field(init=False)
     refused: Bools = field(init=False)
 

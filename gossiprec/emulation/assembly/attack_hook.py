@@ -30,6 +30,7 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation.assembly.components import RunComponents
+from gossiprec.emulation.assembly.partial_views import PartialViews
 from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout
 
@@ -50,6 +51,8 @@ class AttackHook(DeliveryHook):
     weigh : callable, optional
         Computes the weights of merges by performance for attacks that need them
         (:meth:`Executor.with_resolved_weights`).
+    views : PartialViews, optional
+        Completes models of which some numbers were not sent.
 
     Notes
     -----
@@ -64,8 +67,10 @@ class AttackHook(DeliveryHook):
         deliveries: MessageIndex,
         first_pool: int,
         weigh: Callable[[Program, I64], Program] | None = None,
+        views: PartialViews | None = None,
     ) -> None:
         self.attack = attack
+        self._views = views
         self._about = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
@@ -112,8 +117,10 @@ class AttackHook(DeliveryHook):
             program = self.weighed(program, mine)
             more = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else ()
             raw = MergeDeliveries(rows, program, mine, *more)
-            if self._copies:
+            if self._copies or self._views is not None:
                 raw = own_tasks(Observations(raw, *self._about), *self._about[:2])
+            if self._views is not None:
+                self._views.complete_merges(raw, Observations(raw, *self._about).senders)
             self.call(self.attack.observe, Observations(raw, *self._about))
 
     def weighed(self, program: Program, tasks: I64) -> Program:
@@ -129,8 +136,11 @@ class AttackHook(DeliveryHook):
         if len(mine):
             raw = GroupDeliveries(rows, sightings.pool[mine] - self._first_pool, sightings.row[mine])
             message = sightings.message[mine]
-            if self._copies:
-                shown = received(Observations(raw, *self._about, message), *self._about[:2])
+            if self._copies or self._views is not None:
+                seen = Observations(raw, *self._about, message)
+                shown = received(seen, *self._about[:2])
+                if self._views is not None:
+                    self._views.complete(shown, raw.group + self._first_pool, seen.senders)
                 raw = GroupDeliveries(shown, copy_data(raw.group), np.arange(len(shown), dtype=np.int32))
             self.call(self.attack.observe, Observations(raw, *self._about, message))
 
@@ -317,6 +327,7 @@ def make_hooks(
     attacks: list[Attack],
     deliveries: MessageIndex,
     weigh: Callable[[Program, I64], Program] | None,
+    views: PartialViews | None,
 ) -> list[AttackHook]:
     """Return the hook of each attack, which shows it the deliveries to its own nodes."""
     coordinator, hides_user = components.protocol.n_users, components.outgoing.hides(BlockRole.USER)
@@ -326,6 +337,6 @@ def make_hooks(
     hooks: list[AttackHook] = []
     first_pool = 0
     for attack in attacks:
-        hooks.append(AttackHook(attack, components.layout, hides_user, deliveries, first_pool, weigh))
+        hooks.append(AttackHook(attack, components.layout, hides_user, deliveries, first_pool, weigh, views))
         first_pool += len(attack.pools)
     return hooks

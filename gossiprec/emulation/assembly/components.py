@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.messages import OutgoingTransforms, Transform
+from gossiprec.compute.plan.tape import Op
 from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.train.local_update import TrainingSettings
@@ -36,6 +37,8 @@ from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
+from gossiprec.rules.aggregators import InboxConfig, make_aggregator
+from gossiprec.rules.aggregators.parts import takes_parts
 from gossiprec.rules.root_data import ReportsFindings, UsesRootData
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
@@ -49,12 +52,15 @@ class NodeLoad:
     Attributes
     ----------
     message_bytes : ndarray of int64, shape (n_nodes,)
-        Size of each node's messages.
+        Size of each node's messages, if no transform changes it.
+    planned_bytes : ndarray of int64, shape (n_nodes,)
+        The largest size of each node's messages, which decides how long sending takes.
     samples : ndarray of int64, shape (n_nodes,)
         Training samples of one local update, all epochs.
     """
 
     message_bytes: I64
+    planned_bytes: I64
     samples: I64
 
 
@@ -203,13 +209,15 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
     for entry in attackers:
         outgoing.forge(entry.nodes)
-    receivers, inbox_capacity = make_receiver_configs(scenario, policies, protocol, split)
+    check_partial_messages(outgoing, protocol, mode, server)
+    receivers, inbox_capacity = make_receiver_configs(scenario, policies, protocol, split, outgoing)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     per_update = feed.n_samples(training.negatives) * training.local_epochs
     samples = mode.samples_per_node(per_update, protocol.n_nodes)
     components = RunComponents(
         scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, recommender, contribution,
-        hook, server, outgoing, receivers, inbox_capacity, NodeLoad(outgoing.message_bytes, samples),
+        hook, server, outgoing, receivers, inbox_capacity,
+        NodeLoad(outgoing.message_bytes, outgoing.planned_bytes, samples),
     )  # fmt: skip
     for _ in components.choose_root_users():  # refuses public data that do not exist
         pass
@@ -294,6 +302,7 @@ def make_policies(
         policy.check(model, layout)
         for role in np.unique(protocol.roles[nodes]).tolist():
             policy.check_behaviour(protocol.behaviours[role])
+        policy.check_receivers(1 if protocol.has_coordinator else protocol.max_messages_per_wake)
         policies.append(policy)
     return policies
 
@@ -343,8 +352,51 @@ def make_outgoing_transforms(
     return outgoing
 
 
+def check_partial_messages(
+    outgoing: OutgoingTransforms, protocol: Protocol, mode: RunMode, server: Server | None
+) -> None:
+    """Refuse messages that lack numbers if receivers read whole models.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    if not outgoing.nodes_with("is_partial").any() or mode.sizes_follow_training:
+        return
+    reader = (
+        "protocol.server computes with" if server is not None
+        else "this protocol weights models by the performance of"
+        if any(Op.SCORE in behaviour.on_receive for behaviour in protocol.behaviours)
+        else None
+    )  # fmt: skip
+    if reader:
+        raise ScenarioError(
+            f"policies: {reader} whole models, but a policy sends parts of models; use rand-gossip, or fedavg "
+            "without a server, or remove the policy"
+        )
+
+
+def means_of_parts(protocol: Protocol, rules: Sequence[tuple[str, I64, InboxConfig | None]]) -> I64:
+    """Return the nodes that average what arrives, and must wait for it to average each number over its senders."""
+    averages = np.array([bool({Op.POOL, Op.AVERAGE} & set(each.on_receive)) for each in protocol.behaviours])
+    nodes = np.flatnonzero(averages[protocol.roles])
+    configured = [nodes_of for _, nodes_of, rule in rules if rule is not None]
+    return np.setdiff1d(nodes, np.concatenate([nodes[:0], *configured]))
+
+
+def mean_of_parts(protocol: Protocol) -> InboxConfig:
+    """Return the mean as a rule for an inbox; the weights are the protocol's."""
+    few = min(4 * (protocol.max_messages_per_wake or 1), protocol.n_users)  # in gossip between two wakes
+    expected = protocol.n_users if protocol.has_coordinator else few
+    return InboxConfig("mean", lambda: make_aggregator("mean"), None, expected)
+
+
 def make_receiver_configs(
-    scenario: Scenario, policies: list[Policy], protocol: Protocol, split: Split
+    scenario: Scenario,
+    policies: list[Policy],
+    protocol: Protocol,
+    split: Split,
+    outgoing: OutgoingTransforms,
 ) -> tuple[dict[int, ReceiverConfig], int]:
     """Return the aggregation of nodes with inboxes, and the number of models that wait in inboxes.
 
@@ -360,9 +412,18 @@ def make_receiver_configs(
         (choice.name, policy.nodes, policy.inbox())
         for choice, policy in zip(scenario.policies, policies, strict=True)
     ]
-    for name, nodes, rule in [*rules, ("protocol.merge", np.array([protocol.n_users]), protocol.inbox())]:
-        if rule is None:
+    rules.append(("protocol.merge", np.array([protocol.n_users]), protocol.inbox()))
+    partial = outgoing.nodes_with("is_partial").any() and not choose_mode(protocol).sizes_follow_training
+    if partial:
+        rules.append(("protocol.merge", means_of_parts(protocol, rules), mean_of_parts(protocol)))
+    for name, nodes, rule in rules:
+        if rule is None or not len(nodes):
             continue
+        if partial and not takes_parts(rule.make()):
+            raise ScenarioError(
+                f"{name}: {rule.name} compares whole models, but a policy sends parts of models; use mean, median or "
+                "trimmed-mean, or remove the policy"
+            )
         waiting += len(nodes) * rule.expected
         group_size = rule.expected if rule.together is None else rule.together
         minimum = rule.make().min_models

@@ -200,7 +200,7 @@ def _sharing(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> FairShar
     up, down = (_rates(scenario, protocol, key, purpose) for key, purpose in (("up", UP), ("down", DOWN)))
     n_wakes = len(protocol.clock.node_ids) * protocol.wakes
     expected = n_wakes * (protocol.messages_per_wake or protocol.n_users)
-    return FairShare(up, down, load.message_bytes.astype(np.float64), compiled=expected >= MIN_COMPILED)
+    return FairShare(up, down, load.planned_bytes.astype(np.float64), compiled=expected >= MIN_COMPILED)
 
 
 def _rates(scenario: Scenario, protocol: Protocol, direction: str, purpose: int) -> F64:

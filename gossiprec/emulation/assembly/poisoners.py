@@ -13,7 +13,7 @@ from gossiprec.base.arrays import I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.message_encoder import PushRoundCounter
+from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import Forgery
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
@@ -177,13 +177,10 @@ def poisoner_context(
     return PoisonerContext(ModelFormula(model, layout), empty_feed, negatives, targets)
 
 
-def make_push_rounds(components: RunComponents) -> PushRoundCounter | None:
-    """Return the counter of rounds in which poisoners push, or None if there are no poisoners."""
-    if not components.attackers:
+def make_push_log(components: RunComponents) -> PushLog | None:
+    """Return the log of the pushes that are rewritten or forged, or None if there are none."""
+    nodes, protocol = components.outgoing.rewrites, components.protocol
+    if not nodes.any():
         return None
-    protocol = components.protocol
-    nodes = np.zeros(protocol.n_nodes, np.bool_)
-    for entry in components.attackers:
-        nodes[entry.nodes] = True
     coordinator = protocol.n_users if protocol.has_coordinator else None
-    return PushRoundCounter(nodes, protocol.roles, protocol.behaviours, coordinator, protocol.wakes_per_round)
+    return PushLog(nodes, protocol.roles, protocol.behaviours, coordinator, protocol.wakes_per_round)

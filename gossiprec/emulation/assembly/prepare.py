@@ -19,8 +19,11 @@ from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import InboxReducer, ServerRunner
-from gossiprec.compute.message_encoder import MessageEncoder, PushRoundCounter
+from gossiprec.compute.message_encoder import MessageEncoder, PushLog
+from gossiprec.compute.messages import OutgoingTransforms
+from gossiprec.compute.partial_merger import PartialMerger
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
+from gossiprec.compute.plan.planner_state import EACH, IN_ORDER
 from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.local_update import TrainingMode
@@ -30,7 +33,8 @@ from gossiprec.emulation.assembly.attack_hook import AttackHook, make_attacks, m
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
-from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_rounds
+from gossiprec.emulation.assembly.partial_views import PartialViews, make_partial_views
+from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
@@ -77,12 +81,19 @@ def make_planner(
             expected_messages=schedule.n_messages + scans // SCANS_PER_MESSAGE,
             keeps_first=components.scenario.churn.model == "reset",
             inboxes=has_inbox,
-            rewrites=components.outgoing.rewrites,
+            rewrites=_rewriting_codes(components.outgoing),
+            names_senders=bool(components.outgoing.nodes_with("is_partial").any()),
             rest=components.mode.waiting_handles(components.inbox_capacity),
         )
     )
     executor.store.grow(planner.capacity)
     return planner
+
+
+def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
+    """Return for each node whether its pushes are rewritten, and how, as the planner numbers it."""
+    in_order, each = outgoing.nodes_with("keeps_memory"), outgoing.nodes_with("per_receiver")
+    return np.asarray(outgoing.rewrites + IN_ORDER * in_order + EACH * each, np.int64)
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,12 @@ class PreparedRun(RunComponents):
         The aggregation of inboxes.
     encoder : MessageEncoder or None
         The rewriting of pushes by transforms and poisoners, or None if no push is rewritten.
-    push_rounds : PushRoundCounter or None
-        The counter of the rounds of poisoners' pushes, or None without poisoners.
+    partial_merger : PartialMerger or None
+        The merging of models of which some numbers were not sent, or None if all messages are whole.
+    partial_views : PartialViews or None
+        The completion of such models for observers.
+    push_rounds : PushLog or None
+        The log of rewritten pushes, or None if no push is rewritten.
     serving : ServerRunner or None
         The coordinator's computation, or None without a server.
     shard : ShardContext or None
@@ -127,7 +142,9 @@ class PreparedRun(RunComponents):
     deliveries: MessageIndex
     reducer: InboxReducer
     encoder: MessageEncoder | None
-    push_rounds: PushRoundCounter | None
+    partial_merger: PartialMerger | None
+    partial_views: PartialViews | None
+    push_rounds: PushLog | None
     serving: ServerRunner | None
     shard: ShardContext | None
     inputs: Inputs = field(default_factory=dict)
@@ -292,7 +309,8 @@ def _assemble(
 
     attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
-    meters = make_hooks(components, attacks, deliveries, weigh)
+    views = make_partial_views(components, attacks)
+    meters = make_hooks(components, attacks, deliveries, weigh, views)
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
     if shard is not None:
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
@@ -303,17 +321,19 @@ def _assemble(
     if components.server is not None:
         serving = ServerRunner(components.server, coordinator, store, seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
-    encoder, push_rounds = None, make_push_rounds(components)
-    if components.outgoing.rewrites.any():
-        round_of = None if push_rounds is None else push_rounds.round_of
-        encoder = MessageEncoder(
-            components.outgoing, executor, make_forgeries(components, executor), round_of
-        )
+    encoder, merger, push_rounds = None, None, make_push_log(components)
+    if push_rounds is not None:
+        forgeries = make_forgeries(components, executor)
+        encoder = MessageEncoder(components.outgoing, executor, push_rounds, forgeries)
+    partial = components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training)
+    if partial.any():
+        has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))
+        merger = PartialMerger(partial, has_inbox, executor.work.arena, seed)
     return PreparedRun(
         **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
-        reducer=InboxReducer(receivers, store, seed, deliveries.time), encoder=encoder, push_rounds=push_rounds,
-        serving=serving, shard=shard,
+        reducer=InboxReducer(receivers, store, seed, deliveries.time, partial), encoder=encoder,
+        partial_merger=merger, partial_views=views, push_rounds=push_rounds, serving=serving, shard=shard,
     )  # fmt: skip
 
 

@@ -105,7 +105,8 @@ class TapeRunner:
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._stopwatch = stopwatch
         wave_size = prepared.scenario.executor.wave_size
-        steps = (prepared.reducer if prepared.reducer.any else None, prepared.encoder)
+        reducer = prepared.reducer if prepared.reducer.any else None
+        steps = (reducer, prepared.partial_merger, prepared.encoder)
         options = WaveOptions(
             threads=prepared.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,

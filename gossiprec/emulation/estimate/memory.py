@@ -188,7 +188,7 @@ class MemoryInputs:
             n_interactions=components.split.n_interactions,
             samples=components.feed.n_samples(components.training.negatives),
             waiting=components.inbox_capacity,
-            n_rewritten=int(components.outgoing.rewrites.sum()),
+            n_rewritten=_rewritten_rows(components),
             stacks_updates=any(stacks_updates(receiver.rule) for receiver in components.receivers.values()),
             n_versions=1 if components.server is None else components.server.n_versions,
             n_wakes=n_wakes,
@@ -204,6 +204,13 @@ class MemoryInputs:
     def has_moments(self) -> bool:
         """Whether the optimizer keeps two moments for each parameter."""
         return self.training.optimizer == "adam"
+
+
+def _rewritten_rows(components: RunComponents) -> int:
+    """Return the rows of the latest rewritten messages, and of what nodes remember of their pushes."""
+    outgoing, most = components.outgoing, components.protocol.max_messages_per_wake or 1
+    more = (most - 1) * outgoing.nodes_with("per_receiver") + outgoing.nodes_with("keeps_memory")
+    return int((outgoing.rewrites + more).sum())
 
 
 def stacks_updates(rule: Aggregator) -> bool:

@@ -173,6 +173,8 @@ class ActiveRun:
             "reducing": self._prepared.reducer,
             "serving": self._prepared.serving,
             "push_rounds": self._prepared.push_rounds,
+            "encoder": self._prepared.encoder,
+            "partial_views": self._prepared.partial_views,
             "validated": self._validated,
             "activity": self._activity,
         }

@@ -37,6 +37,8 @@ class MessageSizes(Stateful):
         Bytes of each node's messages in addition to an update.
     encoded : dict, optional
         The count of values that each push rewrote, by (node, number of its push), if policies rewrite updates.
+    resized : dict, optional
+        The size of each message that policies have resized, by message; removed when it is logged.
     """
 
     checkpointed = ("n_trained", "coordinates")
@@ -47,7 +49,9 @@ class MessageSizes(Stateful):
         trained: dict[tuple[int, int], int] | None = None,
         extra: I64 | None = None,
         encoded: dict[tuple[int, int], int] | None = None,
+        resized: dict[int, int] | None = None,
     ) -> None:
+        self._resized = {} if resized is None else resized
         self._message_bytes = message_bytes
         self._extra = np.zeros_like(message_bytes) if extra is None else extra
         self._trained = trained
@@ -63,10 +67,15 @@ class MessageSizes(Stateful):
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
                 which = node, int(self._n_trained[node])
-                sizes[event] = self._trained.pop(which) + self._extra[node]
+                sizes[event] = self._trained.pop(which, 0) + self._extra[node]
                 self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
-        return np.repeat(sizes, segment.count).astype(np.int32)
+        found = np.repeat(sizes, segment.count).astype(np.int32)
+        if self._resized:
+            messages = np.array(list(self._resized), np.int64)
+            found[messages - segment.first_message] = list(self._resized.values())
+            self._resized.clear()
+        return found
 
     def coordinates(self, pushes: I64) -> I64:
         """Return the values that policies rewrote in all messages of each node so far; copies count once.
@@ -185,6 +194,7 @@ class EventRecorder(Stateful):
             prepared.executor.update_bytes,
             prepared.outgoing.extra_bytes,
             prepared.encoder.numbers if prepared.encoder else None,
+            prepared.encoder.sizes if prepared.encoder else None,
         )
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()

@@ -67,6 +67,9 @@ class ShardStateService:
         rows = {
             name: [(*update, size) for update, size in sizes.items()] for name, sizes in self._sizes.items()
         }
+        resized = self._resized
+        rows["resized"] = [(message, 0, size) for message, size in resized.items()]
+        resized.clear()
         for sizes in self._sizes.values():
             sizes.clear()
         return {name: np.array(entries, np.int64).reshape(-1, 3) for name, entries in rows.items()}
@@ -75,6 +78,7 @@ class ShardStateService:
         """Add the sizes that :meth:`sizes` returned."""
         for name, known in self._sizes.items():
             known |= {(node, number): size for node, number, size in sizes[name].tolist()}
+        self._resized.update((message, size) for message, _, size in sizes["resized"].tolist())
 
     def metric_inputs(self, utility: UtilityEvaluator) -> MetricInputs:
         """Return the metric inputs from the models of the shard's own users."""
@@ -106,8 +110,9 @@ class ShardStateService:
         needed = self._planner.needed_rows
         rows = self._payloads.made(needed[self.shard.routes.owner(needed) == number])
         nodes = self.shard.parts.of_shard(number)
-        rules = self._prepared.reducer.state()
+        rules, encoder = self._prepared.reducer.state(), self._prepared.encoder
         return {
+            "encoder": [] if encoder is None else encoder.export_nodes(nodes),
             "rows": (rows, self._payloads.pack(rows, nodes)),
             "nodes": self._payloads.state(nodes),
             "attacks": self._attacks(number, whole=True),
@@ -127,6 +132,8 @@ class ShardStateService:
         self._payloads.restore(nodes, state["nodes"])
         self.restore_observer_state(number, state["attacks"])
         self._prepared.reducer.take(state["rules"])
+        if self._prepared.encoder is not None:
+            self._prepared.encoder.import_nodes(nodes, state["encoder"])
 
     def restore_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Restore the part of a checkpoint that belongs to this shard."""
@@ -148,6 +155,12 @@ class ShardStateService:
             "updates": {} if sizes is None else sizes,
             "rewritten": {} if encoder is None else encoder.numbers,
         }
+
+    @property
+    def _resized(self) -> dict[int, int]:
+        """The sizes of messages that policies have resized and that are not logged yet."""
+        encoder = self._prepared.encoder
+        return {} if encoder is None else encoder.sizes
 
     def _attacks(self, number: int, *, whole: bool) -> list[Mapping[str, Any] | None]:
         states: list[Mapping[str, Any] | None] = []
@@ -235,7 +248,8 @@ class ShardLeader(NoFollowers):
 
     def gather_sizes(self) -> None:
         """Gather the sizes of the updates of other shards' clients."""
-        if not self._prepared.mode.sizes_follow_training:
+        resizes = self._prepared.outgoing.nodes_with("resizes").any()
+        if not (self._prepared.mode.sizes_follow_training or resizes):
             return
         self._ask(SIZES)
         for sizes in self._answers():

@@ -1,0 +1,96 @@
+"""Runs with messages in parts: resumed, divided and replayed they give the same bytes; sizes are in the log."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.emulation import replay, resume, simulate
+from gossiprec.models import MODELS
+from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.sharded import Threads, divided
+from tests.emulation.test_shards import told
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE
+from tests.slow import slow_except_first
+
+COALITION = {**SINGLE, "who": "coalition", "fraction": 0.3, "momentum": 0.5}
+OBSERVED = {"observers": [SINGLE, COALITION]}
+SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1, "duplication": 0.2}
+CLIENTS = {"name": "fedavg", "rounds": 8, "participation": 0.5}
+NODES = {"fraction": 0.7}
+WORLDS = {
+    "chunks": often(policies=[{"name": "chunks", "nodes": NODES, "pieces": 3}], network=SLOW, **OBSERVED),
+    "top-k": often(policies=[{"name": "top-k", "nodes": "all", "share": 0.2}], network=SLOW, **OBSERVED),
+    "both": often(
+        policies=[{"name": "random-k", "nodes": NODES}, {"name": "quantize", "nodes": "all"}],
+        protocol={"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8, "average": "all"},
+        **OBSERVED,
+    ),
+    "fedavg": often(
+        policies=[{"name": "top-k", "nodes": "all"}], protocol=CLIENTS, network=SLOW,
+        observers=[{**COORDINATOR, "momentum": 0.5}],
+    ),
+    "updates": often(
+        policies=[{"name": "top-k", "nodes": "all"}], protocol={**CLIENTS, "client_model": "none"}, observers=[],
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return a run in one process, each made once."""
+    made = {}
+
+    def of(world):
+        if world not in made:
+            made[world] = simulate(WORLDS[world], out=tmp_path_factory.mktemp(world) / "run").path
+        return made[world]
+
+    return of
+
+
+@pytest.mark.parametrize("world", slow_except_first(list(WORLDS)))
+def test_a_run_that_ended_early_goes_on_to_the_same_bytes(world, whole, tmp_path):
+    run = ended_early(tmp_path / "run", WORLDS[world])
+
+    assert outcome(resume(run.path).path) == outcome(whole(world))
+
+
+@pytest.mark.parametrize("world", slow_except_first(list(WORLDS)))
+def test_shards_give_the_same_bytes(world, whole, tmp_path):
+    run = simulate(divided(WORLDS[world], 2), out=tmp_path / "run", make_shard_group=Threads)
+
+    assert told(run.path) == told(whole(world))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["chunks", "top-k", "fedavg"])
+def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
+    run = simulate(
+        divided(WORLDS[world], 2), out=tmp_path / "run", make_shard_group=Threads, progress=_until(5)
+    )
+
+    assert told(resume(run.path, shards=1).path) == told(whole(world))
+
+
+def _until(stop):
+    from tests.emulation.ended_early import Patient
+
+    return Patient(stop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["chunks", "top-k"])
+def test_a_run_is_replayed(world, whole):
+    assert replay(whole(world)).confirmed
+
+
+def test_the_log_has_the_size_of_each_message(whole):
+    from gossiprec.runs import open_run
+
+    messages = open_run(whole("chunks")).events("message")
+    n = MODELS["gmf"](MODELS["gmf"].Options(dim=8)).layout(40).message_bytes // 4
+    pieces = {4 * (-(-(n - piece) // 3)) + 8 for piece in range(3)}
+    sizes = set(np.unique(messages["size_bytes"]).tolist())
+
+    assert sizes == pieces | {4 * n}
