@@ -114,6 +114,28 @@ def old_members(**names: str) -> Callable[[T], T]:
     return decorate
 
 
+def old_keywords(**names: str) -> Callable[[T], T]:
+    """Return a decorator that keeps the old names of a function's keywords: giving one warns and works.
+
+    Parameters
+    ----------
+    **names : str
+        Present name of each old one.
+    """
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            for old in names.keys() & keywords.keys():
+                _warn(f"{function.__qualname__}: the keyword {old}", names[old])
+                keywords[names[old]] = keywords.pop(old)
+            return function(*args, **keywords)
+
+        return call
+
+    return decorate
+
+
 class OldMember:
     """The old name of a class's member.
 

@@ -12,9 +12,12 @@ import pytest
 from gossiprec.adversaries.attacks.base import Attack, AttackContext
 from gossiprec.adversaries.poisoners.base import PoisonerContext
 from gossiprec.base.ragged import Ragged
+from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.plan.tape import Op
 from gossiprec.data.base import Dataset
 from gossiprec.defences import Policy
 from gossiprec.emulation import resume
+from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.run.execution import FORMER_KEYWORDS, RunKeywords
 from gossiprec.federated import Recommender
 from gossiprec.measures import Measure
@@ -22,6 +25,7 @@ from gossiprec.models import Model
 from gossiprec.models.feeds import Feed
 from gossiprec.network.overlay.base import Views
 from gossiprec.network.protocols.base import Protocol
+from gossiprec.network.sim.clock import WakeClock
 from gossiprec.old_names import NAMES, old_members, old_paths, present_keywords, present_path
 from gossiprec.rules.aggregators.base import Aggregator, Inbox
 from gossiprec.runs.checkpoint_state import Stateful
@@ -164,6 +168,8 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
         (Feed, "only", "restricted_to"),
         (EventLog, "parts", "iter_event_blocks"),
         (Measure, "of", "compute_values"),
+        (Executor, "scores", "score"),
+        (Op, "APPRAISE", "SCORE"),
         (Model, "all_items", "score_all_items"),
         (Model, "feed_of", "make_feed"),
         (Model, "fitted_to", "bind_to_data"),
@@ -185,6 +191,20 @@ def test_overridden_old_member_warns_and_takes_the_place_of_the_present_one():
 def test_members_of_base_classes_keep_their_old_names(cls, old, new):
     with pytest.warns(DeprecationWarning, match=f"{cls.__name__}.{old} is now {new}"):
         assert getattr(cls, old) is getattr(cls, new)
+
+
+def test_a_prepared_run_keeps_the_old_names_of_its_parts():
+    prepared = object.__new__(PreparedRun)
+    for old, new in (("between", "coordinator_hook"), ("encoding", "encoder")):
+        object.__setattr__(prepared, new, f"the {new}")
+        with pytest.warns(DeprecationWarning, match=f"PreparedRun.{old} is now {new}"):
+            assert getattr(prepared, old) == f"the {new}"
+
+
+def test_a_clock_keeps_the_old_keyword_of_its_distribution():
+    with pytest.warns(DeprecationWarning, match="the keyword law is now distribution"):
+        clock = WakeClock(range(2), mean=3.0, law="constant", seed=1)
+    assert clock.intervals(0, 2).tolist() == [[3.0, 3.0]] * 2
 
 
 def test_rows_of_unequal_length_keep_their_old_names():

@@ -26,6 +26,7 @@ from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns, Feed
+from gossiprec.old_names import old_members
 from gossiprec.rules.servers.base import Extras
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class ExecutorContext:
         return {**of_step, **self.recommender.client_extras(node, self.extras)}, {**of_model, **of_samples}
 
 
+@old_members(scores="score")
 class Executor(ABC):
     """The interface of objects that run independent tasks on the arena and score items.
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I32
+from gossiprec.old_names import old_members
 
 
 class TapeEvent(IntEnum):
@@ -31,6 +32,7 @@ class TapeEvent(IntEnum):
     """A node was reset to its first version; its optimizer's state stays."""
 
 
+@old_members(APPRAISE="SCORE")
 class Op(IntEnum):
     """Operations of a node on models, which a behaviour lists in order."""
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F64, Bools
 from gossiprec.base.rng import NodeStreams, exponentials, purpose_id
 from gossiprec.network.sim.distributions import Distribution
+from gossiprec.old_names import old_keywords
 
 WAKE = purpose_id("wake")
 
@@ -33,6 +34,7 @@ class WakeClock:
     seed : int
     """
 
+    @old_keywords(law="distribution")
     def __init__(
         self,
         node_ids: Sequence[int],
