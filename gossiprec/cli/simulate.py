@@ -169,6 +169,11 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         console.print(summary_text.activity_table(summary["by_activity"]))
         if not summary["attacks"]:
             click.echo()
+    if summary.get("groups"):
+        click.echo()
+        console.print(summary_text.group_table(summary["groups"]))
+        if not summary["attacks"]:
+            click.echo()
     if summary["attacks"]:
         click.echo()
         console.print(summary_text.attack_table(summary["attacks"]))

@@ -27,7 +27,8 @@ def format_rows(rows: Mapping[str, str]) -> str:
 
 def format_header(summary: Mapping[str, Any]) -> str:
     """Return the name of the run and its final recommendation quality."""
-    utility = [f"{name} {format_percent(value)} %" for name, value in summary["utility"].items()]
+    metrics = ((name, value) for name, value in summary["utility"].items() if "=" not in name)
+    utility = [f"{name} {format_percent(value)} %" for name, value in metrics]
     rows = {
         "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
         "utility": ", ".join(utility) or "not measured",
@@ -86,6 +87,22 @@ def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
         values = (*group["last"].values(), *group.get("validated", {}).values())
         size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         table.add_row(size, f"{group['users']:,}", *map(format_percent, values))
+    return table
+
+
+def group_table(groups: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of the groups of users, metrics in percent, at the last report."""
+    table = plain_table()
+    table.add_column("group", vertical="bottom", overflow="fold")
+    metrics = list(groups[0].get("last", {}))
+    for heading in ("users", *metrics):
+        table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=5)
+    for group in groups:
+        name = f"{group['by']} {group['group']}"
+        if group.get("low") != group.get("high"):
+            name += f" ({group['low']:,.6g} to {group['high']:,.6g})"
+        values = group.get("last", {})
+        table.add_row(name, f"{group['users']:,}", *(format_percent(values.get(each)) for each in metrics))
     return table
 
 

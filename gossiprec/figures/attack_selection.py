@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
+from gossiprec.measures.selectors import is_of_group
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
 
@@ -189,11 +190,12 @@ def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
 
 
 def ranking_metrics(run: Run) -> dict[str, Columns]:
-    """Return the ranking metrics, those cut at a list length (``hr@20``), by name."""
+    """Return the ranking metrics of all users, those cut at a list length (``hr@20``), by name."""
     columns = run.metrics
     if not columns:
         return {}
-    names = [str(name) for name in dict.fromkeys(columns["metric"].tolist()) if "@" in str(name)]
+    known = map(str, dict.fromkeys(columns["metric"].tolist()))
+    names = [name for name in known if "@" in name and not is_of_group(name)]
     return {
         name: {c: columns[c][columns["metric"] == name] for c in ("time", "round", "value")} for name in names
     }

@@ -131,7 +131,7 @@ class Measure(ABC):
     ----------
     data : MeasureData
         The data of the run. A measure that uses them overrides ``__init__``, where it may raise a ``DataError`` if they
-        lack something; one that does not may be a static function `of`.
+        lack something; one that does not may have a static function :meth:`compute_values`.
 
     Attributes
     ----------

@@ -48,9 +48,18 @@ def baseline_metric_name(metric: str, order: str) -> str:
 
 
 def split_baseline_name(name: str) -> tuple[str, str]:
-    """Return a metric and its order of items or :data:`VALIDATED`; the order is empty for the models' own."""
+    """Return a metric and its order of items, :data:`VALIDATED`, or its group of users such as ``gender=F``.
+
+    The second part is empty for the models' own metrics of all users.
+    """
     metric, bracket, order = name.removesuffix("]").rpartition("[")
-    return (metric, order) if bracket and order in (*BASELINES, VALIDATED) and "@" in metric else (name, "")
+    known = order in (*BASELINES, VALIDATED) or "=" in order
+    return (metric, order) if bracket and known and "@" in metric else (name, "")
+
+
+def is_of_group(name: str) -> bool:
+    """Return whether a metric is that of a group of users."""
+    return "=" in split_baseline_name(name)[1]
 
 
 def unlisted_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +91,7 @@ def read_measure(text: str) -> MeasureSelector:
     if not form:
         raise ValueError(f"found {text!r}; expected name or name[observer,relevance,momentum,community_size]")
     name, inside = form[1], form[2]
-    if inside is not None and inside.strip() in (*BASELINES, VALIDATED) and "@" in name:
+    if inside is not None and "@" in name and split_baseline_name(f"{name}[{inside.strip()}]")[1]:
         return MeasureSelector(baseline_metric_name(name, inside.strip()))
     filters: dict[str, Any] = {}
     for place, part in enumerate([] if inside is None else inside.split(",")):

@@ -127,7 +127,9 @@ def run_headline(run: Run) -> dict[str, str]:
     facts = {"run": str(run.path), "scenario": str(run.scenario.get("name")), "status": run.status}
     if summary:
         facts["nodes"] = f"{summary['nodes']:,}"
-        facts |= {name: f"{100 * value:.1f} %" for name, value in summary["utility"].items()}
+        facts |= {
+            name: f"{100 * value:.1f} %" for name, value in summary["utility"].items() if "=" not in name
+        }
         for attack in summary["attacks"]:
             name = f"max AAC, {attack['observer']}, {attack['relevance']}"
             facts[name] = f"{100 * attack['max_aac']:.1f} %" if attack["max_aac"] is not None else "-"

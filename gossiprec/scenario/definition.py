@@ -166,8 +166,9 @@ class Scenario(ScenarioHeader):
         for key in ("user_features", "item_features"):  # the same applies to attributes and groups
             if getattr(self.dataset, key) is None:
                 del plain["dataset"][key]
-        if self.evaluate.activity_groups is None:
-            del plain["evaluate"]["activity_groups"]
+        for key in ("activity_groups", "groups"):
+            if getattr(self.evaluate, key) is None:
+                del plain["evaluate"][key]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]
         if self.seconds_per_wake is None:

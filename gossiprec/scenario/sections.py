@@ -78,6 +78,23 @@ class ExtraReports(Options):
         return self
 
 
+ACTIVITY, POPULARITY = "activity", "popularity"
+"""Groups of users by the number of their training items, and by the mean popularity of these items."""
+
+
+class UserGroups(Options):
+    """Groups of users, for each of which measures and results of attacks are computed, too."""
+
+    by: Annotated[str, Field(min_length=1)]
+    """activity, popularity (of a user's items), or a column of users' attributes, such as gender."""
+    parts: Annotated[int, Field(ge=2, le=100)] = 10
+    """Number of groups of equal size, by activity, popularity, or numbers with more different values than that."""
+    unknown: Literal["refuse", "group"] = "refuse"
+    """How to treat users without a value; group: they are a group of their own."""
+    least: Annotated[int, Field(ge=1, le=LARGEST)] = 2
+    """Smallest number of users of a group; a smaller one is refused."""
+
+
 Rounds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST)], ...], Field(min_length=1)]
 
 
@@ -100,6 +117,8 @@ class EvaluateOptions(Options):
     attackers promote."""
     activity_groups: Annotated[int, Field(ge=2, le=100)] | None = None
     """Number of user groups by activity; the summary reports test metrics for each group."""
+    groups: UserGroups | tuple[UserGroups, ...] | None = None
+    """Groups of users for which everything is computed, too: {by: gender}, or a list of such."""
     train_loss: bool = False
     """Report `train_loss`, the mean over users of the loss on their own training samples (docs/measures.md); not
     available for central training or sharded runs."""
@@ -124,6 +143,11 @@ class EvaluateOptions(Options):
         return (*self.metrics, *baselines, *(baseline_metric_name(m, VALIDATED) for m in chosen))
 
     @property
+    def group_choices(self) -> tuple[UserGroups, ...]:
+        """The groups as a tuple."""
+        return (self.groups,) if isinstance(self.groups, UserGroups) else self.groups or ()
+
+    @property
     def validation_metric(self) -> str | None:
         """The first metric of validation items, which selects the chosen report: the one at which it is highest."""
         return next((metric for metric in self.metrics if read_metric(metric).on_validation), None)
@@ -134,6 +158,16 @@ class EvaluateOptions(Options):
         if len(set(orders)) < len(orders):
             raise ValueError(f"found {', '.join(orders)}; expected each order once")
         return orders
+
+    @field_validator("groups")
+    @classmethod
+    def _grouped_once(
+        cls, groups: UserGroups | tuple[UserGroups, ...] | None
+    ) -> UserGroups | tuple[UserGroups, ...] | None:
+        names = [choice.by for choice in groups] if isinstance(groups, tuple) else []
+        if len(set(names)) < len(names):
+            raise ValueError(f"found {', '.join(names)}; expected each `by` once")
+        return groups
 
     @field_validator("metrics")
     @classmethod

@@ -23,6 +23,7 @@ from gossiprec.measures.selectors import (
     FILTERS,
     OF_ATTACKS,
     MeasureSelector,
+    is_of_group,
     read_measure,
     split_baseline_name,
     unlisted_labels,
@@ -37,6 +38,8 @@ from gossiprec.scenario.problems import Problems
 from gossiprec.study.load import LoadedStudy
 from gossiprec.study.run_hash import scenario_table_keys
 
+GROUP = "group_"
+"""Prefix of results of attacks for groups of users."""
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
 VARYING = (
     "wall_seconds", "processor_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds",
@@ -75,6 +78,8 @@ def check_measures(
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
     for place, measure in enumerate(measures):
         at, name = ("measures", place), measure.name
+        if is_of_group(name) and _has_group(name, scenarios):
+            continue
         if "@" in name and name not in metrics:
             known = ", ".join(sorted(metrics))
             problems.add(at, f"no run measures {name!r}: evaluate.metrics has {known}; add it there")
@@ -84,13 +89,24 @@ def check_measures(
                 problems.add(
                     at, f"no run has a coordinator that reports {name!r}; set protocol.merge to {which}"
                 )
-        elif name in _reported() and name not in _reported(attacks):
+        elif name.removeprefix(GROUP) in _reported() and name.removeprefix(GROUP) not in _reported(attacks):
             problems.add(at, f"no run has an attack that reports {name!r}; add such an attack to observers")
         elif name in (*OF_ATTACKS, *_reported()) and keys is not None and not _is_of_any(measure, keys):
             there = ", ".join(sorted({attack_key(**key_to_labels(key)) for key in keys})) or "none"
             problems.add(
                 at, f"no run has such an attack; expected one of (observer/relevance/momentum/size): {there}"
             )
+
+
+def _has_group(name: str, scenarios: Iterable[Scenario]) -> bool:
+    """Return whether a scenario has the metric of a group, and groups of this kind."""
+    metric, group = split_baseline_name(name)
+    by = group.partition("=")[0]
+    return any(
+        metric in scenario.evaluate.metrics
+        and by in (choice.by for choice in scenario.evaluate.group_choices)
+        for scenario in scenarios
+    )
 
 
 def _is_of_any(measure: MeasureSelector, keys: Iterable[TableKey]) -> bool:
@@ -114,6 +130,8 @@ def _known(measure: MeasureSelector) -> MeasureSelector:
             "runs' summary.json"
         )
     of_attacks = (*OF_ATTACKS, *_reported(), *itertools.chain(*_reporting_parts().values()))
+    if name.startswith(GROUP):
+        of_attacks = (*of_attacks, *(GROUP + each for each in ("aac", "exposure", *_reported())))
     if "@" in name:
         read_metric(split_baseline_name(name)[0])
     elif name not in of_attacks and name not in RUN_WORDS:
@@ -178,7 +196,9 @@ def extract_rows(
     """
     wanted = measures
     if wanted is None:
-        wanted = [MeasureSelector(name) for name in (*metrics, *BY_DEFAULT)]
+        groups = [name for name in summary.get("utility", {}) if is_of_group(name)]
+        own = [name for name in groups if split_baseline_name(name)[0] in metrics]
+        wanted = [MeasureSelector(name) for name in (*metrics, *own, *BY_DEFAULT)]
     return [row for measure in wanted for row in _rows(summary, keys, measure, observers)]
 
 

@@ -20,6 +20,7 @@ from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.measures.metric import read_metric
 from gossiprec.models import MODELS
 from gossiprec.scenario import Scenario
+from gossiprec.scenario.sections import ACTIVITY, POPULARITY
 
 if TYPE_CHECKING:
     from gossiprec.data.text_blocks import TextFormat
@@ -101,9 +102,11 @@ def needs_features(scenario: Scenario) -> bool:
     """Return whether a run needs the attributes of users and items."""
     choice, evaluate = scenario.dataset, scenario.evaluate
     named = choice.user_features is not None or choice.item_features is not None
+    by_column = any(group.by not in (ACTIVITY, POPULARITY) for group in evaluate.group_choices)
     measures = (read_metric(metric).measure for metric in evaluate.metrics)
     return (
         named
+        or by_column
         or MODELS[scenario.model.name].needs_features
         or any(measure.needs_features for measure in measures)
     )

@@ -27,6 +27,7 @@ from gossiprec.emulation.assembly.network_setup import (
     trains_on_event,
 )
 from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners
+from gossiprec.emulation.assembly.user_groups import check_evaluation
 from gossiprec.emulation.estimate.memory import (
     MIB,
     PYTHON,
@@ -381,6 +382,7 @@ def build_and_schedule(
         check_sizes(scenario, split.n_users, split.n_items)
         check_validation(scenario, len(split.validation.values))
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
+        check_evaluation(scenario, split)
         protocol = make_protocol(scenario, split)
         check_train_loss(scenario, choose_mode(protocol))
     n_wakes, per_wake = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1

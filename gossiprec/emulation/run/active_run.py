@@ -18,6 +18,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
+from gossiprec.emulation.assembly.user_groups import make_groups
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
@@ -35,6 +36,7 @@ from gossiprec.emulation.scoring.utility_summaries import (
     Remarks,
     Tie,
     few_to_judge,
+    group_summary,
 )
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.runs import RunDirectory
@@ -98,12 +100,13 @@ class ActiveRun:
         for policy in prepared.policies:
             defended[policy.nodes] = True
         sizes = [size for ranking in rankings for size in ranking.community_sizes]
-        self._record = AttackRecord(split, sizes, defended, prepared.threads)
+        self._groups = make_groups(prepared.scenario, split)
+        self._record = AttackRecord(split, sizes, defended, prepared.threads, self._groups)
         if rankings:
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
                 self._record.find(np.concatenate([ranking.adversaries for ranking in rankings]))
-        self._findings = FindingRecord(split, self._record)
+        self._findings = FindingRecord(split, self._record, self._groups)
         progress.phase("initialising metrics")
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
@@ -257,7 +260,9 @@ class ActiveRun:
             self._others.gather_observer_state()
             rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
-            findings = self._findings.note(self._reported(at), time=at, round=round_)
+            of_groups = [("rankings", self._record.group_findings())] if self._groups else []
+            reported = itertools.chain(self._reported(at), of_groups)
+            findings = self._findings.note(reported, time=at, round=round_)
         with self._timed("log"):
             updates, pushes = prepared.planner.updates, prepared.planner.pushes
             spent = self._ledger.changes(updates, pushes, self._recording.coordinates(pushes))
@@ -347,6 +352,12 @@ class ActiveRun:
                 "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
                 **(self._validated.summary() if self._validated else {}),
                 **(self._activity.summary() if self._activity else {}),
+                **group_summary(
+                    self._groups,
+                    prepared.split,
+                    self._utility_now,
+                    self._validated.chosen if self._validated else {},
+                ),
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,

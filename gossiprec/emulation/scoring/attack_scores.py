@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.user_groups import UserGroup
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,
@@ -70,6 +71,8 @@ class AttackRecord:
         Users of whom the nodes use any policy; no user by default.
     threads : ThreadPool, optional
         Scores adversaries in parallel.
+    groups : sequence of UserGroup
+        Groups of users for which accuracies and exposures are found, too.
     """
 
     def __init__(
@@ -78,8 +81,11 @@ class AttackRecord:
         sizes: int | Sequence[int] = (),
         defended: Bools | None = None,
         threads: ThreadPool | None = None,
+        groups: Sequence[UserGroup] = (),
     ) -> None:
         self._split = split
+        self._groups = groups
+        self._of_groups: list[tuple[Finding, bool]] = []
         self._sizes = tuple(dict.fromkeys((sizes,) if isinstance(sizes, int) else sizes))
         self._threads = threads or ThreadPool(1)
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
@@ -116,6 +122,7 @@ class AttackRecord:
             If two observers have the same labels in the table.
         """
         rows: dict[str, dict[str, Any]] = {}
+        self._of_groups = []
         for ranking in rankings:
             for size in ranking.community_sizes:
                 row = self._score(ranking, size, time=time, round=round)
@@ -173,7 +180,28 @@ class AttackRecord:
             pairs = np.stack([ranking.adversaries[place], member], axis=1).astype(np.int32)
             self._best[key] = _Best(row, ranking.adversaries, found.accuracies, exposures(*about), pairs)
         self._best[key].last = row
+        if self._groups:
+            self._of_groups += self._grouped(row, ranking.adversaries, found.accuracies)
         return row
+
+    def _grouped(
+        self, row: Mapping[str, Any], adversaries: I64, found: F64
+    ) -> Iterator[tuple[Finding, bool]]:
+        """Yield the accuracy of the adversaries in each group, and the exposure of its victims at the best round."""
+        labels, best = {name: row[name] for name in FILTERS}, self._best[_key(dict(row))]
+        is_best = best.row["round"] == row["round"]
+        for group in self._groups:
+            about = {**labels, group.by: group.name}
+            own = np.isin(adversaries, group.users)
+            if own.any():
+                yield Finding(GROUP + "aac", about, float(found[own].mean())), is_best
+            exposure = _mean_known(best.found[group.users])
+            if is_best and exposure is not None:
+                yield Finding(GROUP + "exposure", about, exposure), True
+
+    def group_findings(self) -> list[tuple[Finding, bool]]:
+        """Return the findings by group of the last report, and whether each is of the best round of its attack."""
+        return self._of_groups
 
     def _judge(self, scores: F32, communities: Communities) -> _Judged:
         """Return the guesses of the adversaries, their accuracies, and the share of each community that was met."""
@@ -251,6 +279,8 @@ def _key(row: dict[str, Any]) -> str:
     return attack_key(**{name: row[name] for name in FILTERS})
 
 
+GROUP = "group_"
+"""Prefix of the measures of attacks for one group of users."""
 LABELS = {"observer", "relevance", "momentum"}
 """Labels of the rates of guesses."""
 
@@ -365,6 +395,7 @@ def membership_metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tu
 
 
 Row = dict[str, Any]
+Reported = MembershipGuesses | Finding | list[tuple[Finding, bool]]
 
 
 class FindingRecord(Stateful):
@@ -377,25 +408,27 @@ class FindingRecord(Stateful):
     rankings : AttackRecord
         The ranking made of guesses decides which are summarised: the guesses of its best report. If no
         ranking is made of them, the last are kept, as for other findings.
+    groups : sequence of UserGroup
+        Groups of users for which guesses and values per node are averaged, too.
     """
 
     checkpointed = ("membership", "kept", "per_node")
 
-    def __init__(self, split: Split, rankings: AttackRecord) -> None:
+    def __init__(self, split: Split, rankings: AttackRecord, groups: Sequence[UserGroup] = ()) -> None:
         self._split = split
         self._rankings = rankings
+        self._groups = groups
         self._membership: dict[str, Row] = {}
         self._kept: dict[str, Row] = {}
         self._per_node: dict[str, tuple[I64, F64]] = {}
 
-    def note(
-        self, reported: Iterable[tuple[str, MembershipGuesses | Finding]], *, time: float, round: int
-    ) -> list[Row]:
+    def note(self, reported: Iterable[tuple[str, Reported]], *, time: float, round: int) -> list[Row]:
         """Return one row of ``findings.csv`` per finding; call it after the report's rankings have been scored.
 
         Parameters
         ----------
         reported : iterable of (attack, guesses or finding)
+            Or findings of groups, each with whether the summary keeps it.
         time : float
         round : int
 
@@ -406,7 +439,7 @@ class FindingRecord(Stateful):
         """
         rows: dict[str, Row] = {}
         for attack, found in reported:
-            for finding, is_kept in self._findings(found, round):
+            for finding, is_kept in found if isinstance(found, list) else self._findings(found, round):
                 about = {"attack": attack, "measure": finding.measure, "labels": dict(finding.labels)}
                 row = {"time": time, "round": round, **about, "value": float(finding.value)}
                 name = _name(attack, finding)
@@ -425,7 +458,9 @@ class FindingRecord(Stateful):
         """Yield findings, and whether the summary keeps each of them for now."""
         if isinstance(found, Finding):
             yield found, True
+            yield from ((part, True) for part in self._parts(found))
             return
+        yield from self._parts_of_guesses(found, round)
         for row in self._truth.score(found):
             about = {name: row[name] for name in ("observer", "relevance", "momentum")}
             is_best = self._rankings.best_round(about) in (round, None)
@@ -435,6 +470,35 @@ class FindingRecord(Stateful):
             for measure in RATES:
                 rate = row[measure.removeprefix("mia_")]
                 yield Finding(measure, about, math.nan if rate is None else rate), is_best
+
+    def _parts(self, found: Finding) -> Iterator[Finding]:
+        """Yield the mean over each group of a finding with values per node."""
+        nodes, values = (np.zeros(0, np.int64), np.zeros(0)) if found.per_node is None else found.per_node
+        for group in self._groups:
+            mean = _mean_known(np.asarray(values, np.float64)[np.isin(nodes, group.users)])
+            if mean is not None:
+                yield Finding(GROUP + found.measure, {**found.labels, group.by: group.name}, mean)
+
+    def _parts_of_guesses(self, guesses: MembershipGuesses, round: int) -> Iterator[tuple[Finding, bool]]:
+        """Yield the rates of guesses about the victims of each group."""
+        for group in self._groups:
+            shared, hidden = (
+                np.flatnonzero(np.isin(victims, group.users)) for victims in (guesses.victims, guesses.hidden)
+            )
+            own = replace(
+                guesses,
+                victims=guesses.victims[shared],
+                entropies=guesses.entropies[shared],
+                hidden=guesses.hidden[hidden],
+                hidden_entropies=functools.partial(_some_rows, guesses.hidden_entropies, hidden),
+            )
+            for row in self._truth.score(own):
+                about = {name: row[name] for name in ("observer", "relevance", "momentum")}
+                is_best = self._rankings.best_round(about) in (round, None)
+                for measure in RATES:
+                    rate = row[measure.removeprefix("mia_")]
+                    if rate is not None:
+                        yield Finding(GROUP + measure, {**about, group.by: group.name}, rate), is_best
 
     @functools.cached_property
     def _truth(self) -> MembershipRecord:
@@ -450,6 +514,11 @@ class FindingRecord(Stateful):
     def per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of the findings that have per-node values, as last reported."""
         return [(name, *values) for name, values in self._per_node.items()]
+
+
+def _some_rows(table_of: Callable[[int], F32], rows: I64, adversary: int) -> F32:
+    """Return some rows of the table of an adversary."""
+    return table_of(adversary)[rows]
 
 
 def _name(attack: str, finding: Finding) -> str:

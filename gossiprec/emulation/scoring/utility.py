@@ -9,8 +9,8 @@ split are no candidates (the published code of PoisonFedDLRS masks training and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.poisoners import attacked_items, least_popular_items
 from gossiprec.emulation.assembly.shard_partition import thread_count
+from gossiprec.emulation.assembly.user_groups import UserGroup, make_groups
 from gossiprec.emulation.scoring.metric_inputs import (
     ORDERS,
     FullRanker,
@@ -33,7 +34,7 @@ from gossiprec.emulation.scoring.metric_inputs import (
     draw_candidates,
     sampled_negatives,
 )
-from gossiprec.measures.base import MeasureData, RelevantRanks, TargetRanks, ValidationRanks
+from gossiprec.measures.base import MeasureData, RelevantRanks, TargetRanks, TopItems, ValidationRanks
 from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
 from gossiprec.measures.selectors import baseline_metric_name
@@ -71,6 +72,8 @@ class UtilityOptions:
         Items that poisoners promote: if these are the targets, each has a metric of its own, ``er@K[item]``.
     keep_users : bool
         Whether :attr:`by_user` is kept.
+    groups : sequence of UserGroup
+        Groups of users for which each metric is computed, too.
     """
 
     targets: I64 | None = None
@@ -79,6 +82,7 @@ class UtilityOptions:
     threads: int = 1
     attacked: I64 | None = None
     keep_users: bool = False
+    groups: Sequence[UserGroup] = ()
 
 
 class UtilityEvaluator:
@@ -126,7 +130,7 @@ class UtilityEvaluator:
             none if items is None else items for items in (options.targets, options.attacked)
         )
         self._split = split
-        self._keep_users = options.keep_users
+        self._keep_users, self._groups = options.keep_users, options.groups
         self.by_user: dict[str, F64] = {}
         self._separate_targets: list[int] = targets.tolist() if set(targets) <= set(attacked) else []
         self._executor = executor
@@ -166,15 +170,25 @@ class UtilityEvaluator:
         some users, are used instead if there are any.
         """
         self._tied = [part.tied for part in inputs]
-        values = (
-            self._metric_values(*self._joined(inputs)) if inputs else self._values(*self._scoring(current))
-        )
+        seen = self._joined(inputs) if inputs else self._inputs(*self._scoring(current))
+        values = self._metric_values(*seen)
         if self._keep_users:
             tested = (
                 (metric.name, values[metric.name]) for metric in self._metrics if metric.uses_test_items
             )
             self.by_user = {name: found for name, found in tested if len(found) == len(self._users)}
-        return self._means(values) | self._baselines
+        return self._means(values) | self._of_groups(*seen) | self._baselines
+
+    def _of_groups(
+        self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
+    ) -> dict[str, float]:
+        """Return each metric for the lists of each group of users; NaN if none of them has a list."""
+        means: dict[str, float] = {}
+        for group in self._groups:
+            own = {kind: _lists_of(group.users, parts) for kind, parts in whole.items()}
+            values = self._metric_values(own, _lists_of(group.users, sampled))
+            means |= {group.metric_name(name): nanmean(found) for name, found in values.items()}
+        return means
 
     def metric_inputs(self, current: I64, users: I64) -> MetricInputs:
         """Return the metric inputs from the models of some users, ascending."""
@@ -219,7 +233,7 @@ class UtilityEvaluator:
     def _measure_order(self, name: str) -> dict[str, float]:
         """Return the metrics of a baseline order of the items."""
         order = ORDERS[name](self._split, self._seed)
-        return self._means(self._values(order.before, order.of_candidates))
+        return self._means(self._metric_values(*self._inputs(order.before, order.of_candidates)))
 
     def _joined(
         self, inputs: Sequence[MetricInputs]
@@ -245,10 +259,10 @@ class UtilityEvaluator:
         """Return the functions that score items by the present models."""
         return partial(self._scores_of_all, current), partial(self._scores_of_candidates, current)
 
-    def _values(
+    def _inputs(
         self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
-    ) -> dict[str, F64]:
-        """Return the values of which each metric is the mean, by name; for test items usually one per user.
+    ) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
+        """Return what measures see: full lists by kind, and test items among candidates.
 
         Parameters
         ----------
@@ -267,19 +281,21 @@ class UtilityEvaluator:
         if self._sampled:
             ranks = self._sampled_ranks(of_candidates, np.arange(len(self._users)))
             sampled.append(self._of_tests(ranks))
-        return self._metric_values(whole, sampled)
+        return whole, sampled
 
     def _metric_values(
         self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
     ) -> dict[str, F64]:
-        """Return the values of each metric, from full lists and from test items among candidates."""
+        """Return the values of which each metric is the mean, by name; for test items usually one per user."""
         by_metric: dict[str, F64] = {}
         for metric in self._metrics:
             ranks = whole[metric.input_type] if metric.full else sampled
-            values = np.concatenate(
-                [self._measures[metric.name].compute_values(part, metric.k) for part in ranks]
-            )
-            by_metric[metric.name] = values if metric.full else user_means(values, self._tests_of)
+            found = [self._measures[metric.name].compute_values(part, metric.k) for part in ranks]
+            values = np.concatenate(found) if found else np.zeros(0)
+            if not metric.full and found:
+                ends = np.flatnonzero(np.diff(ranks[0].users, append=-1)) + 1
+                values = user_means(values, np.concatenate([[0], ends]))
+            by_metric[metric.name] = values
         return by_metric
 
     def _means(self, values: Mapping[str, F64]) -> dict[str, float]:
@@ -355,6 +371,17 @@ class UtilityEvaluator:
         level[level] = (scores[level] == scores[level, :1]).all(axis=1)
         self._tied.append(users[level])
         return scores
+
+
+def _lists_of(users: I64, parts: Iterable[Any]) -> list[Any]:
+    """Return the lists of some users, part by part, without empty parts."""
+    found = []
+    for part in parts:
+        chosen = np.isin(part.users, users)
+        if chosen.any():
+            name = "items" if isinstance(part, TopItems) else "ranks"
+            found.append(replace(part, users=part.users[chosen], **{name: getattr(part, name)[chosen]}))
+    return found
 
 
 def _by_part(metrics: Sequence[MetricSpec], *, separately: bool) -> dict[str, list[MetricSpec]]:
@@ -454,5 +481,6 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
         threads=thread_count(scenario),
         attacked=attacked,
         keep_users=evaluate.activity_groups is not None,
+        groups=make_groups(scenario, split),
     )
     return UtilityEvaluator(split, evaluate.metrics, prepared.executor, scenario.seed, options)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F64
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.user_groups import UserGroup, split_into_groups
 from gossiprec.measures.metric import ON_VALIDATION
 from gossiprec.measures.ranking import CUTOFF, PADDING, nanmean
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_baseline_name
@@ -49,6 +50,11 @@ class BestValidationReport(Stateful):
             if not name.startswith(ON_VALIDATION) and not split_baseline_name(name)[1]
         }
 
+    @property
+    def chosen(self) -> Mapping[str, float]:
+        """All metrics at the chosen report; empty if none can be chosen."""
+        return self._best.get("utility", {})
+
     def summary(self) -> dict[str, Any]:
         """Return the chosen report and its metric; empty if none can be chosen."""
         if not self._best:
@@ -56,22 +62,19 @@ class BestValidationReport(Stateful):
         return {"validated": {"by": self._by, **{key: self._best[key] for key in ("value", "round", "time")}}}
 
 
-def split_into_groups(sizes: I64, n_groups: int) -> list[I64]:
-    """Divide users by a number of each into groups of equal size; earlier groups may have one more.
-
-    Parameters
-    ----------
-    sizes : ndarray of int64, shape (n_users,)
-        Users in the order of their ids.
-    n_groups : int
-        Not above ``n_users``.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Positions in `sizes`: groups ascend by size, and so do users within a group; lower ids come first on ties.
-    """
-    return np.array_split(np.argsort(sizes, kind="stable"), n_groups)
+def group_summary(
+    groups: Sequence[UserGroup], split: Split, last: Mapping[str, float], chosen: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the groups with their metrics at the last and the chosen report; empty without groups."""
+    rows = []
+    for group in groups:
+        end = group.metric_name("")
+        values = {
+            when: {name.removesuffix(end): value for name, value in found.items() if name.endswith(end)}
+            for when, found in (("last", last), ("validated", chosen))
+        }
+        rows.append({**group.summary(split), **{when: found for when, found in values.items() if found}})
+    return {"groups": rows} if rows else {}
 
 
 class ActivityGroupMetrics(Stateful):

@@ -60,6 +60,7 @@ def results_section(runs: ReportRuns) -> Section | None:
     tiles = _utility_tiles(runs)
     if tiles:
         blocks.append(Tiles(tiles))
+    blocks += _group_blocks(runs)
     if runs.attacks:
         rows = [_attack_row(runs, key) for key in runs.attacks]
         spans = [
@@ -83,6 +84,27 @@ def results_section(runs: ReportRuns) -> Section | None:
     return Section("Results", blocks) if blocks else None
 
 
+def _group_blocks(runs: ReportRuns) -> list[Block]:
+    """Return a table of the groups of users of each run that has some."""
+    blocks: list[Block] = []
+    for name, run in runs.named.items():
+        groups = (run.summary or {}).get("groups") or []
+        if groups:
+            metrics = list(groups[0].get("last", {}))
+            columns = [TableColumn("group", "text"), TableColumn("users")]
+            columns += [TableColumn(metric, "percent") for metric in metrics]
+            rows = [
+                [
+                    f"{group['by']} {group['group']}",
+                    group["users"],
+                    *(float("nan") if value is None else value for value in group.get("last", {}).values()),
+                ]
+                for group in groups
+            ]
+            blocks.append(TableBlock(runs.called(name, "Groups of users"), columns, rows))
+    return blocks
+
+
 def _attack_row(runs: ReportRuns, key: AttackKey) -> tuple[str, dict[str, float]]:
     """Return the name of an attack and its row of the table."""
     points = runs.attacks[key]
@@ -104,7 +126,7 @@ def _utility_tiles(runs: ReportRuns) -> list[Tile]:
         references: dict[str, list[str]] = {}
         for metric, value in (last | (run.summary or {}).get("utility", {})).items():
             own, order = split_baseline_name(metric)
-            if order and value is not None:
+            if order and "=" not in order and value is not None:
                 references.setdefault(own, []).append(f"{order} {100 * value:.1f} %")
         for metric, value in last.items():
             if "@" in metric and not split_baseline_name(metric)[1]:
