@@ -28,4 +28,4 @@ class Novelty(Measure):
         rarity = np.where(listed, 1.0 - self.data.popularity[items] / self.data.n_users, 0.0)
         counts = np.count_nonzero(listed, axis=1)
         means = np.full(len(items), np.nan)
-        return np.divide(rarity.sum(axis=1), counts, out=means, where=counts > 0)
+        return np.asarray(np.divide(rarity.sum(axis=1), counts, out=means, where=counts > 0))

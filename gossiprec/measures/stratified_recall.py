@@ -38,4 +38,4 @@ class StratifiedRecall(Measure):
         found, whole = (
             np.bincount(owners, self._weights[tests] * counts, len(seen.users)) for counts in (hit, 1.0)
         )
-        return np.divide(found, whole, out=np.full(len(found), np.nan), where=whole > 0)
+        return np.asarray(np.divide(found, whole, out=np.full(len(found), np.nan), where=whole > 0))

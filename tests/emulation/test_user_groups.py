@@ -13,6 +13,7 @@ from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.user_groups import make_groups
 from gossiprec.measures.selectors import MeasureSelector, read_measure
+from gossiprec.runs.run_tables import read_adversaries
 from gossiprec.scenario import load_scenario
 from gossiprec.study.study_table import extract_rows
 from tests.cli.calls import invoke
@@ -173,7 +174,7 @@ def test_attacks_have_the_accuracy_and_exposure_of_each_group(done):
         if "sex" in row["labels"]
     }
     assert set(found) == {(m, s) for m in ("group_aac", "group_exposure") for s in "fm"}
-    ((nodes, accuracies),) = run.adversaries.values()
+    ((nodes, accuracies),) = read_adversaries(run.path).values()
     for sex in "fm":
         own = accuracies[[SEXES[node] == sex for node in nodes.tolist()]]
         assert found["group_aac", sex] == pytest.approx(own.mean())
@@ -207,7 +208,7 @@ def test_a_run_that_goes_on_has_the_same_groups(tmp_path):
     people(tmp_path, sexes=SEXES[::-1])
     broken = ended_early(tmp_path / "again", grouped(tmp_path, {"by": "sex"}, base=often), 2)
     people(tmp_path)
-    with pytest.raises(GossipRecError, match=r"people\.csv"):
+    with pytest.raises(GossipRecError, match="fingerprint"):
         resume(broken.path)
 
 

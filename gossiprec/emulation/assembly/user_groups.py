@@ -141,7 +141,7 @@ def _require_known(choice: UserGroups, split: Split, known: Bools) -> None:
 
 
 def _by_label(choice: UserGroups, column: LabelColumn) -> Iterator[UserGroup]:
-    members = Ragged.sets(column.codes.values, column.codes.owners, len(column.labels))
+    members = Ragged.sets_from_pairs(column.codes.values, column.codes.row_of_each_value, len(column.labels))
     for code, label in enumerate(column.labels):
         if len(members[code]):
             yield UserGroup(choice.by, label, members[code].astype(np.int64))

@@ -53,7 +53,8 @@ class BestValidationReport(Stateful):
     @property
     def chosen(self) -> Mapping[str, float]:
         """All metrics at the chosen report; empty if none can be chosen."""
-        return self._best.get("utility", {})
+        found: dict[str, float] = self._best.get("utility", {})
+        return found
 
     def summary(self) -> dict[str, Any]:
         """Return the chosen report and its metric; empty if none can be chosen."""

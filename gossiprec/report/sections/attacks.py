@@ -87,7 +87,7 @@ def results_section(runs: ReportRuns) -> Section | None:
 def _group_blocks(runs: ReportRuns) -> list[Block]:
     """Return a table of the groups of users of each run that has some."""
     blocks: list[Block] = []
-    for name, run in runs.named.items():
+    for name, run in runs.runs_by_name.items():
         groups = (run.summary or {}).get("groups") or []
         if groups:
             metrics = list(groups[0].get("last", {}))
@@ -101,7 +101,7 @@ def _group_blocks(runs: ReportRuns) -> list[Block]:
                 ]
                 for group in groups
             ]
-            blocks.append(TableBlock(runs.called(name, "Groups of users"), columns, rows))
+            blocks.append(TableBlock(runs.label_with_run(name, "Groups of users"), columns, rows))
     return blocks
 
 
