@@ -18,7 +18,7 @@ from gossiprec.scenario import load_scenario
 from gossiprec.study.study_table import extract_rows
 from tests.cli.calls import invoke
 from tests.emulation.ended_early import ended_early, often, outcome
-from tests.emulation.tiny_runs import tiny
+from tests.emulation.tiny_runs import SINGLE, tiny
 
 METRICS = ["hr@5", "recall@5", "val_recall@5", "coverage@5", "novelty@5", "exposure_gini@5", "er@5"]
 SEXES = "fmfmmmffmfmf"
@@ -124,7 +124,7 @@ def test_data_without_attributes_and_repeated_groups_are_refused(tmp_path):
 def done(tmp_path_factory):
     """Return a run with groups, the same run without, and the folder of its table."""
     folder = tmp_path_factory.mktemp("grouped")
-    observers = [{"name": "cda", "who": "single", "community_size": 3}]
+    observers = [SINGLE]
     runs = []
     for name, groups in (("with", [{"by": "sex"}, {"by": "activity", "parts": 2}]), ("without", None)):
         scenario = {**grouped(folder, groups), "observers": observers}
@@ -202,11 +202,11 @@ def test_studies_choose_the_metric_of_a_group_and_collect_all_by_default(done):
 def test_a_run_that_goes_on_has_the_same_groups(tmp_path):
     scenario = grouped(tmp_path, {"by": "sex"}, base=often)
     whole = simulate(scenario, out=tmp_path / "whole")
-    done = resume(ended_early(tmp_path / "broken", scenario, 2).path)
+    done = resume(ended_early(tmp_path / "broken", scenario).path)
     assert outcome(done.path) == outcome(whole.path)
     assert done.summary["groups"] == whole.summary["groups"]
     people(tmp_path, sexes=SEXES[::-1])
-    broken = ended_early(tmp_path / "again", grouped(tmp_path, {"by": "sex"}, base=often), 2)
+    broken = ended_early(tmp_path / "again", grouped(tmp_path, {"by": "sex"}, base=often))
     people(tmp_path)
     with pytest.raises(GossipRecError, match="fingerprint"):
         resume(broken.path)

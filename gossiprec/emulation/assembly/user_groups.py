@@ -117,7 +117,7 @@ def _groups(choice: UserGroups, split: Split) -> Iterator[UserGroup]:
 
 
 def _require_sayable(choice: UserGroups, split: Split) -> None:
-    """Refuse a column whose groups no study could name."""
+    """Refuse a column of which no study could name the groups."""
     column = split.user_features and split.user_features[choice.by]
     labels = column.labels if isinstance(column, LabelColumn) else ()
     wrong = [label for label in labels if set(label) & set(FORBIDDEN) or not label.isprintable()]
