@@ -11,7 +11,7 @@ from gossiprec.measures.base import NOTHING, Measure, TopItems
 
 @MEASURES.register("exposure_gini")
 class ExposureGini(Measure):
-    """Gini coefficient of the numbers of lists in whose first K each item is: 0 if all are equal, 1 if it is one item.
+    """Gini coefficient of how many lists have each item among the first K: 0 if all are equal, 1 if it is one item.
 
     References
     ----------

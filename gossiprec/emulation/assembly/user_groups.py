@@ -80,7 +80,7 @@ def make_groups(scenario: Scenario, split: Split) -> list[UserGroup]:
                 raise ScenarioError(
                     f"evaluate.groups: {_source(choice, split)}: found {len(group.users)} user ({names}) in the group "
                     f"{group.by}={group.name}; expected at least {choice.least}, because a mean over so few says "
-                    f"little and tells about a person; group by another column, or set least: {len(group.users)}"
+                    f"little and exposes a person; group by another column, or set least: {len(group.users)}"
                 )
     return found
 

@@ -262,7 +262,7 @@ class UtilityEvaluator:
     def _inputs(
         self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
     ) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
-        """Return what measures see: full lists by kind, and test items among candidates.
+        """Return the inputs of measures: full lists by kind, and test items among candidates.
 
         Parameters
         ----------
